@@ -18,10 +18,9 @@ from pydantic import (
     TypeAdapter,
     model_serializer,
 )
-from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.configuration.config import STRICT, load_config, validate
+from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
@@ -36,7 +35,7 @@ def part_of_stage(stage: str, part: str) -> Any:
     return getattr(importlib.import_module(stage_module(stage)), "".join(map(str.capitalize, stage.split("_"))) + part)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class InputEntry:
     """Files of one source and how to read them."""
 
@@ -64,14 +63,14 @@ class InputEntry:
             raise ValueError(str(error)) from error
 
     @model_serializer(mode="wrap")
-    def _beside(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _with_options(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {**plain(self), **self.options}
 
 
 _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if name != "options")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ExecutorConfig:
     """Distribution of units over processes; the output does not depend on it."""
 
@@ -97,7 +96,7 @@ class ExecutorConfig:
         return choose("clozeline.pipeline.execution.executors", {**self.options, "name": self.name})
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class PlanConfig:
     """Sizes of units, into which inputs are cut, and of shards."""
 
@@ -108,7 +107,7 @@ class PlanConfig:
     """input bytes per shard; the number of shards is ceil(bytes / shard_bytes); ≥ 4096"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class OnError:
     """Treatment of damaged input."""
 
@@ -116,7 +115,7 @@ class OnError:
     """`accept` keeps what a truncated file still gives and counts the loss; `fail` fails its unit"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class HeldoutConfig:
     """Held-out documents, chosen by a keyed hash of their uid."""
 
@@ -130,38 +129,34 @@ class _StageConfig:
     def __init__(self, stage: str) -> None:
         self.stage = stage
 
-    def schema(self) -> Any:
-        return part_of_stage(self.stage, "Config")
-
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         serializer = core_schema.plain_serializer_function_ser_schema(self._plain)
         return core_schema.no_info_plain_validator_function(self._validate, serialization=serializer)
 
     def _validate(self, value: Any) -> Any:
         try:
-            return None if value is None else validate(self.schema(), value, "", f"{self.stage}.")
+            return None if value is None else validate(part_of_stage(self.stage, "Config"), value, "", f"{self.stage}.")
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
 
     def _plain(self, value: Any) -> Any:
-        return None if value is None else TypeAdapter(self.schema()).dump_python(value, mode="json", by_alias=True)
+        adapter = TypeAdapter(part_of_stage(self.stage, "Config"))
+        return None if value is None else adapter.dump_python(value, mode="json", by_alias=True)
 
 
 def _entries(value: Any) -> Any:
-    return [_entry(item) for item in (value if isinstance(value, list) else [value])]
+    """Return entries with the options of their readers apart."""
+    items = value if isinstance(value, list) else [value]
+    entries = [{"path": item} if isinstance(item, str) else item for item in items]
+    for number, entry in enumerate(entries):
+        if isinstance(entry, Mapping):
+            declared = {key: value for key, value in entry.items() if key in _INPUT_KEYS}
+            options = {key: value for key, value in entry.items() if key not in declared}
+            entries[number] = {**declared, "options": options}
+    return entries
 
 
-def _entry(item: Any) -> Any:
-    """Return an entry with the options of its reader apart."""
-    if isinstance(item, str):
-        return {"path": item}
-    if not isinstance(item, Mapping):
-        return item
-    declared = {key: value for key, value in item.items() if key in _INPUT_KEYS}
-    return {**declared, "options": {key: value for key, value in item.items() if key not in declared}}
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Recipe:
     """Configuration of a pipeline run."""
 
@@ -187,15 +182,10 @@ class Recipe:
     locals().update(dict.fromkeys(stage_names()))
 
     def has(self, stage: str) -> bool:
-        """Return whether the recipe has the key of a stage."""
         return getattr(self, stage) is not None
 
     def config_of(self, stage: str) -> Any:
-        """Return the value of a stage's key.
-
-        Raises:
-            ConfigurationError: the recipe does not have the key.
-        """
+        """Return the value of a stage's key; ConfigurationError if the recipe does not have the key."""
         if not self.has(stage):
             raise ConfigurationError(f"the recipe has no key '{stage}'")
         return getattr(self, stage)
@@ -208,7 +198,6 @@ class Recipe:
         return self.output
 
     def folder(self, stage: str) -> Path:
-        """Return the folder that a stage writes to."""
         return self.output_folder / stage
 
 

@@ -97,7 +97,6 @@ class Ragged:
 
     @staticmethod
     def concatenate(parts: Sequence[Ragged]) -> Ragged:
-        """Return lists of all parts, in order."""
         starts = np.cumsum([0] + [int(part.offsets[-1] - part.offsets[0]) for part in parts[:-1]])
         offsets = [part.offsets[1:] - part.offsets[0] + start for part, start in zip(parts, starts, strict=True)]
         values = [part.values[part.offsets[0] : part.offsets[-1]] for part in parts]
@@ -113,11 +112,7 @@ def equal_offsets(rows: int, length: int) -> NDArray[np.int64]:
 
 
 def segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the segments `values[starts[i] : starts[i] + lengths[i]]` concatenated, as a new array.
-
-    Raises:
-        IndexError: a segment ends after the values.
-    """
+    """Return the segments `values[starts[i] : starts[i] + lengths[i]]` concatenated, as a new array."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     if len(lengths) and offsets[-1] >= _LONG * len(lengths):
@@ -158,7 +153,6 @@ class Rows:
         return (self.row(i) for i in range(len(self)))
 
     def row(self, index: int) -> Row:
-        """Return a view of one row, for tests and tools."""
         fixed = {name: column[index] for name, column in self.fixed.items()}
         return Row(fixed, {name: column[index] for name, column in self.columns.items()})
 
@@ -173,7 +167,6 @@ class Rows:
 
     @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
-        """Return rows of all parts, in order; all parts have the same columns."""
         fixed = {name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed}
         columns = {name: Ragged.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
         return Rows(fixed, columns)

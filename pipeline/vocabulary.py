@@ -30,32 +30,22 @@ ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks"
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Immutable properties of the ids of a tokenizer.
+    """Immutable properties of the ids of a tokenizer; `folder` and `token_counts` are not part of its identity."""
 
-    Args:
-        size: number of ids, specials included.
-        specials: name (`pad cls sep mask bos eos unk`) to id; absent names have no entry.
-        sentinels: ids in order of use.
-        modes: ids of the mode tokens `R`, `S`, `X`.
-        special: [size] bool, ids without text; objectives never select them.
-        word_start: [size] bool, ids whose piece opens a word by itself; `opens_word` tells of tokens in a row.
-        fingerprint: SHA-256 (hex) over the pieces, their types and the normalizer.
-        folder: where the tokenizer lies, None for a vocabulary that was not loaded; not part of its identity.
-        token_counts: [size] uint64, occurrences of each id in the corpus, None where unknown; not part of its identity.
-        ends_in_space: [size] bool, ids whose piece ends in white space other than a space: a word opens after it. None,
-            as in files that were written before there was this fact, is none of them.
-    """
-
-    size: int
-    specials: dict[str, int]
-    sentinels: tuple[int, ...]
-    modes: dict[str, int]
-    special: NDArray[np.bool_] = field(repr=False)
+    size: int  # number of ids, specials included
+    specials: dict[str, int]  # name (`pad cls sep mask bos eos unk`) to id; absent names have no entry
+    sentinels: tuple[int, ...]  # ids in order of use
+    modes: dict[str, int]  # ids of the mode tokens `R`, `S`, `X`
+    special: NDArray[np.bool_] = field(repr=False)  # [size], ids without text; objectives never select them
     word_start: NDArray[np.bool_] = field(repr=False)
-    fingerprint: str
-    folder: Path | None = field(default=None, repr=False)
+    """[size], ids whose piece opens a word by itself; `opens_word` tells of tokens in a row"""
+    fingerprint: str  # SHA-256 (hex) over the pieces, their types and the normalizer
+    folder: Path | None = field(default=None, repr=False)  # of the tokenizer, None for one that was not loaded
     token_counts: NDArray[np.uint64] | None = field(default=None, repr=False)
+    """[size], occurrences of each id in the corpus, None where unknown"""
     ends_in_space: NDArray[np.bool_] | None = field(default=None, repr=False)
+    """[size], ids whose piece ends in white space other than a space: a word opens after it. None, as in files that
+    were written before there was this fact, is none of them."""
 
     def __post_init__(self) -> None:
         for name in _BITMAPS:
@@ -80,14 +70,11 @@ class Vocabulary:
         return self.specials[name]
 
     def opens_word(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which tokens open a word by their pieces and those before them, bool [tokens].
+        """Return which tokens open a word by their pieces and those before them, bool [tokens], from ids in text order.
 
         A piece that begins with white space opens one, and so does a piece after a newline or a tab. Of scripts
         without spaces, each piece that begins with a character opens one. The caller adds the first token of a row,
         and the one after a special token.
-
-        Args:
-            ids: [tokens], in their order in the text.
 
         Example: `the` `Ċ` `cat` `s` gives no, yes, yes, no.
         """
@@ -137,7 +124,6 @@ class Vocabulary:
 
     @staticmethod
     def load(path: Path) -> Vocabulary:
-        """Read what `save` wrote."""
         try:
             fields = unseal(parse_json(path.read_text(encoding="utf-8")), path)
             for name in fields.keys() & {*_BITMAPS}:

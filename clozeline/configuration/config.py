@@ -9,6 +9,7 @@ message says of them, by the last word of an unknown key. Files of an earlier ve
 whose mapping is written inline, next to its other keys, lists its key: `BESIDE: ClassVar = {"objective": "name"}`.
 """
 
+import dataclasses
 import difflib
 import hashlib
 import json
@@ -16,10 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast, dataclass_transform
 
 import yaml
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from clozeline import HOME
 from clozeline.configuration.overrides import override
@@ -38,6 +40,12 @@ _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
 _FEW_KEYS: Final = 8
 """Keys that a message about an unknown one lists."""
 _RECIPES: Final = HOME / "configs" / "recipes"
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field, Field))
+def config_class(cls: type[T]) -> type[T]:
+    """Make a class one of options: a frozen dataclass with keyword arguments, which `STRICT` validates."""
+    return cast(type[T], dataclass(frozen=True, kw_only=True, config=STRICT)(cls))
 
 
 def config_file(location: str, kind: str) -> Path:

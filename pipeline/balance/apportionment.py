@@ -10,12 +10,9 @@ from clozeline.pipeline.kernels.rates import largest_remainders, powers
 def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
     """Return the tokens of each language in training, proportional to tokens ** alpha, with the total unchanged.
 
-    The sampling of multilingual models: arXiv 1901.07291 §3.1 (XLM), 1911.02116 (XLM-R, alpha 0.3). Powers are decimals
-    and shares are rounded by largest remainders, so every machine computes the same numbers.
-
-    Args:
-        tokens: tokens of each language, above 0.
-        alpha: 0 (equal shares) to 1 (natural proportions).
+    The sampling of multilingual models: arXiv 1901.07291 §3.1 (XLM), 1911.02116 (XLM-R, alpha 0.3), from 0 (equal
+    shares) to 1 (natural proportions). Powers are decimals and shares are rounded by largest remainders, so every
+    machine computes the same numbers.
 
     Example: `apportion({"en": 900, "sw": 100}, 0.5)` is {"en": 750, "sw": 250}: the square roots are as 3 to 1.
     """
@@ -27,12 +24,9 @@ def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
 def copy_factors(
     tokens: Mapping[str, Mapping[str, int]], alpha: float, weights: Mapping[str, float]
 ) -> dict[str, dict[str, Fraction]]:
-    """Return the mean copies per document, by language and source, that give each language its share.
+    """Return the mean copies per document, by language and source, that give each language its share by `apportion`.
 
-    Args:
-        tokens: tokens by language and source, above 0.
-        alpha: exponent of `apportion`.
-        weights: extra factor of a source; default 1.
+    `weights` are extra factors of sources, default 1.
 
     Example: 900 tokens in en and 100 in sw at alpha 0.5 give 5/6 and 5/2.
     """

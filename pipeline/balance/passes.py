@@ -15,8 +15,7 @@ from clozeline.pipeline.balance.counts import BalanceCounts, Kind, LanguageCount
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, records
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
-from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import Manifest, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.splits import is_heldout
 from clozeline.recorded_file import check_files
 
@@ -38,25 +37,22 @@ class CountTokens(Pass[BalanceCounts]):
     name: str = "count"
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
-        """Count the documents of a shard."""
         check_files(self.tokens, "manifest-000000", "manifest.json")  # it holds the hashes of all other files
         shards = open_shards(self.tokens)
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
+        manifest = shards.manifest
         for block in np.flatnonzero(shards.index.shard == unit).tolist():
-            add_counts(counts, self._count(shards.read_block(block), shards.manifest))
-        return counts
-
-    def _count(self, rows: Rows, manifest: Manifest) -> BalanceCounts:
-        counts: BalanceCounts = {"documents_in": len(rows)}
-        sources, sizes = rows.fixed["source_group"].tolist(), rows.columns["token_ids"].lengths.tolist()
-        others = rows.columns["target_ids"].lengths.tolist() if "target_ids" in rows.columns else [0] * len(rows)
-        for row, language in enumerate(languages_of(rows, manifest.languages)):
-            if is_heldout(rows.fixed["document_uid"][row].tobytes(), self.heldout, self.seed):
-                add_counts(counts, {"skipped": {"held_out": 1}})
-                continue
-            document: LanguageCounts = {"documents": 1, "tokens": sizes[row] + others[row]}
-            by_source = {manifest.source_groups[sources[row]]: document}
-            add_counts(counts, cast(BalanceCounts, {_KINDS[others[row] > 0]: {language: by_source}}))
+            rows = shards.read_block(block)
+            counts["documents_in"] += len(rows)
+            sources, sizes = rows.fixed["source_group"].tolist(), rows.columns["token_ids"].lengths.tolist()
+            others = rows.columns["target_ids"].lengths.tolist() if "target_ids" in rows.columns else [0] * len(rows)
+            for row, language in enumerate(languages_of(rows, manifest.languages)):
+                if is_heldout(rows.fixed["document_uid"][row].tobytes(), self.heldout, self.seed):
+                    counts["skipped"]["held_out"] += 1
+                    continue
+                document: LanguageCounts = {"documents": 1, "tokens": sizes[row] + others[row]}
+                by_source = {manifest.source_groups[sources[row]]: document}
+                add_counts(counts, cast(BalanceCounts, {_KINDS[others[row] > 0]: {language: by_source}}))
         return counts
 
 

@@ -5,9 +5,8 @@ from dataclasses import field
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.balance.counts import BalanceCounts, LanguageCounts
 from clozeline.pipeline.balance.passes import BALANCE_VERSION, CountTokens, WriteFactors
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
@@ -16,7 +15,7 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.splits import split_amount
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class BalanceConfig:
     """Share of each language and source in the training data."""
 
@@ -41,7 +40,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        """Return the version of the counts and factors."""
         return BALANCE_VERSION
 
     def mistakes(self) -> Iterator[str]:
@@ -51,7 +49,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
             yield f"balance.sources: no input has the source '{source}'; the inputs have {', '.join(sorted(known))}"
 
     def passes(self) -> Sequence[Pass[BalanceCounts]]:
-        """Return the passes: count each token shard, then write the factors."""
         tokens, config = self.recipe.folder("encode"), self.config
         return [
             CountTokens(len(Manifest.load(tokens).shards), tokens, self.recipe.heldout.fraction, self.recipe.seed),
@@ -66,7 +63,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         return Row(amount(counts["documents_in"], "document"), out, (("document", counts["skipped"]),))
 
     def consumes(self, counts: BalanceCounts) -> Sequence[Consumed]:
-        """Return the documents of both splits."""
         if "documents_in" not in counts:
             return []
         training = sum(source["documents"] for source in _all_sources(counts))
@@ -74,7 +70,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         return [*super().consumes(counts), held_out, Consumed(split_amount("train", "documents"), training)]
 
     def check(self, counts: BalanceCounts) -> None:
-        """Check that every document is held out, a text or a pair."""
         if "documents_in" in counts:
             total = sum(source["documents"] for source in _all_sources(counts)) + sum(counts["skipped"].values())
             require_equal(self.name, "documents_in", counts["documents_in"], "texts + pairs + skipped", total)

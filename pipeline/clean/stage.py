@@ -6,9 +6,8 @@ from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
@@ -20,12 +19,15 @@ from clozeline.registry import Chosen, OneOf, choose, find
 
 _CLEAN_VERSION: Final = 1
 
-ChosenExtractor = Annotated[Chosen, OneOf("clozeline.pipeline.clean.extractors")]
-ChosenLanguage = Annotated[Chosen, OneOf("clozeline.pipeline.clean.languages")]
-ChosenFilter = Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")]
+_EXTRACTORS: Final = "clozeline.pipeline.clean.extractors"
+_LANGUAGES: Final = "clozeline.pipeline.clean.languages"
+_FILTERS: Final = "clozeline.pipeline.clean.filters"
+ChosenExtractor = Annotated[Chosen, OneOf(_EXTRACTORS)]
+ChosenLanguage = Annotated[Chosen, OneOf(_LANGUAGES)]
+ChosenFilter = Annotated[Chosen, OneOf(_FILTERS)]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class SourceConfig:
     """Settings of one source, which replace those of `clean`."""
 
@@ -37,22 +39,17 @@ class SourceConfig:
     """filters of this source; [] disables filtering; pairs of aligned texts only pass filters named here"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class CleanConfig:
     """Steps from raw records to documents."""
 
-    extractor: ChosenExtractor = field(
-        default_factory=lambda: choose("clozeline.pipeline.clean.extractors", "resiliparse")
-    )
+    extractor: ChosenExtractor = field(default_factory=lambda: choose(_EXTRACTORS, "resiliparse"))
     """extractor of text from HTML"""
-    language: ChosenLanguage | None = field(
-        default_factory=lambda: choose("clozeline.pipeline.clean.languages", "py3langid")
-    )
+    language: ChosenLanguage | None = field(default_factory=lambda: choose(_LANGUAGES, "py3langid"))
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     filters: list[ChosenFilter] = field(
         default_factory=lambda: [
-            choose("clozeline.pipeline.clean.filters", name)
-            for name in ("gopher_quality", "c4_quality", "gopher_repetition")
+            choose(_FILTERS, name) for name in ("gopher_quality", "c4_quality", "gopher_repetition")
         ]
     )
     """filters, applied in this order; the first that rejects gives the reason"""
@@ -89,7 +86,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                     yield f"{key}.keep: {chosen.name} knows no language '{code}'; it knows {near}"
 
     def version(self) -> int:
-        """Return the sum of the versions of everything that decides the text of documents or whether they are kept."""
         readers = {planned.reader for planned in self.plan.ranges}
         algorithms = [find("clozeline.pipeline.ingest.readers", name) for name in readers]
         for source in self._source_steps().values():
@@ -98,17 +94,13 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in algorithms)
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
-        """Return the single pass, from reading to writing."""
-        work = CleanUnits(
-            planned=self.plan.units,
-            sources=self._source_steps(),
-            corpus=self.recipe.corpus,
-            seed=self.recipe.seed,
-            limits=self.recipe.limits,
-            keep_text=self.config.keep_text,
-            fail_truncated=self.recipe.on_error.truncated == "fail",
-        )
-        return [work]
+        return [
+            CleanUnits(
+                planned=self.plan.units, sources=self._source_steps(), corpus=self.recipe.corpus, seed=self.recipe.seed,
+                limits=self.recipe.limits, keep_text=self.config.keep_text,
+                fail_truncated=self.recipe.on_error.truncated == "fail", units=len(self.plan.units),
+            )
+        ]  # fmt: skip
 
     def _source_steps(self) -> dict[str, SourceSteps]:
         steps = {}
@@ -123,7 +115,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return steps
 
     def row(self, counts: CleanCounts) -> Row:
-        """Show documents, and the reasons why records and documents were dropped."""
         without = {f"without a record in {name}": size for name, size in counts.get("without_records", {}).items()}
         left_out = (
             ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
@@ -150,7 +141,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         )
 
     def check(self, counts: CleanCounts) -> None:
-        """Check that no record, document or character is lost or counted twice."""
         records, documents = counts.get("records_in", 0), counts.get("documents_in", 0)
         other = sum(counts.get("ignored", {}).values()) + sum(counts.get("malformed", {}).values())
         require_equal(self.name, "records_in", records, "ignored + malformed + documents_in", other + documents)

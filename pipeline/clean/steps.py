@@ -44,10 +44,7 @@ class Steps:
     ) -> Document | None:
         """Return the finished document, or None if it was rejected.
 
-        Args:
-            document: with the text as read or extracted.
-            given_language: the language stated in the input's configuration, which is then not identified.
-            target_language: the same for the other side of a pair.
+        A language stated in the input's configuration is not identified.
         """
         self._tally.add({"characters_in": count_characters(document)})
         is_pair = document.target_text is not None

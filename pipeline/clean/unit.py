@@ -1,7 +1,7 @@
 """The pass of `clean`: turn input ranges into documents and rejections."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -48,19 +48,10 @@ class CleanUnits(Pass[CleanCounts]):
     limits: Limits
     keep_text: float
     fail_truncated: bool
+    units: int
     name: str = "main"
-    units: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.units = len(self.planned)
 
     def run(self, unit: int, output: Output) -> CleanCounts:
-        """Clean one unit.
-
-        Raises:
-            StorageError: the input is missing, changed while it was read, or is truncated under `truncated: fail`.
-            IntegrityError: the counts do not match what was written.
-        """
         tally = UnitCounts(self.seed, self.keep_text)
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
             steps: dict[str, Steps] = {}

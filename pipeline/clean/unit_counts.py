@@ -87,7 +87,6 @@ class UnitCounts:
         return self.counts["by_source"].get(self._source, {})
 
     def add(self, more: CleanCounts) -> None:
-        """Add to the counts."""
         add_counts(self.counts, more)
 
     def count(self, counted: Counted) -> None:
@@ -112,11 +111,7 @@ class UnitCounts:
             self.add({"content_skipped": {counted.reason: counted.bytes}})
 
     def add_document(self, uid: bytes, source: str, locator: int, content_bytes: int = 0) -> None:
-        """Count a record that is a document.
-
-        Raises:
-            IntegrityError: another document of the unit has the same uid.
-        """
+        """Count a record that is a document; IntegrityError if another document of the unit has its uid."""
         if uid in self._uids:
             raise IntegrityError(f"{source}: two documents have the uid {uid.hex()}, the second at {locator}")
         self._uids.add(uid)
@@ -125,15 +120,9 @@ class UnitCounts:
         self.add({"records_in": 1, "documents_in": 1, "content_kept": content_bytes})
 
     def close(self, source: str, owned: int, account: Account) -> None:
-        """Compare the counts of a range of a file with what the format layer found.
+        """Compare the counts of a range of a file with what the format layer found, `account`.
 
-        Args:
-            source: the file.
-            owned: bytes from the first record of the range to that of the next range.
-            account: bytes and records found.
-
-        Raises:
-            IntegrityError: bytes or records are lost, or counted twice.
+        `owned` are the bytes from the first record of the range to that of the next range.
         """
         where = f"clean: {source}"
         content = account.content - account.separators
@@ -174,6 +163,5 @@ class UnitCounts:
         self.count_removal(step, count_characters(document))
 
     def keep(self, document: Document) -> None:
-        """Count a document that passed all steps."""
         characters = count_characters(document)
         self.add({"documents_out": 1, "characters_out": characters, "languages": {document.language: 1}})

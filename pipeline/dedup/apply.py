@@ -1,7 +1,7 @@
 """The last pass of `dedup`: rewrite each part once, without the duplicates that earlier passes found."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from clozeline.pipeline.dedup.columns import uid_bytes
 from clozeline.pipeline.dedup.counts import DedupCounts, read_by
@@ -12,20 +12,16 @@ from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, write_documents, write_rejects
 
 
-def _zero_counts() -> DedupCounts:
-    amounts: DedupCounts = {"documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0}
-    return {**amounts, "rejected": {}, "characters_removed": {}}
-
-
-@dataclass
 class _Split:
     """Splits the documents of a part into kept and rejected ones, and counts both; drops map uids to kept uids."""
 
-    exact: dict[bytes, bytes]
-    near: dict[bytes, bytes]
-    seed: int
-    rejections: list[Rejection] = field(default_factory=list)
-    counts: DedupCounts = field(default_factory=_zero_counts)
+    def __init__(self, exact: dict[bytes, bytes], near: dict[bytes, bytes], seed: int) -> None:
+        self.exact, self.near, self.seed = exact, near, seed
+        self.rejections: list[Rejection] = []
+        self.counts: DedupCounts = {
+            "documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0, "rejected": {},
+            "characters_removed": {},
+        }  # fmt: skip
 
     def keep(self, documents: Iterable[Document]) -> Iterator[Document]:
         for document in documents:
@@ -58,7 +54,6 @@ class Apply(Pass[DedupCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        """Write the documents and rejections of a part."""
         exact, _ = self._read_drops("exact-drops", unit) if self.exact else ({}, 0)
         near, rows = self._read_drops("near-drops", unit) if self.near else ({}, 0)
         split = _Split(exact, near, self.seed)

@@ -35,15 +35,10 @@ def resolve(
 
     The representative of a component is the document of highest merit (ties: smallest uid). Members less similar to
     it than `verify` leave, form new components by the band keys they share, and so on. This breaks chains: of
-    A ~ B ~ C where A and C differ, C is not dropped for A.
+    A ~ B ~ C where A and C differ, C is not dropped for A. With None, no component is split.
 
-    Args:
-        groups: band keys, shape [m].
-        nodes: the row that has each key, shape [m], values below n.
-        uids: 16 bytes, shape [n].
-        merit: of the keep rule, shape [n].
-        sketches: shape [n, functions].
-        verify: minimum estimated similarity to the representative; None never splits a component.
+    `groups` are band keys, shape [m], `nodes` the row that has each key, below n. The others have a row per document:
+    uids of 16 bytes and merits of the keep rule, shape [n], and sketches, shape [n, functions].
     """
     kept = np.arange(len(uids), dtype=np.int64)
     similarity = np.ones(len(uids), dtype=np.float32)

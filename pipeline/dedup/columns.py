@@ -75,12 +75,7 @@ def read_rows(folder: Path, exchange: Exchange, destination: int, schema: Schema
 
 
 def read_columns(file: RecordedFile, parameters: Mapping[str, Any] | None = None) -> Columns:
-    """Return the memory-mapped arrays of a file of `write_columns`.
-
-    Raises:
-        StorageError: the file is missing.
-        IntegrityError: it is damaged, or was computed with other parameters than those expected.
-    """
+    """Return the memory-mapped arrays of a file of `write_columns`; they must be made with the same parameters."""
     path = file.path
     try:
         with pa.ipc.open_file(file.buffer()) as reader:

@@ -39,7 +39,6 @@ class Levels:
 
     @classmethod
     def of(cls, parts: Parts) -> Levels:
-        """Return the levels for the ranges and parts."""
         units = [parts.ranges, parts.units]
         width = parts.ranges if parts.units > 1 else 1
         while width > 1:
@@ -102,30 +101,22 @@ class ReceivedLinks:
         self.contraction = contract(self._joined["node"], np.ascontiguousarray(self._joined["label"]), level)
 
     def components(self) -> tuple[UInt64, UInt64]:
-        """Return the nodes that are joined to others, sorted, and the component name of each.
-
-        Raises:
-            IntegrityError: the next level did not answer.
-        """
+        """Return the nodes that are joined to others, sorted, and the component name of each."""
         labels = self.contraction.labels[self.contraction.rows]
         if self._level < self._levels.last:
-            labels = self._read_answers(labels)
+            exchange = self._levels.answers(self._level + 1)
+            answers = read_rows(self._parts.folder, exchange, self._unit, _ANSWER)
+            self.taken[exchange.kind] = len(answers)
+            answers = answers[np.argsort(answers["label"])]
+            labels, present = look_up(answers["label"], answers["component"], labels)
+            if not present.all():
+                raise IntegrityError(
+                    f"{self._parts.folder}: expected an answer of level {self._level + 1} for each label of unit "
+                    f"{self._unit} of level {self._level}, got none for {np.count_nonzero(~present)}; delete "
+                    f"{self._parts.folder / 'tmp'} and run the stage again"
+                )
         nodes, first = np.unique(self._joined["node"], return_index=True)
         return nodes, labels[first]
-
-    def _read_answers(self, labels: UInt64) -> UInt64:
-        exchange = self._levels.answers(self._level + 1)
-        answers = read_rows(self._parts.folder, exchange, self._unit, _ANSWER)
-        self.taken[exchange.kind] = len(answers)
-        answers = answers[np.argsort(answers["label"])]
-        components, present = look_up(answers["label"], answers["component"], labels)
-        if not present.all():
-            raise IntegrityError(
-                f"{self._parts.folder}: expected an answer of level {self._level + 1} for each label of unit "
-                f"{self._unit} of level {self._level}, got none for {np.count_nonzero(~present)}; delete "
-                f"{self._parts.folder / 'tmp'} and run the stage again"
-            )
-        return components
 
 
 class _LevelPass(Pass[DedupCounts]):
@@ -144,7 +135,6 @@ class NearLinks(_LevelPass):
     kind = "near-links"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        """Write the links of a unit for the next level."""
         links = ReceivedLinks(self.parts, self.level, unit)
         sent = write_links(output, self.levels.links(self.level + 1), unit, links.contraction)
         return {"sent": sent, "taken": read_by(self.name, links.taken)}
@@ -156,7 +146,6 @@ class NearAnswers(_LevelPass):
     kind = "near-answers"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        """Write the answers of a unit."""
         received = ReceivedLinks(self.parts, self.level, unit)
         # a link from a node to itself is a question: answer it with the node's component
         asked = received.links[received.links["node"] == received.links["label"]]

@@ -28,30 +28,23 @@ def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[NDArray[np.bytes_],
     """
     present = np.ones(len(batch), dtype=bool)
     if key == "text" and batch.column("target_text").null_count == len(batch):
-        digests = _hash_buffers(batch.column("text"))
+        # hash the UTF-8 bytes in the Arrow buffer, without Python strings
+        texts = batch.column("text")
+        _, offsets_buffer, data = texts.buffers()
+        view = memoryview(data) if data is not None else memoryview(b"")
+        offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
+        digests = [_digest(view[start:end]) for start, end in pairwise(offsets)]
     elif key == "url":
         urls = batch.column("url").to_pylist()
         present = np.array([url is not None for url in urls], dtype=bool)
         digests = [_digest(normalize_url(url or "").encode()) for url in urls]
     else:
         pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
-        digests = [_digest(_pair_bytes(text, target, key)) for text, target in pairs]
+        documents = [[text] if target is None else [text, target] for text, target in pairs]
+        if key == "match":
+            documents = [[" ".join(match_words(side)) for side in sides] for sides in documents]
+        digests = [_digest("\0".join(sides).encode()) for sides in documents]
     return np.frombuffer(b"".join(digests), dtype="S16"), present
-
-
-def _hash_buffers(texts: pa.StringArray) -> list[bytes]:
-    # hash the UTF-8 bytes in the Arrow buffer, without Python strings
-    _, offsets_buffer, data = texts.buffers()
-    view = memoryview(data) if data is not None else memoryview(b"")
-    offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1].tolist()
-    return [_digest(view[start:end]) for start, end in pairwise(offsets)]
-
-
-def _pair_bytes(text: str, target: str | None, key: Key) -> bytes:
-    sides = [text] if target is None else [text, target]
-    if key == "match":
-        sides = [" ".join(match_words(side)) for side in sides]
-    return "\0".join(sides).encode()
 
 
 def normalize_url(url: str) -> str:

@@ -55,14 +55,7 @@ class _TokenHashes(dict[str, bytes]):
 
 
 class MinHash:
-    """Computes signatures of texts; equal parameters give comparable signatures.
-
-    Args:
-        ngram: words in a shingle. A text with fewer words is one shingle.
-        bands: groups of hash functions.
-        rows: hash functions in a band.
-        seed: of the hash functions.
-    """
+    """Computes signatures of texts: sets of shingles of `ngram` words; a text with fewer words is one shingle."""
 
     def __init__(self, ngram: int = 5, bands: int = 14, rows: int = 8, seed: int = 1) -> None:
         self.ngram, self.bands, self.rows = ngram, bands, rows

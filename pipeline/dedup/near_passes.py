@@ -1,6 +1,5 @@
 """The first passes of near-duplicate removal: compute signatures per part, find candidates per range of band keys."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -49,11 +48,15 @@ class NearSignatures(Pass[DedupCounts]):
     name: str = "near-signatures"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        """Write the signatures of a part."""
         minhash, bands = MinHash(**asdict(self.parameters)), self.parameters.bands
         keys, sketches = [np.empty((0, bands), np.uint64)], [np.empty((0, bands * minhash.rows), np.uint16)]
         uids, merit = [uid_column([])], [np.empty(0, dtype=np.int64)]
-        for batch in self._read_survivors(unit):
+        dropped = self.parts.drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
+        for batch in read_batches(self.parts.source(unit), _COLUMNS):
+            kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
+            if not kept.any():
+                continue
+            batch = batch.filter(pa.array(kept))
             pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
             texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
             signatures = [minhash.signature(text) for text in texts]
@@ -75,13 +78,6 @@ class NearSignatures(Pass[DedupCounts]):
             write_columns(path, documents, self.parameters.plain())
         return {"signatures": len(documents["uid"]), "near": {"keys": len(key_rows)}}
 
-    def _read_survivors(self, unit: int) -> Iterator[pa.RecordBatch]:
-        dropped = self.parts.drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
-        for batch in read_batches(self.parts.source(unit), _COLUMNS):
-            kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
-            if kept.any():
-                yield batch.filter(pa.array(kept))
-
 
 @dataclass
 class NearCandidates(Pass[DedupCounts]):
@@ -92,7 +88,6 @@ class NearCandidates(Pass[DedupCounts]):
     name: str = "near-candidates"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        """Write the links of the documents of a range."""
         rows = read_rows(self.parts.folder, self.parts.exchange("near-keys"), unit, _KEY)
         key, part, row = (np.ascontiguousarray(rows[name]) for name in ("key", "part", "row"))
         # keys that equal a neighbor in sorted order belong to two or more documents

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.dedup.columns import read_rows
 from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.ingest.documents.document import row_schema
 from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.recorded_file import RecordedFile
 
@@ -20,13 +21,8 @@ COPY: Final = (("uid", "S16"), ("part", "<u4"))
 """Row of a document that exact dedup keeps: its uid, and a part that holds a copy of it."""
 CLUSTER: Final = (("cluster", "S16"), ("uid", "S16"), ("kept", "?"), ("similarity", "<f4"))
 """Row of a member of a cluster, see `CLUSTER_SCHEMA`."""
-CLUSTER_SCHEMA: Final = pa.schema(
-    [
-        pa.field("cluster", pa.binary(16), nullable=False),
-        pa.field("uid", pa.binary(16), nullable=False),
-        pa.field("kept", pa.bool_(), nullable=False),
-        pa.field("similarity", pa.float32(), nullable=False),
-    ]
+CLUSTER_SCHEMA: Final = row_schema(
+    {"cluster": pa.binary(16), "uid": pa.binary(16), "kept": pa.bool_(), "similarity": pa.float32()}
 )
 """Columns of `clusters/{exact,near}/<range:06d>.arrow`: `cluster` is the smallest uid of the cluster, `similarity`
 the estimated Jaccard similarity to the kept document. Every cluster has two or more members."""
@@ -35,10 +31,7 @@ _Side = Literal["parts", "ranges"]
 EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
     "exact-hashes": ("parts", "ranges"),  # rows of documents, to ranges of their hash
     "exact-drops": ("ranges", "parts"),  # exact copies, from ranges of their hash to parts
-    "exact-kept": (
-        "ranges",
-        "ranges",
-    ),  # documents kept by exact dedup, from ranges of their hash to those of their uid
+    "exact-kept": ("ranges", "ranges"),  # kept by exact dedup, from ranges of their hash to those of their uid
     "near-keys": ("parts", "ranges"),  # band keys, to ranges of the key
     "near-members": ("parts", "ranges"),  # documents that share a band key, to ranges of their component
     "near-clusters": ("ranges", "ranges"),  # cluster members, from component ranges to those of the smallest uid
@@ -50,22 +43,14 @@ EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Paths of the documents that dedup reads, by part, and of the files between its passes.
+    """Paths of the documents that dedup reads, by part, and of the files between its passes."""
 
-    Args:
-        documents: folder of the previous stage, which holds `documents/<unit:06d>.arrow`.
-        folder: the folder of dedup.
-        units: number of parts.
-        ranges: number of hash ranges.
-    """
-
-    documents: Path
-    folder: Path
-    units: int
-    ranges: int
+    documents: Path  # of the previous stage, which holds `documents/<unit:06d>.arrow`
+    folder: Path  # of dedup
+    units: int  # number of parts
+    ranges: int  # number of hash ranges
 
     def source(self, part: int) -> RecordedFile:
-        """Return the file of a part's documents."""
         return documents_of(self.documents, part)
 
     def temporary(self, kind: str, number: int) -> str:
@@ -92,8 +77,8 @@ def count_ranges(shards: int) -> int:
     return min(shards, max(_RANGES, -(-shards // 16)))
 
 
-def write_clusters(path: Path, rows: NDArray[Any]) -> int:
-    """Write cluster members sorted by (cluster, uid) and return their number."""
+def write_clusters(path: Path, rows: NDArray[Any]) -> None:
+    """Write cluster members, sorted by (cluster, uid)."""
     rows = rows[np.lexsort((rows["uid"], rows["cluster"]))]
     identities = [
         pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows[name]))])
@@ -103,4 +88,3 @@ def write_clusters(path: Path, rows: NDArray[Any]) -> int:
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3), use_threads=False)
     with path.open("wb") as file, pa.ipc.new_file(file, CLUSTER_SCHEMA, options=options) as writer:
         writer.write_batch(batch)
-    return int(batch.num_rows)

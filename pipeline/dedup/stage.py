@@ -8,9 +8,8 @@ from dataclasses import field
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.dedup.apply import Apply
 from clozeline.pipeline.dedup.cluster_passes import NearClusters, NearDrops, NearMembers
 from clozeline.pipeline.dedup.clusters import CLUSTERS_VERSION
@@ -28,7 +27,7 @@ from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ExactConfig:
     """Removal of documents with the same key."""
 
@@ -38,7 +37,7 @@ class ExactConfig:
     """copy to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class NearConfig:
     """Removal of near-duplicates by MinHash LSH."""
 
@@ -57,7 +56,7 @@ class NearConfig:
     """document of a cluster to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class DedupConfig:
     """Types of duplicates to remove; null disables a type."""
 
@@ -80,11 +79,9 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     writes_documents: ClassVar[bool] = True
 
     def version(self) -> int:
-        """Return the sum of the versions of everything that decides which documents are kept."""
         return EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
 
     def passes(self) -> Sequence[Pass[DedupCounts]]:
-        """Return the passes of exact and near as configured, then the one that applies both."""
         plan = self.plan
         parts = Parts(documents_folder(self.recipe, self.name), self.folder, len(plan.units), count_ranges(plan.shards))
         exact, near = self.config.exact, self.config.near
@@ -97,11 +94,24 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
                 *parts.exchange("exact-drops").passes(),
             ]
         if near is not None:
-            passes += _near_passes(parts, near, after_exact=exact is not None)
+            parameters = SignatureParameters(near.ngram, near.bands, near.rows, near.seed)
+            passes += [
+                NearSignatures(parts.units, parts, parameters, near.keep, exact is not None),
+                *parts.exchange("near-keys").passes(),
+                NearCandidates(parts.ranges, parts),
+                *level_passes(parts),
+                NearMembers(parts.units, parts, parameters),
+                *parts.exchange("near-members").passes(),
+                NearClusters(parts.ranges, parts, parameters, near.verify),
+                *(parts.exchange("exact-kept").passes() if exact is not None else ()),
+                *parts.exchange("near-clusters").passes(),
+                *parts.exchange("near-decisions").passes(),
+                NearDrops(parts.ranges, parts, exact is not None),
+                *parts.exchange("near-drops").passes(),
+            ]
         return [*passes, Apply(parts.units, parts, exact is not None, near is not None, self.recipe.seed)]
 
     def row(self, counts: DedupCounts) -> Row:
-        """Show documents, and how many were duplicates, by type."""
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
         return Row(before, after, (("document", counts["rejected"]),))
 
@@ -136,21 +146,3 @@ def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, in
     for exchange, sent in counts.get("sent", {}).items():
         for reader, taken in counts.get("taken", {}).get(exchange, {}).items():
             require_equal("dedup", f"rows of {exchange}", sent, f"rows read by {reader}", taken)
-
-
-def _near_passes(parts: Parts, near: NearConfig, *, after_exact: bool) -> list[Pass[DedupCounts]]:
-    parameters = SignatureParameters(near.ngram, near.bands, near.rows, near.seed)
-    return [
-        NearSignatures(parts.units, parts, parameters, near.keep, after_exact),
-        *parts.exchange("near-keys").passes(),
-        NearCandidates(parts.ranges, parts),
-        *level_passes(parts),
-        NearMembers(parts.units, parts, parameters),
-        *parts.exchange("near-members").passes(),
-        NearClusters(parts.ranges, parts, parameters, near.verify),
-        *(parts.exchange("exact-kept").passes() if after_exact else ()),
-        *parts.exchange("near-clusters").passes(),
-        *parts.exchange("near-decisions").passes(),
-        NearDrops(parts.ranges, parts, after_exact),
-        *parts.exchange("near-drops").passes(),
-    ]

@@ -25,16 +25,11 @@ class Exchange:
     """The files of an exchange.
 
     A unit of the first pass writes its pieces by destination, 0 to `destinations` - 1, and may do so several times.
-
-    Args:
-        kind: name of its folder.
-        sources: units of the first pass.
-        destinations: units of the second pass.
     """
 
-    kind: str
-    sources: int
-    destinations: int
+    kind: str  # name of its folder
+    sources: int  # units of the first pass
+    destinations: int  # units of the second pass
 
     def file(self, source: int) -> str:
         """Return the name of a source's file, relative to the stage's folder."""
@@ -55,21 +50,12 @@ class Exchange:
         bundled = self.sources + self.bundles if self.bundles else 0
         return self.sources + bundled + (self.bundles or self.sources) * self.destinations
 
-    def members(self, bundle: int) -> range:
-        """Return the sources of a bundle."""
-        return range(bundle * _GROUP, min(self.sources, (bundle + 1) * _GROUP))
-
     def passes(self) -> list[Pass[Any]]:
         """Return the pass that bundles the files, or none."""
         return [Bundles(self)] if self.bundles else []
 
     def read(self, folder: Path, destination: int) -> Iterator[bytes]:
-        """Yield the pieces for a destination, in the order of the sources.
-
-        Raises:
-            StorageError: a file is missing.
-            IntegrityError: a piece is not what was written.
-        """
+        """Yield the pieces for a destination, in the order of the sources."""
         numbered, name = (range(self.bundles), self.bundle) if self.bundles else (range(self.sources), self.file)
         for number in numbered:
             with PieceFile(folder, name(number)) as file:
@@ -82,32 +68,21 @@ class Exchange:
     def merge(self, folder: Path, bundle: int, writer: PieceWriter) -> None:
         """Write a bundle from the files of its members."""
         with ExitStack() as stack:
-            files: Sequence[PieceFile] = [
-                stack.enter_context(PieceFile(folder, self.file(source))) for source in self.members(bundle)
-            ]
+            members = range(bundle * _GROUP, min(self.sources, (bundle + 1) * _GROUP))
+            files: Sequence[PieceFile] = [stack.enter_context(PieceFile(folder, self.file(each))) for each in members]
             for destination in range(self.destinations):
                 writer.add(piece for file in files for piece in self._pieces(file, destination))
 
 
-@dataclass(frozen=True)
 class Bundles(Pass[Counts]):
     """Bundle the files of 256 units of the previous pass, ordered by destination."""
 
     intermediate: ClassVar[bool] = True
-    exchange: Exchange
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Name of the pass."""
-        return f"{self.exchange.kind}-bundles"
-
-    @property
-    def units(self) -> int:  # type: ignore[override]
-        """Number of bundles."""
-        return self.exchange.bundles
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange, self.name, self.units = exchange, f"{exchange.kind}-bundles", exchange.bundles
 
     def run(self, unit: int, output: Output) -> Counts:
-        """Write a bundle."""
         relative = self.exchange.bundle(unit)
         with output.file(relative) as path, path.open("wb") as sink:
             writer = PieceWriter(sink, relative)

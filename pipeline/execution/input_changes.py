@@ -69,15 +69,9 @@ def find_input_changes(
 ) -> list[str]:
     """Return the sources that are new, missing or have changed content.
 
-    A file of the same size and time is taken as unchanged. Of one with another time, as after a copy, the ends are
-    compared with the plan, and all that units have read with their records.
-
-    Args:
-        folder: of the stage that reads the inputs.
-        inputs: facts of the plan.
-        ranges: source, start and end of each range of the plan.
-        files: the present files.
-        verify: compare the content of all files, whatever their time.
+    A file of the same size and time is taken as unchanged. Of one with another time (with `verify`, of all), as after a
+    copy, the ends are compared with the plan, and all that units have read with their records in `folder`. `inputs` and
+    `ranges` (source, start and end) are those of the plan.
     """
     before = {facts["source"]: facts for facts in inputs}
     changed = before.keys() ^ {file.source for file in files}

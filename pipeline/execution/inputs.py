@@ -6,9 +6,11 @@ logs and archives next to the data must not become documents.
 
 import glob
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -34,19 +36,10 @@ class SourceFile:
 
 
 def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> list[SourceFile]:
-    """Expand inputs to files, sorted by source name.
-
-    Args:
-        entries: inputs of a recipe.
-        output: folder of the run, which must not be read as input.
-
-    Raises:
-        ConfigurationError: a path is a URL or matches no file, two files have one source name, or the output is inside
-            the input.
-        StorageError: a folder or a link below an input cannot be read.
-    """
+    """Expand inputs to files, sorted by source name; `output`, the folder of the run, must not be read as input."""
     files: dict[str, SourceFile] = {}
     own = None if output is None else os.path.realpath(output)
+    stages = [] if own is None else [os.path.join(own, stage) for stage in stage_names()]  # noqa: PTH118
     for entry in entries:
         for pattern in _patterns(entry):
             if (url := as_url(pattern)) is not None:
@@ -56,7 +49,7 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
             if own is not None and Path(pattern).is_dir() and _is_below(own, os.path.realpath(pattern)):
                 raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
             for file in _expand(pattern, entry):
-                if own is not None and _is_written(file.path, own):
+                if any(_is_below(os.path.realpath(file.path.parent), stage) for stage in stages):
                     raise ConfigurationError(f"input {pattern!r}: {file.path} is an output of this run; {_APART}")
                 if file.source in files:
                     raise ConfigurationError(
@@ -68,11 +61,6 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
 
 
 _APART: Final = "choose an output folder outside the input, or name the input files by a pattern"
-
-
-def _is_written(path: Path, own: str) -> bool:
-    folder = os.path.realpath(path.parent)
-    return _is_below(folder, own) and Path(os.path.relpath(folder, own)).parts[0] in stage_names()
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -88,7 +76,9 @@ def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
     else:
         root, paths, folder = _root(pattern), _matches(pattern), None
     for path in paths:
-        name = _escape(os.fsencode(path.relative_to(root).as_posix()))
+        # the name is unique and printable: `%`, control bytes and bytes that are not UTF-8 are written as %XX
+        name = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "surrogateescape")
+        name = re.sub(r"[%\x00-\x1f\udc80-\udcff]", lambda match: f"%{ord(match[0]) & 0xFF:02X}", name)
         yield SourceFile(f"{entry.source}/{name}", path, path.stat().st_size, entry, folder)
 
 
@@ -140,17 +130,16 @@ def _walk(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
         if child.is_dir():
             yield from _walk(path, (*above, identity))
         else:
-            _check_file(path)
+            try:
+                mode = path.stat().st_mode
+            except OSError as error:
+                reason = error.strerror or error
+                raise StorageError(f"input {path}: cannot be read ({reason}); repair or remove it") from error
+            if not stat.S_ISREG(mode):
+                raise ConfigurationError(
+                    f"input {path}: expected a file or folder, got a device, pipe or socket; remove it"
+                )
             yield path
-
-
-def _check_file(path: Path) -> None:
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        raise StorageError(f"input {path}: cannot be read ({error.strerror or error}); repair or remove it") from error
-    if not stat.S_ISREG(mode):
-        raise ConfigurationError(f"input {path}: expected a file or folder, got a device, pipe or socket; remove it")
 
 
 def _is_output(folder: Path) -> bool:
@@ -164,52 +153,29 @@ def _is_output(folder: Path) -> bool:
 
 
 def _matches(pattern: str) -> list[Path]:
-    """Return the files that a path or a pattern names."""
+    """Return the files that a path or a pattern names; a pattern with `**` finds nothing in outputs of Clozeline."""
     if Path(pattern).exists():
         return [Path(pattern)]
     root = _root(pattern)
-    outputs: tuple[str, ...] = ()
+    outputs: list[str] = []
+
+    def fail(error: OSError) -> None:
+        raise StorageError(f"input folder {error.filename}: cannot be read ({error.strerror or error})") from error
+
     if "**" in Path(pattern).parts and root.is_dir():
-        outputs = tuple(f"{folder}{os.sep}" for folder in _outputs_below(root))
-    paths = sorted(match for match in glob.glob(pattern, recursive=True) if not match.startswith(outputs))  # noqa: PTH207
+        for above, folders, _ in os.walk(root, onerror=fail):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            outputs += [os.path.join(above, name, "") for name in folders if _is_output(Path(above, name))]  # noqa: PTH118
+    paths = sorted(match for match in glob.glob(pattern, recursive=True) if not match.startswith(tuple(outputs)))  # noqa: PTH207
     files = [Path(path) for path in paths if Path(path).is_file()]
     if not files:
         raise ConfigurationError(f"input {pattern!r}: no such file, and no file matches it as a pattern")
     return files
 
 
-def _outputs_below(root: Path) -> list[str]:
-    """Return outputs of Clozeline below a folder."""
-    outputs: list[str] = []
-
-    def fail(error: OSError) -> None:
-        raise StorageError(f"input folder {error.filename}: cannot be read ({error.strerror or error})") from error
-
-    for above, folders, _ in os.walk(root, onerror=fail):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        outputs += [os.path.join(above, name) for name in folders if _is_output(Path(above, name))]  # noqa: PTH118
-    return outputs
-
-
 def _root(pattern: str) -> Path:
     """Return the directory before the first wildcard, or that of the file."""
-    parts = Path(pattern).parts
-    fixed: list[str] = []
-    for part in parts[:-1]:
-        if glob.has_magic(part):
-            break
-        fixed.append(part)
-    return Path(*fixed) if fixed else Path()
-
-
-def _escape(raw: bytes) -> str:
-    """Return UTF-8 text, with `%`, control bytes and bytes that are not UTF-8 as %XX: unique and printable."""
-    text = raw.decode("utf-8", "surrogateescape")
-    pieces = [
-        f"%{ord(char) & 0xFF:02X}" if char == "%" or ord(char) < 32 or 0xDC80 <= ord(char) <= 0xDCFF else char
-        for char in text
-    ]
-    return "".join(pieces)
+    return Path(*takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts[:-1]))
 
 
 def join_names(files: Sequence[Path]) -> str:
@@ -218,21 +184,13 @@ def join_names(files: Sequence[Path]) -> str:
 
 
 def check_kinds(files: Sequence[SourceFile]) -> None:
-    """Refuse files of no known kind.
-
-    Args:
-        files: those found in folders whose content and name tell no reader.
-
-    Raises:
-        ConfigurationError: there is one.
-    """
+    """Refuse the given files, found in folders, of which neither content nor name tell a reader."""
     if not files:
         return
     folder = files[0].folder
     raise ConfigurationError(
         f"input {folder!r} holds files of no known kind ({len(files):,}): {join_names([file.path for file in files])}; "
-        "skip them "
-        f"(input='{{path: {folder}, unknown: skip}}'), move them away, name the files to read by a pattern "
+        f"skip them (input='{{path: {folder}, unknown: skip}}'), move them away, name the files to read by a pattern "
         f"(input='{folder}/**/*.jsonl'), or choose a reader for all of the folder "
         f"(input='{{path: {folder}, reader: text}}')"
     )

@@ -8,6 +8,7 @@ are never compared.
 
 import errno
 import fcntl
+import functools
 import json
 import os
 import platform
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Final
 
 import psutil
 
@@ -32,27 +33,31 @@ _NO_LOCKS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 
 @contextmanager
 def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold an output folder, after waiting for it if need be.
-
-    Args:
-        folder: output folder, made if need be.
-        waiting: called once if another process holds it.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
-    waits = _Once(waiting)
+    """Hold an output folder, which is made if need be; `waiting` is called once if another process holds it."""
+    waiting = functools.cache(waiting)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / ".lock").open("w")
     except OSError as error:
         raise StorageError(cannot_write(folder, error)) from error
     with file:
-        _lock(file, waits)
+        try:
+            if not lock(file):
+                waiting()
+                fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
         holder = folder / ".holder"
-        _take(holder, waits)
+        _take(holder, waiting)
         ended = threading.Event()
-        renewal = threading.Thread(target=_renew, args=(holder, ended), daemon=True)
+
+        def renew() -> None:
+            while not ended.wait(_RENEWED_S):
+                with suppress(OSError):
+                    os.utime(holder)
+
+        renewal = threading.Thread(target=renew, daemon=True)
         renewal.start()
         try:
             yield
@@ -60,28 +65,6 @@ def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
             ended.set()
             renewal.join()
             holder.unlink(missing_ok=True)
-
-
-class _Once:
-    """A function that is called at most once."""
-
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._function, self._called = function, False
-
-    def __call__(self) -> None:
-        if not self._called:
-            self._called = True
-            self._function()
-
-
-def _lock(file: IO[Any], waiting: Callable[[], None]) -> None:
-    try:
-        if not lock(file):
-            waiting()
-            fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
 
 
 def _take(holder: Path, waiting: Callable[[], None]) -> None:
@@ -135,9 +118,3 @@ def _is_dead_process(text: str) -> bool:
         return facts["host"] == platform.node() and not still_runs(facts["pid"], float(facts["start"]))
     except (ValueError, KeyError, TypeError, psutil.Error):
         return False
-
-
-def _renew(holder: Path, ended: threading.Event) -> None:
-    while not ended.wait(_RENEWED_S):
-        with suppress(OSError):
-            os.utime(holder)

@@ -8,7 +8,6 @@ import os
 import struct
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final, Self, TypeAlias
 
 import xxhash
@@ -29,12 +28,7 @@ def _hash(name: str, number: int, parts: Iterable[Bytes]) -> int:
 
 
 class PieceWriter:
-    """Writer of pieces in order.
-
-    Args:
-        sink: binary file, written from its start.
-        name: name of the finished file, relative to the stage's folder.
-    """
+    """Writer of pieces in order into a binary file; `name` is that of the finished file in the stage's folder."""
 
     def __init__(self, sink: BinaryIO, name: str) -> None:
         self._sink = sink
@@ -56,12 +50,7 @@ class PieceWriter:
 
 
 class PieceFile:
-    """A finished file of pieces, open while the `with` block lasts.
-
-    Raises:
-        StorageError: the file is missing or cannot be read.
-        IntegrityError: it is not a file of pieces, or not the one that was written under this name.
-    """
+    """A finished file of pieces, open while the `with` block lasts; IntegrityError if it is not the one named so."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._path = folder / name
@@ -84,9 +73,7 @@ class PieceFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ digest covers no time, so moving or copying the inputs keeps every uid.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -76,15 +76,6 @@ class Plan:
         return {"format": PLAN_FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units}
 
 
-def _cut(file: SourceFile, reader: str, splittable: bool, unit_bytes: int) -> list[PlannedRange]:
-    pieces = max(1, -(-file.bytes // unit_bytes)) if splittable else 1
-    bounds = [file.bytes * i // pieces for i in range(pieces + 1)]
-    return [
-        PlannedRange(0, file.source, file.entry.source, reader, start, end, file.entry, file.path)
-        for start, end in pairwise(bounds)
-    ]
-
-
 def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> Plan:
     """Cut the files; those that the saved plan holds with the same options are not opened again."""
     known = {} if saved is None else {facts["source"]: facts for facts in saved.inputs}
@@ -93,11 +84,23 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
     for file in files:
         facts = _facts(file, known.get(file.source))
         inputs.append(facts)
-        pieces.append(_cut(file, facts["reader"], facts["splittable"], recipe.plan_options.unit_bytes))
+        count = max(1, -(-file.bytes // recipe.plan_options.unit_bytes)) if facts["splittable"] else 1
+        bounds = [file.bytes * index // count for index in range(count + 1)]
+        planned = PlannedRange(0, file.source, file.entry.source, facts["reader"], 0, 0, file.entry, file.path)
+        pieces.append([replace(planned, start=start, end=end) for start, end in pairwise(bounds)])
     readers = {facts["source"]: facts["reader"] for facts in inputs if facts["source"] not in known}
     if recipe.has(PLAN_STAGE):  # files of a task have readers of their own
-        check_kinds([file for file in files if file.source in readers and _is_unknown(file, readers[file.source])])
-    _check_inputs(zip(files, inputs, strict=True))
+        doubtful = [file for file in files if file.folder is not None and file.bytes > 0 and file.entry.reader is None]
+        doubtful = [file for file in doubtful if file.source in readers]
+        check_kinds([file for file in doubtful if is_guess(file.path, readers[file.source])])
+    readers_of: dict[int, set[str]] = {}
+    for file, facts in zip(files, inputs, strict=True):
+        readers_of.setdefault(id(file.entry), set()).add(facts["reader"])
+    for entry in recipe.input:
+        try:
+            check_options(entry.options, readers_of[id(entry)])
+        except ConfigurationError as error:
+            raise ConfigurationError(f"input {entry.path!r}: {error}") from error
     shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
     alone = _with_digest(Plan(_number_units(pieces, _NONE), shards, "", tuple(inputs)))
     if saved is not None and saved.digest == alone.digest:
@@ -120,47 +123,25 @@ def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tupl
     return tuple(planned_ranges)
 
 
-def _is_unknown(file: SourceFile, reader: str) -> bool:
-    return file.folder is not None and file.bytes > 0 and file.entry.reader is None and is_guess(file.path, reader)
-
-
-def _check_inputs(inputs: Iterable[tuple[SourceFile, dict[str, Any]]]) -> None:
-    """Check that each option of an input is one of a reader of its files."""
-    readers: dict[int, tuple[InputEntry, set[str]]] = {}
-    for file, facts in inputs:
-        readers.setdefault(id(file.entry), (file.entry, set()))[1].add(facts["reader"])
-    for entry, names in readers.values():
-        try:
-            check_options(entry.options, names)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"input {entry.path!r}: {error}") from error
-
-
 def _facts(file: SourceFile, known: dict[str, Any] | None) -> dict[str, Any]:
     plain = {name: value for name, value in to_plain(file.entry).items() if name not in ("path", "source", "unknown")}
     options = {**_FIRST_OPTIONS, **plain}
     if known is not None and known["options"] == options:
-        return _present(file, known) if "mtime_ns" in known else known
+        if "mtime_ns" not in known:
+            return known
+        # the content is as before; the files may have other times
+        present = {**known, "mtime_ns": file.path.stat().st_mtime_ns}
+        if "others" in known:
+            present["others"] = fingerprint_other_files(known["reader"], file.entry.options)
+        return present
     reader, splittable = detect(file.path, file.entry.reader)
     facts = {"source": file.source, "bytes": file.bytes, "options": options, **fingerprint_file(file.path, file.bytes)}
     others = fingerprint_other_files(reader, file.entry.options)
     return {**facts, "reader": reader, "splittable": splittable, **({"others": others} if others else {})}
 
 
-def _present(file: SourceFile, known: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of an input whose content is as before, with the present times of its files."""
-    facts = {**known, "mtime_ns": file.path.stat().st_mtime_ns}
-    return (
-        {**facts, "others": fingerprint_other_files(known["reader"], file.entry.options)}
-        if "others" in known
-        else facts
-    )
-
-
 def _with_digest(plan: Plan) -> Plan:
-    facts = [
-        {name: value for name, value in planned_input.items() if name not in OBSERVED} for planned_input in plan.inputs
-    ]
+    facts = [{name: value for name, value in each.items() if name not in OBSERVED} for each in plan.inputs]
     text = json.dumps({**plan.as_json(), "inputs": facts}, sort_keys=True, separators=(",", ":"))
     return replace(plan, digest=hashlib.sha256(text.encode()).hexdigest())
 
@@ -193,9 +174,6 @@ def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
 
     The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
     plan, and every stage is done again.
-
-    Raises:
-        ConfigurationError: there is no input, or the inputs are not those of the first start.
     """
     if not recipe.input:
         raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
@@ -205,29 +183,25 @@ def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     return plan
 
 
-def _check_saved_inputs(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], verify: bool) -> None:
-    ranges = ((planned.source, planned.start, planned.end) for planned in saved.ranges)
-    changed = find_input_changes(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
-    if changed:
-        paths = ", ".join(str(entry.path) for entry in recipe.input)
-        raise ConfigurationError(
-            f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in name, "
-            f"size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: restore them, or "
-            "use another output folder"
-        )
-
-
 def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     """Return the plan of the recipe's `input`, with the paths of this machine; without `input` the frozen one.
 
     `verify` compares the content of every input, also of those whose size and time are as before.
     """
     saved = _read(recipe)
-    if recipe.input:
-        files = source_files(recipe.input, recipe.output)
-        if saved is not None:
-            _check_saved_inputs(recipe, saved, files, verify)
-        return _make_plan(recipe, files, saved)
-    if saved is None:
-        raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")
-    return saved
+    if not recipe.input:
+        if saved is None:
+            raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")
+        return saved
+    files = source_files(recipe.input, recipe.output)
+    if saved is not None:
+        ranges = ((planned.source, planned.start, planned.end) for planned in saved.ranges)
+        changed = find_input_changes(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
+        if changed:
+            paths = ", ".join(str(entry.path) for entry in recipe.input)
+            raise ConfigurationError(
+                f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in "
+                f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: restore "
+                "them, or use another output folder"
+            )
+    return _make_plan(recipe, files, saved)

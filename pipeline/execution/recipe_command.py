@@ -1,23 +1,15 @@
 """Run a recipe, or one stage of it: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`."""
 
-import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
-from clozeline.command import (
-    Parser,
-    Terminal,
-    keys_of,
-    print_keys,
-    program_name,
-    run_command,
-    stopping_at_signals,
-)
+from clozeline.command import Parser, Terminal, keys_of, print_keys, program_name, run_command, stopping_at_signals
 from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
 from clozeline.pipeline import stage_names
-from clozeline.pipeline.execution.plan import Plan, load_plan
+from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key
@@ -61,10 +53,6 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
         return 0
     if options.config is None:
         parser.error("--config FILE is missing")
-    return _run(options, stage)
-
-
-def _run(options: argparse.Namespace, stage: str | None) -> int:
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
     check_recipe(recipe)
     if options.dry_run:
@@ -77,7 +65,9 @@ def _run(options: argparse.Namespace, stage: str | None) -> int:
     finally:
         if summaries:
             print_table(summaries)
-    _report(recipe, stage)
+    names = stages_of(recipe)
+    path = write_run_report(recipe.output_folder, names if stage is None else names[: names.index(stage) + 1])
+    Terminal().print(f"report: {path}", highlight=False, soft_wrap=True)
     return 0
 
 
@@ -88,33 +78,18 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     upstream: str | None = plan.digest
     for name in stages_of(recipe):
-        run = None if upstream is None else _plan_run(recipe, name, plan, upstream)
-        missing = None if run is None else run.missing()
+        run: StageRun[Any] | None = None
+        with suppress(StorageError):  # its passes depend on files that an earlier stage must still write
+            if upstream is not None:
+                stage = stage_of(recipe, name, plan)
+                run = StageRun(stage, stage_key(stage, upstream), verify=False)
+        if run is None or upstream is None:
+            to_do, upstream = "follows from the stages before it", None
+        else:
+            missing = run.missing()
+            named = zip(run.passes, missing, strict=False)
+            to_do = ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
+            upstream = None if missing else run.digest(upstream)
         if only in (None, name):
-            console.print(f"{name}: {_to_do(run, missing)}", highlight=False)
-        upstream = run.digest(upstream) if run is not None and upstream is not None and not missing else None
+            console.print(f"{name}: {to_do}", highlight=False)
     return 0
-
-
-def _plan_run(recipe: Recipe, name: str, plan: Plan, upstream: str) -> StageRun[Any] | None:
-    """Return the run of a stage; None where its passes depend on files that an earlier stage must still write."""
-    stage = stage_of(recipe, name, plan)
-    try:
-        return StageRun(stage, stage_key(stage, upstream), verify=False)
-    except StorageError:
-        return None
-
-
-def _to_do(run: StageRun[Any] | None, missing: list[list[int]] | None) -> str:
-    if run is None or missing is None:
-        return "follows from the stages before it"
-    named = zip(run.passes, missing, strict=False)
-    return ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
-
-
-def _report(recipe: Recipe, only: str | None) -> None:
-    """Write the report of the stages up to the one that ran."""
-    names = stages_of(recipe)
-    done = names if only is None else names[: names.index(only) + 1]
-    path = write_run_report(recipe.output_folder, done)
-    Terminal().print(f"report: {path}", highlight=False, soft_wrap=True)

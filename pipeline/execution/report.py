@@ -12,7 +12,7 @@ from typing import Any, Final
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json, publish_text, read_json
 from clozeline.format_version import refuse_newer
-from clozeline.pipeline.execution.edit_samples import EditSample, EditSamples, merge_edits
+from clozeline.pipeline.execution.edit_samples import EditSamples, merge_edits
 from clozeline.pipeline.execution.plan import PLAN_STAGE
 from clozeline.pipeline.execution.report_samples import (
     Parts,
@@ -72,22 +72,11 @@ class StageFacts:
 
     @property
     def documents(self) -> Path:
-        """Folder of the documents that the stage writes; it exists if it writes any."""
         return self.folder / "documents"
 
 
 def read_report(path: Path, remedy: str) -> dict[str, Any]:
-    """Return the content of a `report.json`.
-
-    Args:
-        path: the file.
-        remedy: what writes it again.
-
-    Raises:
-        StorageError: it cannot be read.
-        IntegrityError: it was changed after it was written.
-        NewerFormatError: a newer version wrote it.
-    """
+    """Return the content of a `report.json`; `remedy` is what writes it again, for messages."""
     try:
         data = unseal(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
     except OSError as error:
@@ -100,11 +89,7 @@ def read_report(path: Path, remedy: str) -> dict[str, Any]:
 
 
 def earlier_report(path: Path) -> dict[str, Any]:
-    """Return the content of a `report.json`; empty where it is missing or damaged.
-
-    Raises:
-        NewerFormatError: a newer version wrote it.
-    """
+    """Return the content of a `report.json`, empty where it is missing or damaged; NewerFormatError is raised."""
     try:
         return read_report(path, "")
     except (IntegrityError, StorageError):
@@ -121,14 +106,9 @@ def write_stage_report(folder: Path, name: str, counts: Counts, records: Sequenc
 
 
 def write_run_report(output: Path, names: Sequence[str]) -> Path:
-    """Write `report.json` and `report.html` of a run, unless they are complete and newer than what its stages wrote.
+    """Write `report.json` and `report.html` of a run, unless they are newer than its stages' files; return the page.
 
-    Args:
-        output: folder of the run.
-        names: its complete stages, in their order; one that was killed before it wrote its report is left out.
-
-    Returns:
-        The page.
+    `names` are its complete stages, in order; one that was killed before it wrote its report is left out.
     """
     path, folders = output / "report.html", [output / name for name in names]
     folders = [folder for folder in folders if (folder / "report.json").is_file()]
@@ -146,8 +126,15 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
 def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     plan = read_json(output / PLAN_STAGE / "plan.json") or {"inputs": []}
     holders = [stage for stage in stages if stage.documents.is_dir()]
-    yield facts(_headline(plan["inputs"], stages))
-    yield grid(funnel("From records to examples", _steps(stages)), _times(plan["inputs"], stages))
+    inputs, size = plan["inputs"], sum(facts["bytes"] for facts in plan["inputs"]) / 1e6
+    shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": f"{size:,.1f} MB"}
+    shown |= {step.name: f"{step.count:,}" for step in _steps(stages) if step.name in ("unique", "tokens", "examples")}
+    yield facts({**shown, "time of all stages": f"{sum(stage.seconds for stage in stages):,.1f} s"})
+    rates = [(stage, f"{stage.seconds:,.1f} s · {size / max(stage.seconds, 1e-3):,.2f} MB/s") for stage in stages]
+    times = bars(
+        "Seconds a stage, and MB of input a second", [Bar(each.name, each.seconds, rate) for each, rate in rates]
+    )
+    yield grid(funnel("From records to examples", _steps(stages)), times)
     yield section("Left out, and why", grid(*_reasons(stages)))
     if holders:
         parts = Parts.of(holders[-1].documents)
@@ -155,14 +142,7 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
         yield section("What is kept", grid(*_shapes(stages, parts)), "<h3>Three of the texts</h3>", texts)
     yield section("What is edited", *_iter_edits(stages))
     yield section("What is dropped", *_iter_drops(holders))
-    yield section("Where it comes from", *_provenance(output, plan["inputs"], stages))
-
-
-def _headline(inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> dict[str, str]:
-    size = sum(facts["bytes"] for facts in inputs) / 1e6
-    shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": f"{size:,.1f} MB"}
-    shown |= {step.name: f"{step.count:,}" for step in _steps(stages) if step.name in ("unique", "tokens", "examples")}
-    return {**shown, "time of all stages": f"{sum(stage.seconds for stage in stages):,.1f} s"}
+    yield section("Where it comes from", *_provenance(output, inputs, stages))
 
 
 def _steps(stages: Sequence[StageFacts]) -> list[Step]:
@@ -186,21 +166,9 @@ def _steps(stages: Sequence[StageFacts]) -> list[Step]:
         steps.append(Step("examples", counts["corrupt"].get("examples", 0), "examples", note))
     if "tasks" in counts:
         rows, examples = counts["tasks"]["rows_in"], counts["tasks"]["examples"]
-        steps += [
-            Step("rows", rows, "rows", ""),
-            Step("examples", examples, "examples", f"{100 * examples / max(1, rows):.1f} %"),
-        ]
+        kept = f"{100 * examples / max(1, rows):.1f} %"
+        steps += [Step("rows", rows, "rows", ""), Step("examples", examples, "examples", kept)]
     return steps
-
-
-def _times(inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> str:
-    size = sum(facts["bytes"] for facts in inputs) / 1e6
-    rates = [size / max(stage.seconds, 1e-3) for stage in stages]
-    rows = [
-        Bar(stage.name, stage.seconds, f"{stage.seconds:,.1f} s · {rate:,.2f} MB/s")
-        for stage, rate in zip(stages, rates, strict=True)
-    ]
-    return bars("Seconds a stage, and MB of input a second", rows)
 
 
 def _reasons(stages: Sequence[StageFacts]) -> Iterator[str]:
@@ -215,8 +183,7 @@ def _reasons(stages: Sequence[StageFacts]) -> Iterator[str]:
 
 def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
     """Yield lengths, languages, sources and sizes of duplicate clusters."""
-    sizes = lengths(parts)
-    yield histogram(f"Documents by length{parts.share}", sizes.edges, sizes.counts, "characters, in doubling ranges")
+    yield histogram(f"Documents by length{parts.share}", *lengths(parts), "characters, in doubling ranges")
     counts = {stage.name: stage.counts for stage in stages}
     for title, name, key in (
         ("Documents by language", "clean", "languages"),
@@ -228,9 +195,8 @@ def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
     for stage in stages:
         for kind in ("exact", "near"):
             ranges = Parts.of(stage.folder / "clusters" / kind)
-            clusters = cluster_sizes(ranges)
             title = f"Clusters of {kind} duplicates{ranges.share}"
-            yield histogram(title, clusters.edges, clusters.counts, "documents in a cluster")
+            yield histogram(title, *cluster_sizes(ranges), "documents in a cluster")
 
 
 def _quotes(samples: Sequence[SampleText]) -> str:
@@ -243,12 +209,11 @@ def _iter_edits(stages: Sequence[StageFacts]) -> Iterator[str]:
         counts = stage.counts.get("edits", {})
         for kind, samples in sorted(stage.edits.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
             title = f"{stage.name} · {kind} · {counts.get(kind, 0):,} characters removed"
-            yield collapsible(title, *(_before_and_after(sample) for sample in samples))
-
-
-def _before_and_after(sample: EditSample) -> str:
-    after = "after" if sample["after"] else "after: nothing is left of it"
-    return grid(quote(sample["before"], f"before · {sample['origin']}"), quote(sample["after"], after))
+            passages = [(quote(each["before"], f"before · {each['origin']}"), each["after"]) for each in samples]
+            after = (
+                (before, quote(text, "after" if text else "after: nothing is left of it")) for before, text in passages
+            )
+            yield collapsible(title, *(grid(*pair) for pair in after))
 
 
 def _iter_drops(holders: Sequence[StageFacts]) -> Iterator[str]:
@@ -277,7 +242,12 @@ def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Seque
         yield f"<h3>Inputs without a record</h3>{table(['source', 'bytes'], empty)}"
     written = [(stage.name, stage.units, stage.bytes, stage.seconds) for stage in stages]
     yield f"<h3>Stages</h3>{table(['stage', 'units', 'bytes written', 'seconds'], written)}"
-    sets = [_set(output, path) for stage in stages for path in sorted(stage.folder.rglob("manifest.json"))]
+    sets = []
+    for path in (path for stage in stages for path in sorted(stage.folder.rglob("manifest.json"))):
+        manifest = parse_json(path.read_text(encoding="utf-8"))
+        refuse_newer(path, manifest, FORMAT)
+        totals = [manifest["totals"][key] for key in ("samples", "tokens", "shards", "bytes")]
+        sets.append((str(path.parent.relative_to(output)), *totals, manifest["checksum"][:16]))
     if sets:
         header = ["set", "rows", "tokens", "shards", "bytes", "checksum of the manifest"]
         yield f"<h3>Shard sets</h3>{table(header, sets)}"
@@ -285,13 +255,6 @@ def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Seque
         yield collapsible(f"All counts of {stage.name}", table(["count", ""], sorted(_leaves(stage.counts))))
     yield collapsible("Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8")))
     yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
-
-
-def _set(output: Path, path: Path) -> tuple[str | int, ...]:
-    manifest = parse_json(path.read_text(encoding="utf-8"))
-    refuse_newer(path, manifest, FORMAT)
-    totals = [manifest["totals"][key] for key in ("samples", "tokens", "shards", "bytes")]
-    return (str(path.parent.relative_to(output)), *totals, manifest["checksum"][:16])
 
 
 def _leaves(counts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:

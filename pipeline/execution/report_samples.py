@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -54,12 +54,8 @@ class Parts:
         return f" ({len(self.files)} of {self.total:,} parts)" if len(self.files) < self.total else ""
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """Counts of integers in ranges; `edges` has one entry more than `counts`."""
-
-    edges: list[int]
-    counts: list[int]
+Histogram: TypeAlias = tuple[list[int], list[int]]
+"""Bounds of ranges, and counts of integers in them, one fewer."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +97,7 @@ def sample_kept_texts(parts: Parts) -> list[SampleText]:
 def sample_rejects(parts: Parts, earlier: Path | None) -> dict[str, list[SampleText]]:
     """Return up to three rejected documents for each reason; those whose text is known come first.
 
-    Args:
-        parts: files of rejections.
-        earlier: folder of the documents that the stage read, which hold the texts that rejections leave out; None
-            where the stage read none.
+    `earlier` is the folder of the documents that the stage read, which hold the texts that rejections leave out.
     """
     chosen: dict[str, list[tuple[bool, bytes, Path, Rejection]]] = {}
     for file in parts.files:
@@ -149,11 +142,11 @@ def _uids(file: RecordedFile) -> Iterator[bytes]:
 def _count_values(values: NDArray[np.int64], bounds: Sequence[int]) -> Histogram:
     """Count values between the bounds, from the first range that holds one to the last."""
     if not len(values):
-        return Histogram([0, 1], [0])
+        return [0, 1], [0]
     first = int(np.searchsorted(bounds, values.min(), side="right")) - 1
     end = int(np.searchsorted(bounds, values.max(), side="right"))
     edges = list(bounds[first : end + 1])
-    return Histogram(edges, np.histogram(values, [*edges[:-1], edges[-1] - 0.5])[0].tolist())
+    return edges, np.histogram(values, [*edges[:-1], edges[-1] - 0.5])[0].tolist()
 
 
 def _cut(text: str) -> str:

@@ -7,19 +7,13 @@ units run on.
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from clozeline.pipeline.execution.executors import Deal, Executor, UnitStep
+from clozeline.pipeline.execution.executors import Deal, Executor
+from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.recipe import ExecutorConfig
 
 
-def run_units(step: UnitStep, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:
-    """Run every unit that is not done; `tick` is called repeatedly, in this process.
-
-    Args:
-        step: what to do with a unit.
-        units: unit numbers, dealt to tasks in this order.
-        config: executor, tasks and workers.
-        tick: progress callback.
-    """
+def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:
+    """Run every unit that is not done, dealt to tasks in this order; `tick` is called repeatedly, in this process."""
     if not units:
         return
     executor: Executor = config.chosen().build(config)

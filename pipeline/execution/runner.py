@@ -54,68 +54,46 @@ class StageSummary:
 def run_recipe(
     recipe: Recipe, only: str | None, progress: Progress, summaries: list[StageSummary], *, verify: bool = False
 ) -> None:
-    """Run all stages of a recipe, or one whose earlier stages are complete.
+    """Run all stages of a recipe, or one (`only`) whose earlier stages are complete.
 
-    Args:
-        recipe: what to run.
-        only: one stage, or None for all.
-        progress: where the run is shown.
-        summaries: a summary is added for each stage that ends, also when a later stage fails.
-        verify: hash inputs and published outputs again before skipping units.
-
-    Raises:
-        ConfigurationError: an earlier stage is incomplete (the message names the command), or inputs have changed.
-        IntegrityError: counts do not add up, within a stage or between two.
-        PartialFailureError: units failed; the others are published.
+    A summary is added to `summaries` for each stage that ends, also when units of a later stage fail; `verify` hashes
+    inputs and finished files before units are skipped.
     """
     names = stages_of(recipe)
     if only is not None and only not in names:
         raise ConfigurationError(f"the recipe has no '{only}' key; its stages are: {', '.join(names)}")
     with one_at_a_time(recipe.output_folder, progress.waiting):
-        _run_stages(recipe, only, progress, summaries, verify)
-
-
-def _run_stages(
-    recipe: Recipe, only: str | None, progress: Progress, summaries: list[StageSummary], verify: bool
-) -> None:
-    names = stages_of(recipe)
-    starts = only in (None, PLAN_STAGE) and PLAN_STAGE in names
-    plan = freeze_plan(recipe, verify=verify) if starts else load_plan(recipe, verify=verify)
-    if starts and (skipped := files_to_skip(recipe.input)):
-        progress.report_skips(skipped)
-    upstream = plan.digest
-    provided: dict[str, tuple[str, int]] = {}
-    for name in names:
-        stage = stage_of(recipe, name, plan)
-        run = StageRun(stage, stage_key(stage, upstream), verify)
-        if only in (None, name):
-            summaries.append(run.execute(progress))
-            _check_handover(provided, stage, summaries[-1].counts)
-            if summaries[-1].counts.get("documents_out") == 0:
-                raise stage.nothing_left(summaries[-1].counts)
-        elif gap := run.gap():
-            raise ConfigurationError(
-                f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline {name}` with the "
-                "same configuration first"
-            )
-        if only == name:
-            break
-        upstream = run.digest(upstream)
-        provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
+        starts = only in (None, PLAN_STAGE) and PLAN_STAGE in names
+        plan = freeze_plan(recipe, verify=verify) if starts else load_plan(recipe, verify=verify)
+        if starts and (skipped := files_to_skip(recipe.input)):
+            progress.report_skips(skipped)
+        upstream = plan.digest
+        provided: dict[str, tuple[str, int]] = {}
+        for name in names:
+            stage = stage_of(recipe, name, plan)
+            run = StageRun(stage, stage_key(stage, upstream), verify)
+            if only in (None, name):
+                summaries.append(run.execute(progress))
+                _check_handover(provided, stage, summaries[-1].counts)
+                if summaries[-1].counts.get("documents_out") == 0:
+                    raise stage.nothing_left(summaries[-1].counts)
+            elif gap := run.gap():
+                raise ConfigurationError(
+                    f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline {name}` with the "
+                    "same configuration first"
+                )
+            if only == name:
+                break
+            upstream = run.digest(upstream)
+            provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
 
 
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
     """Return the digest of what determines a stage's output: its key, shared keys, and all earlier stages."""
     plain = to_plain(stage.recipe)
-    return config_digest(
-        {
-            "stage": stage.name,
-            "config": plain[stage.name],
-            "shared": {name: plain[name] for name in stage.shared},
-            "upstream": upstream,
-            "version": stage.version(),
-        }
-    )
+    shared = {name: plain[name] for name in stage.shared}
+    facts = {"stage": stage.name, "config": plain[stage.name], "shared": shared}
+    return config_digest({**facts, "upstream": upstream, "version": stage.version()})
 
 
 def _check_handover(provided: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:
@@ -136,13 +114,6 @@ def _complete(folder: Path) -> Iterator[None]:
         yield
     except IntegrityError as error:
         raise IntegrityError(f"{error}; to make the stage again, remove {folder} and run the same command") from error
-
-
-def _save_config(stage: Stage[Any, Any]) -> None:
-    plain = to_plain(stage.recipe)
-    stages = {name: plain.pop(name) for name in all_stages()}
-    with publish(stage.folder / "config.yaml") as temporary:
-        save_yaml({**plain, **stages}, temporary)
 
 
 class StageRun(Generic[C]):
@@ -192,13 +163,6 @@ class StageRun(Generic[C]):
             add_counts(counts, record.counts)
         return cast(C, counts)
 
-    def _stale(self) -> list[Path]:
-        """Return the records of another configuration, which no sum and no manifest may hold."""
-        folder, key = self.stage.folder, self.runners[0].key
-        expected = {UnitRecord.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
-        present = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
-        return [path for path, record in present.items() if path not in expected or record is None or record.key != key]
-
     def _remove_stale_files(self, progress: Progress) -> None:
         """Remove files that no record lists: output of an earlier configuration must not mix with the new."""
         folder = self.stage.folder
@@ -216,16 +180,20 @@ class StageRun(Generic[C]):
         return config_digest({"upstream": upstream, "outputs": outputs_digest(self.all_records())})
 
     def execute(self, progress: Progress) -> StageSummary:
-        """Run missing units, then sum counts, write the report and remove intermediate files.
-
-        Raises:
-            NewerFormatError: a newer version wrote the report or a record; nothing has been changed then.
-        """
+        """Run missing units, then sum counts, write the report and remove intermediate files."""
         start = time.monotonic()
         previous, missing = earlier_report(self.stage.folder / "report.json"), self.missing()
-        stale = self._stale() if missing else []
-        _save_config(self.stage)
-        sweep(self.stage.folder)
+        folder, stale = self.stage.folder, []
+        if missing:  # find records of another configuration, which no sum and no manifest may hold; nothing changes yet
+            paths = {UnitRecord.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
+            present = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
+            keys = {path: None if record is None else record.key for path, record in present.items()}
+            stale = [path for path, key in keys.items() if path not in paths or key != self.runners[0].key]
+        plain = to_plain(self.stage.recipe)
+        with publish(folder / "config.yaml") as temporary:  # the keys of stages last, in the order they run
+            stages = {name: plain.pop(name) for name in all_stages()}
+            save_yaml({**plain, **stages}, temporary)
+        sweep(folder)
         for path in stale:
             path.unlink()
         if missing:
@@ -234,7 +202,7 @@ class StageRun(Generic[C]):
             failed = self._run_pass(work, runner, units, progress)
             if failed:
                 self._raise(failed)
-        return self._summarise(progress, time.monotonic() - start, previous, skipped=not missing)
+        return self._summarize(progress, time.monotonic() - start, previous, skipped=not missing)
 
     def _run_pass(
         self, work: Pass[C], runner: UnitRunner, units: Sequence[int], progress: Progress
@@ -270,7 +238,7 @@ class StageRun(Generic[C]):
             error.exit_code = codes.pop()
         raise error
 
-    def _summarise(
+    def _summarize(
         self, progress: Progress, seconds: float, previous: Mapping[str, Any], *, skipped: bool
     ) -> StageSummary:
         folder, records, counts = self.stage.folder, self.all_records(), self.counts()

@@ -26,11 +26,7 @@ def stages_of(recipe: Recipe) -> list[str]:
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Check, before any stage runs, what the configuration alone tells; all mistakes are in one message.
-
-    Raises:
-        ConfigurationError: a stage needs another one that the recipe leaves out, or its own check fails.
-    """
+    """Check, before any stage runs, what the configuration alone tells; all mistakes are in one ConfigurationError."""
     names = stages_of(recipe)
     mistakes = [
         f"the recipe's key '{stage}' needs the key '{key}' too; `{key}: {{}}` takes its defaults"
@@ -41,16 +37,13 @@ def check_recipe(recipe: Recipe) -> None:
     if not names:
         mistakes.append(f"the recipe has no stage: give the key of at least one of {', '.join(all_stages())}")
     if not mistakes:  # a stage may look at the keys that it needs
-        mistakes = [mistake for name in names for mistake in _mistakes(recipe, name)]
+        for name in names:
+            try:
+                mistakes += stage_of(recipe, name).mistakes()
+            except ConfigurationError as error:
+                mistakes.append(str(error))
     if mistakes:
         raise ConfigurationError("\n".join(dict.fromkeys(mistakes)))
-
-
-def _mistakes(recipe: Recipe, name: str) -> list[str]:
-    try:
-        return list(stage_of(recipe, name).mistakes())
-    except ConfigurationError as error:
-        return [str(error)]
 
 
 def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, Any]:
@@ -62,11 +55,7 @@ def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, 
 
 
 def documents_folder(recipe: Recipe, before: str) -> Path:
-    """Return the folder of the last stage of the recipe, before the named one, that writes documents.
-
-    Raises:
-        ConfigurationError: the recipe has no such stage.
-    """
+    """Return the folder of the last stage of the recipe, before the named one, that writes documents."""
     names = all_stages()
     for name in reversed(names[: names.index(before)]):
         if recipe.has(name) and _class_of(name).writes_documents:
@@ -75,11 +64,7 @@ def documents_folder(recipe: Recipe, before: str) -> Path:
 
 
 def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
-    """Return the stage of the recipe that gives the tokenizer.
-
-    Raises:
-        ConfigurationError: the recipe has no such stage, or more than one.
-    """
+    """Return the stage of the recipe that gives the tokenizer; ConfigurationError unless there is exactly one."""
     giving = [name for name in all_stages() if _class_of(name).writes_tokenizer]
     chosen = [name for name in giving if recipe.has(name)]
     if len(chosen) != 1:

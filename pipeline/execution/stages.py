@@ -40,34 +40,22 @@ class Pass(ABC, Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Row of a stage in the table of a run; output and dropped amounts of the same unit add up to the input.
+    """Row of a stage in the table of a run; output and dropped amounts of the same unit add up to the input."""
 
-    Args:
-        amount_in: amounts with their units, one a line.
-        amount_out: the same.
-        left_out: unit (`document`), and the number of those left out by reason; a reason without unit says its own.
-        parts: rows of the sets of the stage by their labels, below its own.
-    """
-
-    amount_in: str
+    amount_in: str  # amounts with their units, one a line
     amount_out: str = "–"
     left_out: tuple[tuple[str, Mapping[str, int]], ...] = ()
-    parts: tuple[tuple[str, Row], ...] = ()
+    """unit (`document`), and the number of those left out by reason; a reason without unit says its own"""
+    parts: tuple[tuple[str, Row], ...] = ()  # rows of the sets of the stage by their labels, below its own
 
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Amount that a stage consumed of what an earlier stage provided.
+    """Amount that a stage consumed of what an earlier stage provided."""
 
-    Args:
-        name: the earlier stage's name of it.
-        amount: counted where it was read.
-        times: how often the stage reads all of it.
-    """
-
-    name: str
-    amount: int
-    times: int = 1
+    name: str  # the earlier stage's name of it
+    amount: int  # counted where it was read
+    times: int = 1  # how often the stage reads all of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,17 +22,14 @@ def accounting_rows(summaries: Sequence[StageSummary]) -> list[tuple[str, str, s
 
 
 def _amounts(row: Row) -> tuple[str, str, str]:
-    return row.amount_in, row.amount_out, "\n".join(_reasons(row)) or "–"
-
-
-def _reasons(row: Row) -> list[str]:
-    """Return the reasons that occurred, group by group, the most frequent first."""
-    return [
+    """Return the amounts in and out, and the reasons that occurred, group by group, the most frequent first."""
+    reasons = [
         f"{amount(count, noun) if noun else f'{count:,}'} {reason}"
         for noun, group in row.left_out
         for reason, count in sorted(sorted(group.items()), key=lambda item: -item[1])
         if count
     ]
+    return row.amount_in, row.amount_out, "\n".join(reasons) or "–"
 
 
 def print_table(summaries: Sequence[StageSummary]) -> None:

@@ -95,17 +95,12 @@ class UnitRecord:
 
     @staticmethod
     def path(folder: Path, pass_name: str, unit: int) -> Path:
-        """Return the path of a unit's record."""
         prefix = "" if pass_name == "main" else f"{pass_name}-"
         return folder / "records" / f"{prefix}{unit:06d}.json"
 
     @staticmethod
     def read(path: Path) -> UnitRecord | None:
-        """Read a record; None if it is missing, damaged or of another unit.
-
-        Raises:
-            NewerFormatError: a newer version wrote it.
-        """
+        """Read a record; None if it is missing, damaged or of another unit; NewerFormatError is raised."""
         try:
             record = UnitRecord(**unseal(parse_json(path.read_text(encoding="utf-8")), path))
         except (OSError, ValueError, TypeError, AttributeError):
@@ -114,7 +109,6 @@ class UnitRecord:
 
     @staticmethod
     def load(folder: Path, pass_name: str, unit: int) -> UnitRecord | None:
-        """Return the record of a unit, or None."""
         return UnitRecord.read(UnitRecord.path(folder, pass_name, unit))
 
     def save(self, folder: Path) -> None:

@@ -23,11 +23,9 @@ class UnitRunner:
 
     @property
     def logs(self) -> Path:
-        """Folder for the logs of the executor in this pass."""
         return self.stage.folder / LOGS / self.work.name
 
     def __call__(self, unit: int) -> None:
-        """Run a unit and record its result."""
         folder = self.stage.folder
         marker = self._marker(unit)
         try:
@@ -42,7 +40,15 @@ class UnitRunner:
         except ClozelineError as error:
             self._fail(unit, str(error), error.exit_code)
         except OSError as error:
-            self._fail(unit, _explain(error, folder), StorageError.exit_code)
+            # no layer below has explained the error of a file
+            path = Path(os.fsdecode(error.filename)) if error.filename else folder
+            message = f"{path}: {error.strerror or error}; see that it can be read, then run the same command again"
+            if error.errno == errno.ENOENT:
+                message = f"{path}: no such file; it was removed while the stage ran"
+                message += ": put it back, or run the stage that wrote it"
+            elif path.is_relative_to(folder):
+                message = cannot_write(path, error)
+            self._fail(unit, message, StorageError.exit_code)
         except Exception as error:
             self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
         else:
@@ -65,26 +71,11 @@ class UnitRunner:
         return record if record is not None and record.key == self.key else None
 
     def has_result(self, unit: int) -> bool:
-        """Return whether the unit has a record, of success or failure.
-
-        The driver removes the records of units that must be made before it starts a pass.
-        """
+        # the driver removes the records of units that must be made before it starts a pass
         return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
 
     def has_started(self, unit: int) -> bool:
-        """Return whether a process began the unit and did not finish it."""
         return self._marker(unit).exists()
 
     def give_up(self, unit: int, reason: str) -> None:
-        """Record the unit as failed."""
         self._fail(unit, reason, 69)
-
-
-def _explain(error: OSError, folder: Path) -> str:
-    """Return a message for an error of a file that no layer below has explained."""
-    path = Path(os.fsdecode(error.filename)) if error.filename else folder
-    if error.errno == errno.ENOENT:
-        return f"{path}: no such file; it was removed while the stage ran: put it back, or run the stage that wrote it"
-    if path.is_relative_to(folder):
-        return cannot_write(path, error)
-    return f"{path}: {error.strerror or error}; see that it can be read, then run the same command again"

@@ -112,12 +112,9 @@ def build_guide(thresholds: UInt64) -> Int64:
 
 
 def inverse_cdf(bits: UInt64, thresholds: UInt64, guide: Int64 | None = None) -> Int64:
-    """Sample from a table: return how many thresholds the high halves of 64 random bits reach.
+    """Sample from a table of this module: return how many thresholds the high halves of 64 random bits reach.
 
-    Args:
-        bits: 64 random bits for each sample.
-        thresholds: a table of this module.
-        guide: `build_guide(thresholds)`, which makes long tables faster.
+    `guide`, made by `build_guide(thresholds)`, makes long tables faster.
     """
     if guide is None:
         if len(thresholds) > _LINEAR_LIMIT:

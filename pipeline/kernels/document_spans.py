@@ -41,10 +41,8 @@ def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64
 def count_noise_before(documents: Ragged, starts: Ragged, sizes: Int64) -> tuple[Int64, Int64]:
     """Count the spans, and their tokens, before each document in its row; flat, as `documents.values`.
 
-    Args:
-        documents: document starts in their rows, first 0.
-        starts: span starts in their rows, ascending; a span that starts where a document starts belongs to it.
-        sizes: tokens of the spans, flat; no span crosses into another document.
+    Starts of documents (first 0) and spans ascend in each row; a span that starts where a document starts belongs to
+    it. `sizes` are the tokens of the spans, flat; no span crosses into another document.
     """
     row = rows_of(documents)
     # positions that ascend over all rows: the row in the high 32 bits

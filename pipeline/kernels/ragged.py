@@ -12,11 +12,7 @@ from clozeline.pipeline.rows import Ragged
 
 
 class IdSet:
-    """Membership of token ids in a fixed set, fast if the set is a few runs of consecutive ids.
-
-    Args:
-        bitmap: [vocabulary size] bool.
-    """
+    """Membership of token ids in a set, a bitmap [vocabulary size]; fast for a few runs of consecutive ids."""
 
     def __init__(self, bitmap: NDArray[np.bool_]) -> None:
         self._bitmap = bitmap
@@ -129,12 +125,9 @@ def shift_starts(starts: Ragged, head: int) -> Ragged:
 
 
 def starts_in_rows(starts: Int64, offsets: Int64, dtype: str = "uint16") -> Ragged:
-    """Convert starts in a stream to starts inside the rows that it is cut into; each row has a start at 0.
+    """Convert ascending starts in a stream to starts inside the rows that it is cut into; each row has a start at 0.
 
-    Args:
-        starts: ascending positions in the stream.
-        offsets: bounds of the rows, shape [rows + 1], no row empty.
-        dtype: of the result; uint16 fits rows of up to 65,536 tokens.
+    `offsets` are the bounds of the rows, shape [rows + 1], no row empty; uint16 fits rows of up to 65,536 tokens.
 
     Example: starts [0, 3, 5], rows of 4 and 3 tokens: [0, 3] and [0, 1].
     """

@@ -3,7 +3,7 @@
 No float decides a count: 0.15 is 150,000 parts per million, and 0.15 of 510 tokens is 77 on every machine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, Any, Final
@@ -25,11 +25,7 @@ def _scale_exactly(value: float, scale: int, unit: str) -> int:
 
 
 def parts_per_million(rate: float) -> int:
-    """Return a configured rate in parts per million: 0.15 is 150000.
-
-    Raises:
-        ValueError: more than six decimals.
-    """
+    """Return a configured rate in parts per million: 0.15 is 150000; ValueError for more than six decimals."""
     return _scale_exactly(rate, MILLION, "parts per million: write at most six decimals")
 
 
@@ -41,18 +37,11 @@ def thousandths(mean: float) -> int:
 def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple[int, ...]:
     """Split `total` into integers in proportion to the weights, by the largest-remainder method.
 
-    Each weight gets the floor of its exact share; the rest goes, one each, to the largest remainders, earlier weights
-    first among equal ones. A float means the decimal that it prints as (0.1 is one tenth), and all arithmetic is on
-    fractions, so the result is the same on every machine.
-
-    Args:
-        weights: relative shares, finite and above 0.
-        total: sum of the result, at least 0.
+    Each weight, finite and above 0, gets the floor of its exact share; the rest goes, one each, to the largest
+    remainders, earlier weights first among equal ones. A float means the decimal that it prints as (0.1 is one tenth),
+    and all arithmetic is on fractions, so the result is the same on every machine.
 
     Example: `largest_remainders([2, 2, 1, 1], 10)` is (3, 3, 2, 2): the exact shares are 10/3, 10/3, 5/3, 5/3.
-
-    Raises:
-        ValueError: `weights` is empty, or holds a number that is not finite and above 0.
     """
     exact = [weight if isinstance(weight, Fraction) else _decimal_fraction(weight) for weight in weights]
     if not exact or min(exact) <= 0:
@@ -110,32 +99,27 @@ def shares_to_keep(weights: Sequence[Fraction], examples: Sequence[int]) -> tupl
     return tuple(max(1, int(rate * MILLION / max(per_example) + Fraction(1, 2))) for rate in per_example)
 
 
-def _check_rate(rate: float) -> float:
-    parts_per_million(rate)
-    return rate
+def _must_convert(convert: Callable[[float], int]) -> AfterValidator:
+    def check(value: float) -> float:
+        convert(value)
+        return value
+
+    return AfterValidator(check)
 
 
-def _check_mean(mean: float) -> float:
-    thousandths(mean)
-    return mean
-
-
-Rate = Annotated[float, Field(ge=0, le=1), AfterValidator(_check_rate)]
+Rate = Annotated[float, Field(ge=0, le=1), _must_convert(parts_per_million)]
 """A share in 0..1 with at most six decimals."""
 
-MeanLength = Annotated[float, Field(ge=1, le=10_000), AfterValidator(_check_mean)]
+MeanLength = Annotated[float, Field(ge=1, le=10_000), _must_convert(thousandths)]
 """A mean length in tokens or words, 1..10000, with at most three decimals."""
 
 
 def count_at_rate(n: Int64, ppm: int, limit: Any = None) -> Int64:
-    """Return rate x n as a count: rounded half up, between 1 and `limit`; 0 where n is 0 or the rate is 0.
+    """Return rate x n as a count: rounded half up, between 1 and `limit` (default: n); 0 where n or the rate is 0.
 
-    Args:
-        n: sizes, any shape.
-        ppm: rate in parts per million.
-        limit: upper bound, an integer or an array that broadcasts with n; None: n.
+    `n` has any shape, with which `limit` broadcasts; the rate is in parts per million.
 
-    Example: `count(510, 150000)` is 77, `count(4, 500000)` is 2, `count(1, 150000)` is 1.
+    Example: `count_at_rate(510, 150000)` is 77, `count_at_rate(4, 500000)` is 2, `count_at_rate(1, 150000)` is 1.
     """
     n = np.asarray(n, dtype=np.int64)
     if ppm == 0:
@@ -148,11 +132,7 @@ def count_at_rate(n: Int64, ppm: int, limit: Any = None) -> Int64:
 def count_between(n: Int64, lowest_ppm: int, highest_ppm: int, bits32: NDArray[np.uint64]) -> Int64:
     """Draw a uniform count from ceil(lowest x n) to floor(highest x n), at least 1, for each n; 0 where n is 0.
 
-    Args:
-        n: sizes, shape [rows].
-        lowest_ppm: smallest rate in parts per million.
-        highest_ppm: largest rate in parts per million.
-        bits32: 32 random bits per row.
+    Rates are in parts per million; sizes have the shape [rows], and there are 32 random bits per row.
 
     Example: with rates 0 and 1 every count in 1..n is equally likely.
     """

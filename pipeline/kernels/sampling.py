@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.arrays import Int64, UInt64
+from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.pipeline.kernels.distributions import exponentials
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.rows import Ragged
@@ -113,13 +113,8 @@ def _iter_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, U
 def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIONS) -> Ragged:
     """Choose for each row a uniform subset of `counts[i]` of the indices 0..candidates[i]-1, ascending (uint16).
 
-    The indices with the smallest random bits are chosen, so the result does not depend on how numpy partitions.
-
-    Args:
-        keys: one key per row, shape [n].
-        candidates: at most 65,535, shape [n].
-        counts: at most `candidates`, shape [n].
-        stream: random stream.
+    The indices with the smallest random bits are chosen, so the result does not depend on how numpy partitions. There
+    is one key per row, shape [n]; `candidates` are at most 65,535, shape [n].
     """
     return _take_smallest(counts, _iter_bits(keys, stream, candidates))
 
@@ -128,13 +123,8 @@ def choose_weighted(keys: UInt64, mean_times: Ragged, counts: Int64, stream: int
     """Choose for each row `counts[i]` of its candidates without replacement, by weight; ascending (uint16).
 
     A candidate of weight w arrives at an exponential time of mean 1 / w, and the earliest are chosen, which has the
-    distribution of successive weighted draws without replacement (Efraimidis and Spirakis, 2006).
-
-    Args:
-        keys: one key per row, shape [n].
-        mean_times: 1 / weight of each candidate, above 0 (float64); at most 65,535 per row.
-        counts: at most the row's candidates, shape [n].
-        stream: random stream.
+    distribution of successive weighted draws without replacement (Efraimidis and Spirakis, 2006). `mean_times` are
+    1 / weight of each candidate, above 0 (float64), at most 65,535 per row; keys and counts have shape [n].
 
     Example: mean times 1 and 3 have the weights 1 and 1/3, so one of the two is the first with probability 3/4.
     """
@@ -180,16 +170,20 @@ def _take_smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragg
             inside = np.arange(largest) < row_counts[:, None]
             picked = np.where(inside, chosen & _LOW, _LOW).astype(np.uint16)
             picked.sort(axis=1)
-            positions = offsets[:-1][rows][:, None] + np.arange(largest)
-            values[positions[inside]] = picked[inside]
+            _write_rows(values, offsets, rows, picked, inside)
     return Ragged(values, offsets)
 
 
-def _write_rows(values: NDArray[Any], offsets: Int64, rows: Any, picked: NDArray[Any]) -> None:
-    if isinstance(rows, slice):
+def _write_rows(
+    values: NDArray[Any], offsets: Int64, rows: Any, picked: NDArray[Any], inside: Bool | None = None
+) -> None:
+    if inside is None and isinstance(rows, slice):
         values[offsets[rows.start] : offsets[rows.stop]] = picked.reshape(-1)
-    else:
-        values[offsets[:-1][rows][:, None] + np.arange(picked.shape[1])] = picked
+        return
+    positions = offsets[:-1][rows][:, None] + np.arange(picked.shape[1])
+    if inside is not None:
+        positions, picked = positions[inside], picked[inside]
+    values[positions] = picked
 
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
@@ -228,10 +222,8 @@ def _sort_indices(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragge
         indices = (bits & _LOW).astype(np.uint16)
         if (counts[rows] == indices.shape[1]).all():
             _write_rows(values, offsets, rows, indices)
-            continue
-        inside = np.arange(indices.shape[1]) < counts[rows][:, None]
-        positions = offsets[:-1][rows][:, None] + np.arange(indices.shape[1])
-        values[positions[inside]] = indices[inside]
+        else:
+            _write_rows(values, offsets, rows, indices, np.arange(indices.shape[1]) < counts[rows][:, None])
     return Ragged(values, offsets)
 
 
@@ -303,16 +295,8 @@ def draw_replacements(
     """Draw the id that replaces each selected token: [MASK], a random id or its own; flat, dtype of the ids.
 
     Every token is decided independently: rounding the shares per row would never give short rows a random id.
-
-    Args:
-        keys: one key per row.
-        original: the selected ids.
-        mask: id of [MASK].
-        replaceable: ids that a random replacement is drawn from; it may equal the original.
-        mask_ppm: share of [MASK] in parts per million.
-        random_ppm: share of random ids in parts per million.
-        role_owner: flat index of the token whose draw decides for each token, None: its own. Random ids are always
-            drawn per token.
+    `mask_ppm` and `random_ppm` are parts per million. A random id is drawn per token from `replaceable`, and may equal
+    the original. `role_owner` is the flat index of the token whose draw decides for each token; None: its own.
     """
     if mask_ppm == MILLION:
         return np.full_like(original.values, mask)

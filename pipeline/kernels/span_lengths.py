@@ -10,13 +10,9 @@ from clozeline.seeding import LENGTHS
 
 
 def draw_lengths(keys: UInt64, totals: Int64, thresholds: UInt64, counts: Int64) -> Ragged:
-    """Draw lengths for each row until their sum reaches `totals[i]`; the last one is cut to fit (int64).
+    """Draw lengths for each row until their sum reaches `totals[i]`, shape [n]; the last one is cut to fit (int64).
 
-    Args:
-        keys: one key per row.
-        totals: tokens of each row's spans, shape [n].
-        thresholds: table of the length distribution (`distributions`).
-        counts: how many lengths to draw at first; the result does not depend on it.
+    `thresholds` is a table of `distributions`. The result does not depend on `counts`, how many to draw at first.
     """
     # draw twice as many for rows whose lengths do not suffice
     while True:

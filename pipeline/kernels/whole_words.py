@@ -16,19 +16,12 @@ from clozeline.seeding import LENGTHS, POSITIONS
 
 @dataclass(frozen=True, slots=True)
 class RowWords:
-    """The words of many rows.
+    """The words of many rows."""
 
-    Args:
-        starts: flat position of each word's first token, ascending, shape [words].
-        lengths: tokens of each word, shape [words].
-        offsets: index of each row's first word, and the number of words, shape [rows + 1].
-        run_ends: for each word, the first later word behind the end of its row or behind a special token.
-    """
-
-    starts: Int64
-    lengths: Int64
-    offsets: Int64
-    run_ends: Int64
+    starts: Int64  # flat position of each word's first token, ascending, shape [words]
+    lengths: Int64  # tokens of each word, shape [words]
+    offsets: Int64  # index of each row's first word, and the number of words, shape [rows + 1]
+    run_ends: Int64  # for each word, the first later word behind the end of its row or behind a special token
 
     @property
     def tokens(self) -> Int64:
@@ -38,14 +31,10 @@ class RowWords:
 
 
 def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
-    """Find the words of rows that all have tokens.
+    """Find the words of rows, none of them empty.
 
-    A word starts at a token that opens one, at the start of a row and after a special token.
-
-    Args:
-        ids: rows, none empty.
-        opens: [tokens] bool, `Vocabulary.opens_word` of the ids; changed at the starts of rows.
-        special: ids that belong to no word.
+    A word starts at a token that opens one (`opens`, [tokens] bool, `Vocabulary.opens_word` of the ids; changed at the
+    starts of rows), at the start of a row and after a special token. Special tokens belong to no word.
     """
     opens[ids.offsets[:-1]] = True
     if not special.contains_any(ids.values):
@@ -71,12 +60,8 @@ def take_words(keys: UInt64, words: RowWords, budgets: Int64, thresholds: UInt64
     A span grows to the right over unselected words of its run while the next word fits the remaining budget. A start
     that is selected already or does not fit is skipped, which is equivalent to drawing another start. Selection ends
     when no remaining word fits. If every word of a row exceeds its budget, the first word in random order is selected.
-
-    Args:
-        keys: one key per row.
-        words: the words.
-        budgets: tokens to select in each row, at most as many as its words have.
-        thresholds: table of `distributions` for the number of words of a span; None: one word.
+    A budget has at most as many tokens as the row's words; `thresholds` is a table of `distributions` for the number of
+    words of a span; None: one word.
 
     Example: words of 1, 4, 1 and 1 tokens, budget 3, order 1, 0, 2, 3, no spans: words 0, 2 and 3.
     """

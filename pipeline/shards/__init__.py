@@ -12,19 +12,7 @@ from clozeline.pipeline.shards.store import StoreOptions
 from clozeline.pipeline.shards.writer import auto_block_rows, write_shard
 
 __all__ = [
-    "Block",
-    "ColumnSpec",
-    "DamagedBlock",
-    "Manifest",
-    "ManifestError",
-    "SetWriter",
-    "ShardInfo",
-    "ShardSet",
-    "StoreOptions",
-    "auto_block_rows",
-    "base_columns",
-    "feature_columns",
-    "open_shards",
-    "write_manifest",
+    "Block", "ColumnSpec", "DamagedBlock", "Manifest", "ManifestError", "SetWriter", "ShardInfo", "ShardSet",
+    "StoreOptions", "auto_block_rows", "base_columns", "feature_columns", "open_shards", "write_manifest",
     "write_shard",
-]
+]  # fmt: skip

@@ -27,5 +27,4 @@ class ArrowContainer:
         return offset, written[len(written) - (end - offset) :]
 
     def close(self) -> None:
-        """Write the footer."""
         self._writer.close()

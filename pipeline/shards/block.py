@@ -195,7 +195,7 @@ def _to_rows(buffers: Sequence[Any], columns: Sequence[ColumnSpec], rows: int, t
     take = iter(buffers)
     for spec, needed in zip(columns, taken, strict=True):
         _, first = next(take), next(take)
-        values = (next(take), next(take))[1] if spec.kind == "list" else None
+        data: Any = (next(take), next(take))[1] if spec.kind == "list" else None
         if not needed:
             continue
         if spec.dtype == "binary16":
@@ -203,16 +203,13 @@ def _to_rows(buffers: Sequence[Any], columns: Sequence[ColumnSpec], rows: int, t
         elif spec.kind == "fixed":
             fixed[spec.name] = np.frombuffer(first, spec.dtype, rows)
         else:
-            lists[spec.name] = _to_lists(np.frombuffer(first, np.int32, rows + 1), values, spec)
+            offsets, count = np.frombuffer(first, np.int32, rows + 1), len(data) // spec.width
+            values = np.frombuffer(data, spec.dtype, count) if len(data) else np.empty(0, spec.dtype)
+            equal = equal_offsets(rows, int(offsets[1])) if rows else offsets.astype(np.int64)
+            bounds = equal if np.array_equal(offsets, equal) else offsets.astype(np.int64)
+            end = int(offsets[-1])
+            rises = end >= 0 if bounds is equal else bool((np.diff(bounds) >= 0).all())
+            if bounds[0] != 0 or not rises or not 0 <= len(values) - end <= _PADDING:
+                raise BlockError(f"offsets of {spec.name} that rise from 0 to {len(values)}", "others")
+            lists[spec.name] = Ragged(values[:end], bounds)
     return Rows(fixed, lists)
-
-
-def _to_lists(offsets: NDArray[np.int32], data: Any, spec: ColumnSpec) -> Ragged:
-    values = np.frombuffer(data, spec.dtype, len(data) // spec.width) if len(data) else np.empty(0, spec.dtype)
-    count = int(offsets[-1])
-    equal = equal_offsets(len(offsets) - 1, int(offsets[1])) if len(offsets) > 1 else offsets.astype(np.int64)
-    bounds = equal if np.array_equal(offsets, equal) else offsets.astype(np.int64)
-    rises = count >= 0 if bounds is equal else bool((np.diff(bounds) >= 0).all())
-    if bounds[0] != 0 or not rises or not 0 <= len(values) - count <= _PADDING:
-        raise BlockError(f"offsets of {spec.name} that rise from 0 to {len(values)}", "others")
-    return Ragged(values[:count], bounds)

@@ -35,11 +35,9 @@ class _FullError(Exception):
 class BlockCache:
     """The blocks of one set in `folder/clozeline/<set>/<shard>/<block>`, or other bytes at the same depth.
 
-    Args:
-        folder: of the cache; its limit is for all sets in it. Other files in the folder are left alone.
-        set_name: name of the set's part of it, such as 16 digits of its digest.
-        max_bytes: bound, kept by all processes together; bytes being written may exceed it for a moment. Evicted are
-            files of other sets, and of killed processes, that were last used before this object was made.
+    `max_bytes` bounds all sets in the folder, and is kept by all processes together; bytes being written may exceed it
+    for a moment. Evicted are files of other sets, and of killed processes, that were last used before this object was
+    made.
     """
 
     def __init__(self, folder: Path, set_name: str, max_bytes: int) -> None:
@@ -66,8 +64,12 @@ class BlockCache:
 
     def put(self, shard: int | str, block: int | str, content: bytes) -> None:
         """Store a block if there is space; a full disk stops caching, not the run."""
-        if self._broken or len(content) > self._limit or self._passes_over():
+        if self._broken or len(content) > self._limit:
             return
+        with self._lock:
+            self._passed_over -= self._passed_over > 0
+            if self._passed_over > 0:
+                return
         path = self._path(shard, block)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,11 +92,6 @@ class BlockCache:
     def _path(self, shard: int | str, block: int | str) -> Path:
         return self._set / str(shard) / str(block)
 
-    def _passes_over(self) -> bool:
-        with self._lock:
-            self._passed_over -= self._passed_over > 0
-            return self._passed_over > 0
-
     def _take_room(self, size: int) -> None:
         """Reserve space for a file that is already in the folder under a temporary name."""
         with self._lock:
@@ -105,16 +102,15 @@ class BlockCache:
             total = sum(size for _, size, _ in cached)
             if total > self._limit:
                 aim = self._limit if len(cached) <= _FEW else int(0.9 * self._limit)
-                total = self._evict([file for file in cached if self._is_left(file)], total, aim)
+                # other runs left files of other sets, and of killed processes
+                old = [file for file in cached if file[0] < self._opened]
+                left = [file for file in old if file[2].endswith(".tmp") or Path(file[2]).parents[1] != self._set]
+                total = self._evict(left, total, aim)
             self._unscanned = max(0, self._limit - total) // _WRITERS
             if total > self._limit:
                 self._evict(cached, total - size, self._limit)  # the bound was higher before, or others wrote as well
                 self._passed_over = max(_WRITERS, len(cached) // _FILES_A_MISS)
                 raise _FullError
-
-    def _is_left(self, file: tuple[int, int, str]) -> bool:
-        used, _, path = file
-        return used < self._opened and (path.endswith(".tmp") or Path(path).parents[1] != self._set)
 
     def _evict(self, files: Sequence[tuple[int, int, str]], total: int, aim: int) -> int:
         """Remove files in order while `total` is above `aim`; return the new total."""

@@ -106,34 +106,28 @@ def to_batch(rows: Rows, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa
     if have != want:
         missing, extra = sorted(want - have) or "none", sorted(have - want) or "none"
         raise IntegrityError(f"rows do not match the declared columns: missing {missing}, not declared {extra}")
-    arrays = []
+    arrays, count = [], len(rows)
     for spec, field in zip(columns, schema, strict=True):
-        if spec.kind == "fixed":
-            arrays.append(_scalar_array(rows.fixed[spec.name], spec, len(rows)))
+        if spec.kind == "list":
+            ragged = rows.columns[spec.name]
+            if len(ragged) != count:
+                raise IntegrityError(f"column {spec.name}: expected {count} lists, got {len(ragged)}")
+            first, last = int(ragged.offsets[0]), int(ragged.offsets[-1])
+            if last - first > _LIST_LIMIT:
+                raise IntegrityError(f"column {spec.name}: {last - first} values in one block; use smaller blocks")
+            values = pa.array(_fitting(ragged.values[first:last], spec.dtype, spec.name))
+            offsets = pa.array((ragged.offsets - first).astype(np.int32))
+            arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
+            continue
+        numbers, shape = rows.fixed[spec.name], (count, 16) if spec.dtype == "binary16" else (count,)
+        if numbers.shape != shape:
+            raise IntegrityError(f"column {spec.name}: expected shape {shape}, got {numbers.shape}")
+        if spec.dtype == "binary16":
+            raw = pa.py_buffer(np.ascontiguousarray(_fitting(numbers, "uint8", spec.name)))
+            arrays.append(pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), count, [None, raw]))
         else:
-            arrays.append(_list_array(rows.columns[spec.name], spec, field.type, len(rows)))
+            arrays.append(pa.array(_fitting(numbers, spec.dtype, spec.name)))
     return pa.record_batch(arrays, schema=schema)
-
-
-def _scalar_array(values: NDArray[Any], spec: ColumnSpec, rows: int) -> pa.Array:
-    shape = (rows, 16) if spec.dtype == "binary16" else (rows,)
-    if values.shape != shape:
-        raise IntegrityError(f"column {spec.name}: expected shape {shape}, got {values.shape}")
-    if spec.dtype == "binary16":
-        raw = pa.py_buffer(np.ascontiguousarray(_fitting(values, "uint8", spec.name)))
-        return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), rows, [None, raw])
-    return pa.array(_fitting(values, spec.dtype, spec.name))
-
-
-def _list_array(ragged: Ragged, spec: ColumnSpec, kind: pa.DataType, rows: int) -> pa.Array:
-    if len(ragged) != rows:
-        raise IntegrityError(f"column {spec.name}: expected {rows} lists, got {len(ragged)}")
-    first, last = int(ragged.offsets[0]), int(ragged.offsets[-1])
-    if last - first > _LIST_LIMIT:
-        raise IntegrityError(f"column {spec.name}: {last - first} values in one block; use smaller blocks")
-    values = _fitting(ragged.values[first:last], spec.dtype, spec.name)
-    offsets = (ragged.offsets - first).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values), type=kind)
 
 
 def _fitting(values: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:

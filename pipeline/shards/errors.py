@@ -13,14 +13,7 @@ class ManifestError(IntegrityError):
 
 
 class DamagedBlock(IntegrityError):
-    """The bytes of a block contradict its index entry or the manifest.
-
-    Args:
-        shard: path of the shard file.
-        block: number of the block inside that file.
-        expected: what the index or the manifest says.
-        got: what was found.
-    """
+    """The bytes of a block contradict its index entry or the manifest; `block` is its number in the file `shard`."""
 
     def __init__(self, shard: Path | str, block: int, expected: str, got: str) -> None:
         super().__init__(f"{shard}: block {block}: expected {expected}, got {got}; {repair_of(shard)}")

@@ -15,7 +15,6 @@ class HashedFile:
         self.closed = False
 
     def write(self, data: bytes | memoryview) -> int:
-        """Append bytes."""
         raw = bytes(data)
         self._file.write(raw)
         self._hash.update(raw)
@@ -34,17 +33,14 @@ class HashedFile:
         return copy
 
     def hexdigest(self) -> str:
-        """Return the SHA-256 of everything written."""
         return self._hash.hexdigest()
 
     def tell(self) -> int:
-        """Return the number of bytes written."""
         return self.position
 
     def flush(self) -> None:
-        """Hand buffered bytes to the operating system."""
         self._file.flush()
 
     def close(self) -> None:
-        """Mark as closed; the file itself belongs to its opener."""
+        # the file itself belongs to its opener
         self.closed = True

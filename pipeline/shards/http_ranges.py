@@ -9,7 +9,7 @@ from http.client import RemoteDisconnected
 from typing import Final
 from urllib.parse import unquote
 
-from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, Retry, make_headers
+from urllib3 import PoolManager, ProxyManager, Retry, make_headers
 from urllib3.exceptions import HTTPError
 from urllib3.util import Url, parse_url
 
@@ -52,8 +52,20 @@ class HttpRanges:
         except (HTTPError, ValueError) as error:
             root = _root(error)
             raise OSError(f"{type(root).__name__}: {root}") from error
-        _check_status(url, status, part)
-        return body
+        if status == (200 if part is None else 206):
+            return body
+        if status == 200:
+            raise StrayAnswerError(
+                f"{url}: the server ignores ranges (status 200 instead of 206), so every block would fetch its whole "
+                "shard; copy the set to a server that knows them, or to a disk"
+            )
+        if status in (401, 403, 404, 410):
+            raise FileNotFoundError(url)
+        if status == 416 and part is not None:
+            raise ObjectTooShortError(f"{url}: expected bytes at {part[0]}, got status 416: it ends before")
+        if status < 500 and status not in (408, 429):
+            raise StorageError(f"{url}: the server refuses with status {status}")
+        raise OSError(f"status {status}")
 
     def close(self) -> None:
         """Close idle connections; a later request opens a new one."""
@@ -72,7 +84,14 @@ class HttpRanges:
             preload_content=False,
         )  # fmt: skip
         try:
-            return answer.status, _body(answer, part, limit)
+            if answer.status == (200 if part is None else 206):
+                body = answer.read(limit + 1, decode_content=False)
+                if len(body) <= limit:
+                    answer.read(1)  # the end, or the error of a connection that was cut
+                return answer.status, body
+            if answer.status != 200:  # a complete object may be long: keeping its connection is not worth reading it
+                answer.read(_ERROR_PAGE, decode_content=False)
+            return answer.status, b""
         finally:
             answer.close() if answer.length_remaining else answer.release_conn()
 
@@ -88,35 +107,7 @@ class HttpRanges:
         return self._pools.setdefault(proxy, pool)
 
 
-def _body(answer: BaseHTTPResponse, part: tuple[int, int] | None, limit: int) -> bytes:
-    if answer.status == (200 if part is None else 206):
-        body = answer.read(limit + 1, decode_content=False)
-        if len(body) <= limit:
-            answer.read(1)  # the end, or the error of a connection that was cut
-        return body
-    if answer.status != 200:  # a complete object may be long: keeping its connection is not worth reading it
-        answer.read(_ERROR_PAGE, decode_content=False)
-    return b""
-
-
 def _root(error: BaseException) -> BaseException:
     while inner := error.__cause__ or next((part for part in error.args if isinstance(part, BaseException)), None):
         error = inner
     return error
-
-
-def _check_status(url: str, status: int, part: tuple[int, int] | None) -> None:
-    if status == (200 if part is None else 206):
-        return
-    if status == 200:
-        raise StrayAnswerError(
-            f"{url}: the server ignores ranges (status 200 instead of 206), so every block would fetch its whole "
-            "shard; copy the set to a server that knows them, or to a disk"
-        )
-    if status in (401, 403, 404, 410):
-        raise FileNotFoundError(url)
-    if status == 416 and part is not None:
-        raise ObjectTooShortError(f"{url}: expected bytes at {part[0]}, got status 416: it ends before")
-    if status < 500 and status not in (408, 429):
-        raise StorageError(f"{url}: the server refuses with status {status}")
-    raise OSError(f"status {status}")

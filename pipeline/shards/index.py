@@ -7,27 +7,23 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards.block import BlockError, decode
 from clozeline.pipeline.shards.bounded_reading import read_regular
-from clozeline.pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema
+from clozeline.pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema, to_batch
 from clozeline.pipeline.shards.errors import ManifestError
 from clozeline.pipeline.shards.shard import ShardInfo
 from clozeline.repair import repair_of
 
 _TYPES: Final[dict[str, Dtype]] = {
-    "shard": "uint32",
-    "block": "uint32",
-    "offset": "uint64",
-    "length": "uint32",
-    "rows": "uint32",
-    "xxh3": "binary16",
-}
+    "shard": "uint32", "block": "uint32", "offset": "uint64", "length": "uint32", "rows": "uint32", "xxh3": "binary16",
+}  # fmt: skip
 _COLUMNS: Final = [ColumnSpec(name, dtype, "fixed", "") for name, dtype in _TYPES.items()]
 _SCHEMA: Final = arrow_schema(_COLUMNS)
 _LENGTH_LIMIT: Final = 1 << 32
@@ -51,39 +47,19 @@ class BlockIndex:
 
 def write_index(path: Path, shards: Sequence[ShardInfo]) -> None:
     """Write the blocks of all shards, uncompressed."""
-    blocks = [
-        (number, position, block) for number, shard in enumerate(shards) for position, block in enumerate(shard.blocks)
-    ]
+    blocks = [(number, index, block) for number, shard in enumerate(shards) for index, block in enumerate(shard.blocks)]
     if any(block.length >= _LENGTH_LIMIT for _, _, block in blocks):
         raise ManifestError(f"{path}: a block of 4 GiB or more; write smaller blocks")
-    digests = pa.py_buffer(b"".join(block.xxh3 for _, _, block in blocks))
-    batch = pa.record_batch(
-        [
-            pa.array([number for number, _, _ in blocks], pa.uint32()),
-            pa.array([position for _, position, _ in blocks], pa.uint32()),
-            pa.array([block.offset for _, _, block in blocks], pa.uint64()),
-            pa.array([block.length for _, _, block in blocks], pa.uint32()),
-            pa.array([block.rows for _, _, block in blocks], pa.uint32()),
-            pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(blocks), [None, digests]),
-        ],
-        schema=_SCHEMA,
-    )
+    numbers = [(number, index, block.offset, block.length, block.rows) for number, index, block in blocks]
+    columns = np.array(numbers, np.int64).reshape(-1, 5).T
+    fixed: dict[str, NDArray[Any]] = dict(zip(_TYPES, columns, strict=False))
+    fixed["xxh3"] = np.frombuffer(b"".join(block.xxh3 for _, _, block in blocks), np.uint8).reshape(-1, 16)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
-        writer.write_batch(batch)
+        writer.write_batch(to_batch(Rows(fixed), _COLUMNS, _SCHEMA))
 
 
 def read_index(path: Path, size: int, sha256: str, blocks: int) -> BlockIndex:
-    """Read an index of `size` bytes; nothing is parsed before size and hash agree with the manifest.
-
-    Args:
-        path: the file.
-        size: bytes that the manifest says it has.
-        sha256: hex digest that the manifest names.
-        blocks: entries that the manifest says it has.
-
-    Raises:
-        ManifestError: the file is missing, is not the one in the manifest, or holds another number of blocks.
-    """
+    """Read an index, given its size, hash and number of blocks in the manifest; it is parsed only if they agree."""
     try:
         actual = path.stat().st_size
         if path.is_file() and actual != size:

@@ -5,9 +5,8 @@ from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.rows import FIXED_COLUMNS, Feature
 from clozeline.pipeline.shards.writer import auto_block_rows
 
@@ -15,7 +14,7 @@ BlockRows: TypeAlias = Annotated[int, Field(ge=1, le=65536)] | Literal["auto"]
 """Rows of a block, or `auto`: the largest of 1920, 960, ... 60 whose full block takes at most 4 MiB uncompressed."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Compression:
     """Compression of the buffers of a block."""
 
@@ -26,14 +25,7 @@ class Compression:
 
 
 def block_rows_of(block_rows: BlockRows, features: Iterable[Feature], length: int, id_bytes: int) -> int:
-    """Return the rows of a block; `auto` counts full rows, so it depends on the configuration alone.
-
-    Args:
-        block_rows: the configured value.
-        features: list columns of the set.
-        length: content tokens of a full row.
-        id_bytes: bytes of a token id.
-    """
+    """Return the rows of a block; `auto` counts rows of `length` tokens, so it depends on the configuration alone."""
     if block_rows != "auto":
         return block_rows
     fixed = sum(16 if dtype == "binary16" else np.dtype(dtype).itemsize for dtype in FIXED_COLUMNS.values())

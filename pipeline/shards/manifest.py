@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -34,6 +32,7 @@ from clozeline.pipeline.shards.raw_texts import explain_texts
 from clozeline.pipeline.shards.shard_table import (
     ShardFacts,
     ShardTable,
+    Strict,
     numbers_of,
     paths_of,
     plain_shards,
@@ -53,11 +52,7 @@ BLOCK_LIMIT: Final = 1 << 30
 _Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class FrameFacts(_Strict):
+class FrameFacts(Strict):
     """Padding side, first decoder id, and the position that predicts a label.
 
     `predict_from` is written only where it is `previous`: manifests without it keep their text and digest.
@@ -75,7 +70,7 @@ class FrameFacts(_Strict):
         return facts
 
 
-class ObjectiveFacts(_Strict):
+class ObjectiveFacts(Strict):
     """The objective that made an example set."""
 
     name: str
@@ -86,14 +81,14 @@ class ObjectiveFacts(_Strict):
     frame: FrameFacts
 
 
-class GroupingFacts(_Strict):
+class GroupingFacts(Strict):
     """The grouping that made the rows."""
 
     name: str
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class TokenizerFacts(_Strict):
+class TokenizerFacts(Strict):
     """The tokenizer whose ids the set holds."""
 
     name: str
@@ -110,7 +105,7 @@ class TokenizerFacts(_Strict):
         return self
 
 
-class ColumnFacts(_Strict):
+class ColumnFacts(Strict):
     """One column."""
 
     name: str
@@ -119,7 +114,6 @@ class ColumnFacts(_Strict):
 
     @property
     def spec(self) -> ColumnSpec:
-        """The column, parsed."""
         return ColumnSpec.parse(self.name, self.arrow_type, self.description)
 
     @model_validator(mode="after")
@@ -131,14 +125,14 @@ class ColumnFacts(_Strict):
         return self
 
 
-class CompressionFacts(_Strict):
+class CompressionFacts(Strict):
     """Compression of each buffer."""
 
     codec: Literal["none", "zstd"]
     level: int | None = None
 
 
-class Totals(_Strict):
+class Totals(Strict):
     """Sums over all shards; `tokens` counts the first column of ids."""
 
     samples: _Count
@@ -151,7 +145,7 @@ class Totals(_Strict):
     skipped: dict[str, _Count] = Field(default_factory=dict)
 
 
-class IndexFacts(_Strict):
+class IndexFacts(Strict):
     """The index file."""
 
     path: str
@@ -161,7 +155,7 @@ class IndexFacts(_Strict):
     _path = field_validator("path")(relative_path)
 
 
-class Parent(_Strict):
+class Parent(Strict):
     """A set or tokenizer that this set was made from."""
 
     name: str
@@ -169,13 +163,13 @@ class Parent(_Strict):
     role: str
 
 
-class Code(_Strict):
+class Code(Strict):
     """The code that wrote the set."""
 
     package_version: str
 
 
-class Manifest(_Strict):
+class Manifest(Strict):
     """Metadata of a shard set that a reader needs before it reads blocks."""
 
     format: int
@@ -213,15 +207,10 @@ class Manifest(_Strict):
             raise ValueError(f"this version reads 1 to {FORMAT}, got {value}")
         return value
 
-    @field_validator("columns")
-    @classmethod
-    def _distinct(cls, columns: tuple[ColumnFacts, ...]) -> tuple[ColumnFacts, ...]:
-        if len({column.name for column in columns}) < len(columns):
-            raise ValueError("a column is listed twice")
-        return columns
-
     @model_validator(mode="after")
-    def _what_its_kind_has(self) -> Manifest:
+    def _check_consistency(self) -> Manifest:
+        if len({column.name for column in self.columns}) < len(self.columns):
+            raise ValueError("columns: a column is listed twice")
         if (self.objective is None) == (self.kind == "examples"):
             raise ValueError(f"a set of {self.kind} has {'no' if self.objective else 'an'} objective")
         fixed = list(FIXED_COLUMNS.items())
@@ -230,10 +219,6 @@ class Manifest(_Strict):
         start = self.objective.frame.decoder_start if self.objective else None
         if start is not None and not 0 <= start < self.tokenizer.vocab_size:
             raise ValueError(f"decoder_start {start} is not below the vocabulary's {self.tokenizer.vocab_size}")
-        return self
-
-    @model_validator(mode="after")
-    def _sums(self) -> Manifest:
         if len(self.shards) != self.totals.shards:
             raise ValueError(f"totals say {self.totals.shards} shards, {len(self.shards)} are listed")
         if not isinstance(self.shards, ShardTable):
@@ -251,7 +236,6 @@ class Manifest(_Strict):
 
     @cached_property
     def specs(self) -> tuple[ColumnSpec, ...]:
-        """The columns, parsed."""
         return tuple(column.spec for column in self.columns)
 
     @cached_property
@@ -290,7 +274,10 @@ class Manifest(_Strict):
             plain = json.loads(raw)
             text = manifest_text(plain)
         except ValueError as error:
-            _refuse_newer(path, raw)
+            with suppress(ValueError):  # it may be of a newer version
+                plain = parse_json(raw)
+                if isinstance(plain, dict) and plain.pop("checksum", "") == canonical_sha256(plain):
+                    refuse_newer(path, plain, FORMAT)
             if (problem := explain_texts(path)) is not None:
                 raise ConfigurationError(problem) from error
             raise ManifestError(
@@ -306,13 +293,6 @@ class Manifest(_Strict):
             except ValueError as error:
                 raise ManifestError(f"{path}: {error}") from error
         return manifest
-
-
-def _refuse_newer(path: Path, raw: bytes) -> None:
-    with suppress(ValueError):
-        plain = parse_json(raw)
-        if isinstance(plain, dict) and plain.pop("checksum", "") == canonical_sha256(plain):
-            refuse_newer(path, plain, FORMAT)
 
 
 def manifest_path(path: Path | str) -> Path:

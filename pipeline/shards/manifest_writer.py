@@ -56,21 +56,10 @@ def write_manifest(
 ) -> Manifest:
     """Write `index.arrow`, then `manifest.json`, for shards that are already in `folder`, in the order given.
 
-    Args:
-        folder: folder of the set, inside `output.folder`.
-        name: name of the set; with the seed it decides the order of the stream.
-        kind: `tokens`, `samples` or `examples`.
-        seed: seed of the stage.
-        tokenizer: `name`, `fingerprint`, `vocab_size`, `special_ids`, `sentinels`.
-        columns: columns as given to `write_shard`.
-        block_rows: as given to `write_shard`.
-        container: as given to `write_shard`.
-        codec: as given to `write_shard`.
-        level: as given to `write_shard`.
-        shards: what `write_shard` returned, in shard order.
-        output: publishes the two files.
-        totals: `tokens_by_language`, `tokens_by_source`, `skipped`; the other totals are counted here.
-        fields: other keys of the manifest: `grouping`, `objective`, `variants`, `languages`, `parents`, `config`, ...
+    `folder` is in `output.folder`. With the seed, `name` decides the order of the stream. The arguments from `columns`
+    to `level` are those of `write_shard`, which returned `shards`. `tokenizer` has the keys `name`, `fingerprint`,
+    `vocab_size`, `special_ids` and `sentinels`; `totals` has `tokens_by_language`, `tokens_by_source` and `skipped`,
+    the other totals are counted here; `fields` are other keys of the manifest: `grouping`, `objective`, `config`, ...
     """
     prefix = folder.relative_to(output.folder)
     with output.file(str(prefix / "index.arrow")) as path:
@@ -85,6 +74,13 @@ def write_manifest(
     if len(listed) >= _INLINE_LIMIT:
         with output.file(str(prefix / SHARDS_FILE)) as path:
             table = write_shards_file(path, listed)
+    counted = {
+        "samples": sum(shard.rows for shard in shards),
+        "tokens": sum(shard.tokens for shard in shards),
+        "blocks": sum(len(shard.blocks) for shard in shards),
+        "shards": len(shards),
+        "bytes": sum(shard.bytes for shard in shards),
+    }
     facts = {
         **fields,
         "format": FORMAT,
@@ -100,12 +96,15 @@ def write_manifest(
         "max_block_bytes": max((shard.largest_block for shard in shards), default=0),
         "container": container,
         "compression": {"codec": codec, "level": level if codec == "zstd" else None},
-        "totals": {**(totals or {}), **_totals(shards)},
+        "totals": {**(totals or {}), **counted},
         "index": {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)},
         "shards": listed if table is None else plain_shards(table),
         "code": {"package_version": version("clozeline")},
     }
-    manifest = _validate(facts, folder)
+    try:
+        manifest = Manifest.model_validate_json(json.dumps(facts, allow_nan=False))
+    except ValueError as error:
+        raise ManifestError(f"{folder}: refusing to write this manifest: {first_problem(error)}") from error
     if table is not None:
         manifest = manifest.model_copy(update={"shards": table})
     plain = manifest.model_dump(mode="json", exclude={"checksum"})
@@ -116,20 +115,3 @@ def write_manifest(
     with output.file(str(prefix / "manifest.json")) as path:
         path.write_bytes(text)
     return manifest
-
-
-def _validate(facts: Mapping[str, Any], folder: Path) -> Manifest:
-    try:
-        return Manifest.model_validate_json(json.dumps(facts, allow_nan=False))
-    except ValueError as error:
-        raise ManifestError(f"{folder}: refusing to write this manifest: {first_problem(error)}") from error
-
-
-def _totals(shards: Sequence[ShardInfo]) -> dict[str, int]:
-    return {
-        "samples": sum(shard.rows for shard in shards),
-        "tokens": sum(shard.tokens for shard in shards),
-        "blocks": sum(len(shard.blocks) for shard in shards),
-        "shards": len(shards),
-        "bytes": sum(shard.bytes for shard in shards),
-    }

@@ -28,11 +28,8 @@ def open_shards(
 ) -> ShardSet:
     """Open a shard set by its `manifest.json` or its folder, on disk or in a store (a URL).
 
-    Args:
-        path: manifest or folder.
-        verify: `block` checks each block when it is read; `shard` also compares every shard's SHA-256 now, which reads
-            all of the set.
-        options: how a store is read; files need none.
+    With `verify="block"`, each block is checked when it is read; `"shard"` also compares every shard's SHA-256 now,
+    which reads all of the set. `options` say how a store is read.
 
     Raises:
         StorageError: there is no manifest, or the store cannot be read.
@@ -64,8 +61,11 @@ def _open_files(path: Path) -> ShardSet:
         )
     if overlay.exists():
         quarantine = read_quarantine(str(overlay), read_regular(overlay, SIZE_LIMIT), manifest)
-    folders = _folders(manifest)
-    sizes = {folder: _listing(path.parent / folder) for folder in folders}
+    sizes: dict[str, dict[str, int]] = {folder: {} for folder in _folders(manifest)}
+    for folder, listing in sizes.items():
+        if (path.parent / folder).is_dir():
+            with os.scandir(path.parent / folder) as entries:
+                listing.update({entry.name: entry.stat().st_size for entry in entries if entry.is_file()})
     _check_files(str(path.parent), manifest, sizes, _optional_shards(manifest, index, quarantine))
     return ShardSet(path, manifest, index, quarantine)
 
@@ -130,24 +130,14 @@ def _check_files(base: str, manifest: Manifest, listings: dict[str, dict[str, in
     for number, (path, size) in enumerate(zip(paths_of(manifest.shards), sizes, strict=True)):
         if number in unneeded:
             continue
-        parent, _, name = path.rpartition("/")
+        where, (parent, _, name) = f"{base}/{path}", path.rpartition("/")
         actual = listings[parent].get(name)
         if actual is None:
-            raise ManifestError(
-                f"{base}/{path}: the manifest names this shard, but there is no such file: "
-                f"{repair_of(f'{base}/{path}')}"
-            )
+            message = "the manifest names this shard, but there is no such file"
+            raise ManifestError(f"{where}: {message}: {repair_of(where)}")
         if actual != size:
-            where = f"{base}/{path}"
             raise ManifestError(f"{where}: expected {size} bytes, got {actual}; {repair_of(where)}")
 
 
 def _folders(manifest: Manifest) -> set[str]:
     return {path.rpartition("/")[0] for path in paths_of(manifest.shards)}
-
-
-def _listing(folder: Path) -> dict[str, int]:
-    if not folder.is_dir():
-        return {}
-    with os.scandir(folder) as entries:
-        return {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}

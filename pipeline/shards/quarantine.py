@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FailFast, TypeAdapter
+from pydantic import FailFast, TypeAdapter
 
 from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.shards.bounded_reading import check_entries
 from clozeline.pipeline.shards.errors import ManifestError
 from clozeline.pipeline.shards.manifest import Manifest, first_problem
-from clozeline.pipeline.shards.shard_table import numbers_of, paths_of
+from clozeline.pipeline.shards.shard_table import Strict, numbers_of, paths_of
 from clozeline.sealed_json import seal, unseal
 
 QUARANTINE = "quarantine.json"
@@ -28,9 +28,7 @@ class Quarantine:
     sha256: str = ""
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _Entry(Strict):
     shard: str
     block: int
     reason: str
@@ -39,10 +37,8 @@ class _Entry(BaseModel):
 _Entries = Annotated[list[_Entry], FailFast()]
 
 
-class _File(BaseModel):
+class _File(Strict):
     """The file as tools write it, with a hash of itself."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     blocks: _Entries
     checksum: str
@@ -57,11 +53,7 @@ _VALUE_LIMIT: Final = 3 << 20  # a million blocks
 
 
 def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
-    """Parse the content of a `quarantine.json`, and number its blocks over all shards.
-
-    Raises:
-        ManifestError: it is malformed, was changed, or names what the set does not have.
-    """
+    """Parse the content of a `quarantine.json`, and number its blocks over all shards."""
     shards = {path: number for number, path in enumerate(paths_of(manifest.shards))}
     counts = numbers_of(manifest.shards, "blocks")
     first = np.cumsum(counts) - counts
@@ -83,10 +75,6 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
     """Return the entries `{"shard": path, "block": number in it, "reason": text}` of a `quarantine.json`.
 
     Tools write `{"blocks": entries, "checksum": hash}`; a list alone, as written by hand, is taken as it is.
-
-    Raises:
-        ManifestError: it is malformed, or was changed after a tool wrote it.
-        NewerFormatError: a newer version wrote it.
     """
     check_entries(where, raw, _VALUE_LIMIT)
     try:

@@ -8,28 +8,18 @@ _OURS: Final = frozenset({"config.yaml", "config.json", "plan.json", "vocabulary
 
 
 def explain_texts(path: Path) -> str | None:
-    """Return a message about a path that is not a manifest; None if it may be a missing or damaged manifest.
-
-    Args:
-        path: the file that was to be read, `FOLDER/manifest.json` where a folder was given.
-    """
-    root = path.parent if path.name == "manifest.json" else path
+    """Return a message about a path that is not a manifest; None if it may be a missing or damaged manifest."""
+    root, what = path.parent if path.name == "manifest.json" else path, None
     if root == path:
         what = "a file of texts or tables" if path.is_file() else None
-    else:
-        what = "a folder of texts or tables" if not path.exists() and _holds_texts(root) else None
+    elif root.is_dir() and not path.exists():
+        # files, none of them of a shard set, and no folder of Clozeline
+        names = {entry.name for entry in root.iterdir() if entry.is_file() and not entry.name.startswith(".")}
+        ours = any(any(root.glob(pattern)) for pattern in ("*/manifest.json", "*/*/manifest.json", "*shard-*"))
+        what = "a folder of texts or tables" if names and not ours and not _OURS & names else None
     if what is None:
         return None
     return (
         f"{root}: expected a shard set, got {what}; make shards of it: `clozeline pipeline --config recipe:demo "
         f"input={root} output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
     )
-
-
-def _holds_texts(folder: Path) -> bool:
-    """Return whether a folder holds files, none of them of a shard set, and no folder of Clozeline."""
-    if not folder.is_dir():
-        return False
-    names = [entry.name for entry in folder.iterdir() if entry.is_file() and not entry.name.startswith(".")]
-    ours = any(folder.glob("*/manifest.json")) or any(folder.glob("*/*/manifest.json")) or any(folder.glob("*shard-*"))
-    return bool(names) and not ours and not _OURS & set(names)

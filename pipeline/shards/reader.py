@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import xxhash
@@ -22,35 +22,12 @@ from clozeline.pipeline.shards.errors import DamagedBlock, ManifestError, Object
 from clozeline.pipeline.shards.index import BlockIndex
 from clozeline.pipeline.shards.manifest import Manifest
 from clozeline.pipeline.shards.quarantine import Quarantine
-from clozeline.pipeline.shards.store import LARGEST_REQUEST, Range
+from clozeline.pipeline.shards.remote import RemoteBlocks
+from clozeline.pipeline.shards.store import LARGEST_REQUEST
 from clozeline.repair import repair_of
 
 # Errors of the process, not of the file: they must not count as a damaged block.
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-
-
-class BlockStore(Protocol):
-    """Source of blocks that are not in local files."""
-
-    def read(self, name: str, shard: int, block: int, part: Range, xxh3: bytes) -> bytes:
-        """Return the stored bytes of a block; fetch once more where their hash is not `xxh3`.
-
-        Raises:
-            ObjectTooShortError: the shard ends before the block does.
-            StorageError: the store does not give them.
-        """
-
-    def read_plain(self, name: str, part: Range) -> bytes:
-        """Return bytes of a shard without using a cache."""
-
-    def name(self, name: str) -> str:
-        """Return the name of a shard in messages."""
-
-    def stats(self) -> dict[str, float]:
-        """Return counters by name."""
-
-    def close(self) -> None:
-        """Close connections that wait for a next request."""
 
 
 class ShardSet:
@@ -62,7 +39,7 @@ class ShardSet:
         manifest: Manifest,
         index: BlockIndex,
         quarantine: Quarantine | None = None,
-        store: BlockStore | None = None,
+        store: RemoteBlocks | None = None,
     ) -> None:
         self.path = path
         """The manifest; of a remote set, its copy on this machine."""
@@ -95,11 +72,9 @@ class ShardSet:
 
     @property
     def digest(self) -> str:
-        """The dataset digest of the manifest."""
         return self.manifest.digest
 
     def shard_path(self, shard: int) -> Path:
-        """Return the file of a shard."""
         return self.path.parent / self.manifest.shards[shard].path
 
     def locate(self, row: int) -> tuple[int, int]:
@@ -134,18 +109,19 @@ class ShardSet:
             scratch = None if buffer is None else memoryview(buffer)[self._longest :]
             rows = int(self.index.rows[block])
             decoded = decode(stored, self.columns, rows, self.manifest.max_block_bytes, columns, scratch)
-            self._check_ids(decoded)
+            # token ids outside the vocabulary would be index errors in a model
+            size = self.manifest.tokenizer.vocab_size
+            for name in decoded.columns.keys() & self._id_columns:
+                values = decoded.columns[name].values
+                if len(values) and np.iinfo(values.dtype).max >= size and (highest := int(values.max())) >= size:
+                    raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{highest}")
         except BlockError as error:
             shard, number = int(self.index.shard[block]), int(self.index.block[block])
             raise DamagedBlock(self._name(shard), number, error.expected, error.got) from error
         return decoded
 
     def verify_shard(self, shard: int) -> None:
-        """Compare a complete file or object with the manifest's SHA-256.
-
-        Raises:
-            ManifestError: they differ.
-        """
+        """Compare a complete file or object with the manifest's SHA-256."""
         facts, digest = self.manifest.shards[shard], hashlib.sha256()
         if self._store is None:
             with self.shard_path(shard).open("rb") as file:
@@ -154,11 +130,9 @@ class ShardSet:
             for start in range(0, facts.bytes, LARGEST_REQUEST):
                 stop = min(facts.bytes, start + LARGEST_REQUEST)
                 digest.update(self._store.read_plain(facts.path, (start, stop)))
-        if digest.hexdigest() != facts.sha256:
-            raise ManifestError(
-                f"{self._name(shard)}: expected SHA-256 {facts.sha256}, got {digest.hexdigest()}; "
-                f"{repair_of(self._name(shard))}"
-            )
+        if (actual := digest.hexdigest()) != facts.sha256:
+            where = self._name(shard)
+            raise ManifestError(f"{where}: expected SHA-256 {facts.sha256}, got {actual}; {repair_of(where)}")
 
     def _name(self, shard: int) -> Path | str:
         return self.shard_path(shard) if self._store is None else self._store.name(self.manifest.shards[shard].path)
@@ -185,14 +159,6 @@ class ShardSet:
         if (digest := xxhash.xxh3_128_digest(stored)) != expected:
             raise DamagedBlock(self._name(shard), number, f"xxh3-128 {expected.hex()}", digest.hex())
         return stored
-
-    def _check_ids(self, rows: Rows) -> None:
-        """Check that every token id is in the vocabulary, to avoid index errors in a model."""
-        size = self.manifest.tokenizer.vocab_size
-        for name in rows.columns.keys() & self._id_columns:
-            values = rows.columns[name].values
-            if len(values) and np.iinfo(values.dtype).max >= size and (highest := int(values.max())) >= size:
-                raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{highest}")
 
 
 def _read_range(path: Path, offset: int, memory: memoryview) -> None:

@@ -36,9 +36,17 @@ class RemoteBlocks:
         self._hits = self._misses = 0
 
     def read(self, name: str, shard: int, block: int, part: Range, xxh3: bytes) -> bytes:
-        """Read a block; the bytes of a second transfer are returned whatever their hash."""
-        if (kept := self._read_cache(shard, block, xxh3)) is not None:
-            return kept
+        """Return the stored bytes of a block; fetched once more where their hash is not `xxh3`, then whatever it is."""
+        if self._cache is not None:
+            kept = self._cache.get(shard, block)
+            intact = kept is not None and xxhash.xxh3_128_digest(kept) == xxh3
+            with self._lock:
+                self._hits += intact
+                self._misses += not intact
+            if kept is not None and intact:
+                return kept
+            if kept is not None:
+                self._cache.drop(shard, block)
         content = self._store.read(name, part)
         if xxhash.xxh3_128_digest(content) != xxh3:  # a bad transfer: once more
             content = self._store.read(name, part)
@@ -47,15 +55,12 @@ class RemoteBlocks:
         return content
 
     def read_plain(self, name: str, part: Range) -> bytes:
-        """Return bytes of a shard without using the cache."""
         return self._store.read(name, part)
 
     def name(self, name: str) -> str:
-        """Return the URL of a shard as messages show it."""
         return redact_text(self._store.url(name))
 
     def close(self) -> None:
-        """Close connections that wait for a next request."""
         self._store.close()
 
     def stats(self) -> dict[str, float]:
@@ -70,39 +75,23 @@ class RemoteBlocks:
             counters |= {"cache_hits": self._hits, "cache_misses": self._misses, "cache_evicted": self._cache.evicted}
         return counters
 
-    def _read_cache(self, shard: int, block: int, xxh3: bytes) -> bytes | None:
-        """Return the bytes in the cache, or None; remove an entry with another hash."""
-        if self._cache is None:
-            return None
-        content = self._cache.get(shard, block)
-        if content is not None and xxhash.xxh3_128_digest(content) != xxh3:
-            self._cache.drop(shard, block)
-            content = None
-        with self._lock:
-            self._hits += content is not None
-            self._misses += content is None
-        return content
-
 
 def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest, BlockIndex]:
     """Fetch manifest and index of a remote set through copies in `folder`, which are not needed afterwards.
 
     Every process fetches the manifest, so that a set that was rebuilt is noticed. With a cache, the index and the
     list of shards, which the manifest names by hash, are fetched once a node.
-
-    Args:
-        store: where the set is.
-        folder: an empty folder.
-
-    Raises:
-        StorageError: one of them cannot be read.
-        ManifestError: one of them is malformed, or they contradict each other.
+    list of shards, which the manifest names by hash, are fetched once a node.
     """
     path = folder / "manifest.json"
     raw = store.read_whole(path.name, SIZE_LIMIT)
     check_entries(path, raw, ENTRY_LIMIT)
     path.write_bytes(raw)
-    if (digest := _digest_of_list(raw)) is not None:
+    try:
+        digest = str(json.loads(raw)["shards"]["sha256"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        pass  # the list of shards is in the manifest, or the manifest is malformed, which is refused below
+    else:
         fetch = partial(store.read_whole, SHARDS_FILE, _LIST_LIMIT)
         (folder / SHARDS_FILE).write_bytes(_once_a_node(store.options, digest, fetch))
     manifest = Manifest.load(path)
@@ -131,14 +120,6 @@ def list_sizes(store: RemoteStore, folders: Collection[str], files: int) -> dict
 
 def _is_zero(variable: str, of_slurm: str) -> bool:
     return os.environ.get(variable, os.environ.get(of_slurm, "0")) == "0"
-
-
-def _digest_of_list(manifest: bytes) -> str | None:
-    """Return the SHA-256 of the list of shards where it is a file; None too for a malformed manifest, refused later."""
-    try:
-        return str(json.loads(manifest)["shards"]["sha256"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
 
 
 def _once_a_node(

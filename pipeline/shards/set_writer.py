@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -23,25 +22,15 @@ from clozeline.repair import repair_of
 
 @dataclass(frozen=True)
 class SetWriter:
-    """Writer of the shards of one set. All units of a set must use equal writers.
+    """Writer of the shards of one set. All units of a set must use equal writers."""
 
-    Args:
-        path: folder of the set, relative to that of the outputs; empty: the same folder.
-        shards: number of shards.
-        columns: columns in file order.
-        block_rows: rows of a block.
-        container: `arrow` or `tar`.
-        compression: codec and level of the buffers.
-        metadata: facts for people who open a shard without its manifest.
-    """
-
-    path: str
-    shards: int
-    columns: Sequence[ColumnSpec]
+    path: str  # folder of the set, relative to that of the outputs; empty: the same folder
+    shards: int  # number of shards
+    columns: Sequence[ColumnSpec]  # in file order
     block_rows: int
     container: Literal["arrow", "tar"] = "arrow"
     compression: Compression = field(default_factory=Compression)
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)  # for people who open a shard without its manifest
 
     @classmethod
     def of_rows(
@@ -71,26 +60,19 @@ class SetWriter:
         return f"tmp/{self.path}/{shard_name(shard, self.shards, self.container)}.json"
 
     def write_manifest(self, output: Outputs, **fields: Any) -> Manifest:
-        """Write the index and the manifest, when all shards are written.
-
-        Args:
-            output: publishes the files.
-            fields: arguments of `write_manifest` that say what the rows are: `name`, `kind`, `seed`, `tokenizer`, ...
-        """
-        infos = [self._read_info(output.folder, shard) for shard in range(self.shards)]
+        """Write the index and the manifest, when all shards are written; `fields` say what the rows are."""
+        infos = []
+        for shard in range(self.shards):
+            path, name = output.folder / self._info(shard), shard_name(shard, self.shards, self.container)
+            try:
+                infos.append(ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")), path))
+            except FileNotFoundError as error:
+                raise StorageError(f"{path}: missing; {repair_of(path)}") from error
+            except (OSError, ValueError, IntegrityError) as error:
+                raise IntegrityError(f"{path}: damaged ({error}); {repair_of(path)}") from error
+            if (got := infos[-1].path) != name:
+                raise IntegrityError(f"{path}: expected the facts of {name}, got those of {got}; {repair_of(path)}")
         return write_manifest(
             output.folder / self.path, columns=self.columns, block_rows=self.block_rows, container=self.container,
             codec=self.compression.codec, level=self.compression.level, shards=infos, output=output, **fields,
         )  # fmt: skip
-
-    def _read_info(self, folder: Path, shard: int) -> ShardInfo:
-        path, name = folder / self._info(shard), shard_name(shard, self.shards, self.container)
-        try:
-            info = ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")), path)
-        except FileNotFoundError as error:
-            raise StorageError(f"{path}: missing; {repair_of(path)}") from error
-        except (OSError, ValueError, IntegrityError) as error:
-            raise IntegrityError(f"{path}: damaged ({error}); {repair_of(path)}") from error
-        if info.path != name:
-            raise IntegrityError(f"{path}: expected the facts of {name}, got those of {info.path}; {repair_of(path)}")
-        return info

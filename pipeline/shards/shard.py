@@ -23,27 +23,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class ShardInfo:
-    """One shard file.
+    """One shard file."""
 
-    Args:
-        path: file name, relative to the manifest.
-        bytes: size of the file.
-        sha256: hex digest of the file.
-        rows: rows in all blocks.
-        blocks: the blocks in order.
-        tokens: values of the first column that holds token ids.
-        longest: most token ids in one row of any column.
-        largest_block: bytes of the largest block after decompression.
-    """
-
-    path: str
-    bytes: int
-    sha256: str
-    rows: int
-    blocks: tuple[Block, ...]
-    tokens: int
-    longest: int
-    largest_block: int
+    path: str  # file name, relative to the manifest
+    bytes: int  # size of the file
+    sha256: str  # hex digest of the file
+    rows: int  # rows in all blocks
+    blocks: tuple[Block, ...]  # in order
+    tokens: int  # values of the first column that holds token ids
+    longest: int  # most token ids in one row of any column
+    largest_block: int  # bytes of the largest block after decompression
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data with a checksum; blocks as [offset, length, rows, hex digest]."""

@@ -40,10 +40,14 @@ def relative_path(path: str) -> str:
     return path
 
 
-class ShardFacts(BaseModel):
-    """One shard file."""
+class Strict(BaseModel):
+    """A part of a file: no unknown keys, and no conversions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ShardFacts(Strict):
+    """One shard file."""
 
     path: str
     bytes: int = Field(ge=0, lt=2**63)
@@ -72,33 +76,19 @@ class ShardTable(Sequence[ShardFacts]):
     def __getitem__(self, index: int | slice) -> ShardFacts | list[ShardFacts]:
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(self._count))]
-        values = {name: self._column(name)[index].as_py() for name in _SCHEMA.names}
+        values = {name: self.column(name)[index].as_py() for name in _SCHEMA.names}
         return ShardFacts.model_construct(**{**values, "sha256": values["sha256"].hex()})
 
     def __iter__(self) -> Iterator[ShardFacts]:
         return (self[number] for number in range(self._count))
 
-    def numbers(self, name: str) -> NDArray[np.int64]:
-        """Return a column of numbers."""
-        numbers: NDArray[np.int64] = self._column(name).to_numpy()
-        return numbers
-
-    def paths(self) -> list[str]:
-        """Return all paths."""
-        paths: list[str] = self._column("path").to_pylist()
-        return paths
-
     def digest(self) -> str:
         """Return SHA-256 (hex) of all shards' SHA-256, in order; it does not change with their paths."""
-        hashes = self._column("sha256").combine_chunks()
+        hashes = self.column("sha256").combine_chunks()
         return hashlib.sha256(memoryview(hashes.buffers()[1])[: 32 * self._count]).hexdigest()
 
     def load(self, folder: Path) -> ShardTable:
-        """Return the table with its file read; nothing is parsed before the hash agrees.
-
-        Raises:
-            ManifestError: the file is missing or is not the one that the manifest names.
-        """
+        """Return the table with its file read; nothing is parsed before the hash agrees."""
         path = folder / SHARDS_FILE
         try:
             raw = read_regular(path, _ROW_LIMIT * self._count + _FOOTER)
@@ -138,7 +128,8 @@ class ShardTable(Sequence[ShardFacts]):
             raise ValueError("a path is absolute, or leaves the folder")
         return table
 
-    def _column(self, name: str) -> Any:
+    def column(self, name: str) -> Any:
+        """Return an Arrow column; ManifestError before the file is read."""
         if self._table is None:
             raise ManifestError(f"{SHARDS_FILE} has not been read")
         return self._table.column(name)
@@ -163,11 +154,7 @@ def to_shards(value: Any) -> Sequence[ShardFacts]:
     return _LIST.validate_python(value)
 
 
-class _ListFile(BaseModel):
-    """Path of the list."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _ListFile(Strict):
     path: Literal["shards.parquet"]
     sha256: str
     count: int = Field(ge=1, lt=2**32)
@@ -186,10 +173,14 @@ def plain_shards(shards: Sequence[ShardFacts]) -> Any:
 def numbers_of(shards: Sequence[ShardFacts], name: str) -> NDArray[np.int64]:
     """`bytes`, `blocks` or `rows` of all shards."""
     if isinstance(shards, ShardTable):
-        return shards.numbers(name)
+        numbers: NDArray[np.int64] = shards.column(name).to_numpy()
+        return numbers
     return np.array([getattr(shard, name) for shard in shards], np.int64)
 
 
 def paths_of(shards: Sequence[ShardFacts]) -> list[str]:
     """Return paths of all shards."""
-    return shards.paths() if isinstance(shards, ShardTable) else [shard.path for shard in shards]
+    if isinstance(shards, ShardTable):
+        paths: list[str] = shards.column("path").to_pylist()
+        return paths
+    return [shard.path for shard in shards]

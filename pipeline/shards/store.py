@@ -14,12 +14,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.redaction import remember
 from clozeline.errors import ConfigurationError, StorageError
@@ -40,11 +39,9 @@ Range: TypeAlias = tuple[int, int]
 """First byte, and first byte after the range."""
 
 
-class Fetch(Protocol):
-    """Function that reads from one type of store; it raises OSError if a retry may help."""
-
-    def __call__(self, url: str, part: Range | None, limit: int, timeout: float) -> bytes:
-        """Return the bytes of a range; with None the complete object, of which `limit` + 1 bytes may be enough."""
+Fetch: TypeAlias = Callable[[str, Range | None, int, float], bytes]
+"""Read from one type of store: URL, range (None: the complete object, of which `limit` + 1 bytes may be enough), limit,
+and timeout in seconds. It raises OSError if a retry may help."""
 
 
 def as_url(path: Path | str) -> str | None:
@@ -60,7 +57,7 @@ def local_path(path: Path | str) -> Path:
     return Path(_FILE.sub("/", str(path)))
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class StoreOptions:
     """Options for reading a store; local files need none."""
 
@@ -86,11 +83,7 @@ class RemoteStore:
     """
 
     def __init__(
-        self,
-        base: str,
-        options: StoreOptions,
-        fetch: Fetch | None = None,
-        pause: Callable[[float], None] = time.sleep,
+        self, base: str, options: StoreOptions, fetch: Fetch | None = None, pause: Callable[[float], None] = time.sleep
     ) -> None:
         self.base = base.rstrip("/")
         remember({"fsspec": options.fsspec, "url": base})
@@ -102,16 +95,10 @@ class RemoteStore:
         self.requests = self.retries = self.bytes = 0
 
     def url(self, name: str) -> str:
-        """Return the URL of an object."""
         return f"{self.base}/{name}"
 
     def read(self, name: str, part: Range) -> bytes:
-        """Read exactly a range of an object; a very long one by several requests.
-
-        Raises:
-            ObjectTooShortError: the object ends before the range does, at every try.
-            StorageError: it cannot be read, after all retries.
-        """
+        """Read exactly a range of an object; a very long one by several requests."""
         start, stop = part
         if stop - start <= LARGEST_REQUEST:
             return self._request(name, part, stop - start)

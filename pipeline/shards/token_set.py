@@ -45,12 +45,10 @@ def token_columns(vocab_size: int, *, pairs: bool = False) -> list[ColumnSpec]:
         ColumnSpec("source_group", "uint16", "fixed", "code of the input's label; names stand in the manifest"),
         ColumnSpec("token_ids", ids, "list", "the document's tokens"),
         ColumnSpec("sentence_starts", "uint32", "list", "token at which each sentence begins, first 0, ascending"),
-    ]
-    other_side = [
         ColumnSpec("target_ids", ids, "list", "tokens of the other side of a pair; none where there is no other side"),
         ColumnSpec("target_language", "uint8", "list", "code of its language"),
     ]
-    return [*columns, *other_side] if pairs else columns
+    return columns if pairs else columns[:-2]
 
 
 def identities(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -61,40 +61,24 @@ def write_shard(
     schema = arrow_schema(columns, {"clozeline.format": "1", **(metadata or {})})
     compression = pa.Codec("zstd", compression_level=level) if codec == "zstd" else None
     options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
-    tally = _Tally(columns)
+    lists = [spec.name for spec in columns if spec.kind == "list"]
+    ids = [spec.name for spec in columns if holds_ids(spec)]
+    written: list[Block] = []
+    tokens = longest = largest = 0
     with path.open("wb") as file:
         sink = HashedFile(file)
         target = _CONTAINERS[container](sink, schema, options)
         for rows in _recut([blocks] if isinstance(blocks, Rows) else blocks, block_rows):
             batch = to_batch(rows, columns, schema)
             offset, stored = target.append(batch)
-            tally.add(rows, Block(offset, len(stored), batch.num_rows, xxhash.xxh3_128_digest(stored)))
+            written.append(Block(offset, len(stored), batch.num_rows, xxhash.xxh3_128_digest(stored)))
+            values = {name: int(rows.columns[name].lengths.sum()) for name in lists}
+            largest = max(largest, raw_block_bytes(columns, len(rows), list(values.values())))
+            longest = max([longest, *(int(rows.columns[name].lengths.max()) for name in ids)])
+            tokens += values[ids[0]] if ids else 0
         target.close()
-    return tally.info(name or path.name, sink)
-
-
-class _Tally:
-    """Sums over the blocks of one shard."""
-
-    def __init__(self, columns: Sequence[ColumnSpec]) -> None:
-        self._columns = columns
-        self._lists = [spec.name for spec in columns if spec.kind == "list"]
-        self._ids = [spec.name for spec in columns if holds_ids(spec)]
-        self._blocks: list[Block] = []
-        self._tokens = self._longest = self._largest = 0
-
-    def add(self, rows: Rows, block: Block) -> None:
-        values = [int(rows.columns[name].lengths.sum()) for name in self._lists]
-        self._largest = max(self._largest, raw_block_bytes(self._columns, len(rows), values))
-        self._longest = max([self._longest, *(int(rows.columns[name].lengths.max()) for name in self._ids)])
-        if self._ids:
-            self._tokens += values[self._lists.index(self._ids[0])]
-        self._blocks.append(block)
-
-    def info(self, name: str, sink: HashedFile) -> ShardInfo:
-        rows = sum(block.rows for block in self._blocks)
-        facts = (tuple(self._blocks), self._tokens, self._longest, self._largest)
-        return ShardInfo(name, sink.position, sink.hexdigest(), rows, *facts)
+    count, facts = sum(block.rows for block in written), (tuple(written), tokens, longest, largest)
+    return ShardInfo(name or path.name, sink.position, sink.hexdigest(), count, *facts)
 
 
 def _recut(portions: Iterable[Rows], size: int) -> Iterator[Rows]:

@@ -119,20 +119,20 @@ class TextStatistics:
         An n-gram can only repeat where both of its (n-1)-grams do, so n only looks at what n - 1 left: in prose
         almost nothing from 5 on. Groups are exact, without hashing.
         """
-        if n not in self._repeats:
-            self._repeats[n] = self._find_repeats(n)
-        return self._repeats[n]
-
-    def _find_repeats(self, n: int) -> _Repeats:
+        if n in self._repeats:
+            return self._repeats[n]
         if n == 1:
             at = np.flatnonzero(self._occurrences[self._ids] > 1)
-            return _Repeats(at, self._ids[at])
-        at, groups = self.repeats(n - 1)
-        # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the n-gram
-        near = np.flatnonzero(at[1:] == at[:-1] + 1)
-        self.visited += len(near)
-        kept, repeated = _group_repeats(groups[near] * (len(self.tokens) + 1) + groups[near + 1])
-        return _Repeats(at[near[kept]], repeated)
+            repeats = _Repeats(at, self._ids[at])
+        else:
+            at, groups = self.repeats(n - 1)
+            # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the n-gram
+            near = np.flatnonzero(at[1:] == at[:-1] + 1)
+            self.visited += len(near)
+            kept, repeated = _group_repeats(groups[near] * (len(self.tokens) + 1) + groups[near + 1])
+            repeats = _Repeats(at[near[kept]], repeated)
+        self._repeats[n] = repeats
+        return repeats
 
     def top_ngram_chars(self, n: int) -> int:
         """Return length times frequency of the most frequent n-gram, joined by blanks; ties: the first one."""

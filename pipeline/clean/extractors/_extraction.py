@@ -54,11 +54,7 @@ class Extraction:
         self.restarts = 0
 
     def extract(self, pages: Sequence[str]) -> list[Extracted]:
-        """Return the text of each page or the reason why there is none, in order.
-
-        Raises:
-            StorageError: the child cannot be started, or does not answer.
-        """
+        """Return the text of each page or the reason why there is none, in order."""
         answers: list[Extracted] = []
         while len(answers) < len(pages):
             answers += self._ask(self._get_child(), pages[len(answers) : len(answers) + BATCH])
@@ -103,11 +99,9 @@ class Extraction:
         return Extracted(text, reason or None, bool(lenient))
 
     def _get_child(self) -> subprocess.Popen[bytes]:
-        if self._child is None:
-            self._child = self._start()
-        return self._child
-
-    def _start(self) -> subprocess.Popen[bytes]:
+        """Return the child, which is started if there is none."""
+        if self._child is not None:
+            return self._child
         code = f"from {__name__} import serve; serve()"
         # in its own process group, so that Ctrl-C only reaches the parent, which then ends the child
         pipe, command = subprocess.PIPE, [sys.executable, "-c", code]
@@ -123,10 +117,10 @@ class Extraction:
             child.kill()
             child.wait()
             raise StorageError("the extractor's process does not start; see its message above") from error
+        self._child = child
         return child
 
     def close(self) -> None:
-        """End the child."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
@@ -153,8 +147,7 @@ def _shared(plain: str, process: int) -> Extraction:
 def _send(stream: IO[bytes], parts: Sequence[bytes]) -> None:
     lengths = [_LENGTH.pack(len(part)) for part in parts]
     stream.write(_LENGTH.pack(len(parts)) + b"".join(lengths))
-    for part in parts:
-        stream.write(part)
+    stream.writelines(parts)
     stream.flush()
 
 

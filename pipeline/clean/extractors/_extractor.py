@@ -3,12 +3,11 @@
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ExtractorOptions:
     """Limits per page, for every extractor."""
 

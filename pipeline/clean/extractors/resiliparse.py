@@ -5,10 +5,9 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from resiliparse.extract.html2text import extract_plain_text
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.extractors import ExtractorOptions, PageRefused
 
 _TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*")
@@ -38,7 +37,7 @@ class Resiliparse:
     VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = ("html_depth",)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ExtractorOptions):
         """Options of the extraction."""
 
@@ -51,13 +50,14 @@ class Resiliparse:
         self._options = options
 
     def extract(self, html: str) -> str:
-        """Return the text of a page.
-
-        Raises:
-            PageRefused: `html_depth`.
-        """
-        if _is_deeper(html, self._options.max_depth):
-            raise PageRefused("html_depth")
+        # the nesting may be deeper than the limit; unclosed formatting elements count as nested
+        if html.count("<") > self._options.max_depth:
+            steps = [-1 if closes else 1 for closes, name in _TAG.findall(html) if name.lower() not in _FLAT]
+            depth = np.cumsum(np.array(steps, dtype=np.int64))
+            # measure from the lowest point so far, because end tags without a start tag do not reduce the depth
+            lowest = np.minimum.accumulate(np.minimum(depth, 0))
+            if int((depth - lowest).max(initial=0)) > self._options.max_depth:
+                raise PageRefused("html_depth")
         return _parse(html, self._options.main_content)
 
     def extract_leniently(self, html: str) -> str:
@@ -75,14 +75,3 @@ def _parse(html: str, main_content: bool) -> str:
     return str(
         extract_plain_text(html, preserve_formatting=True, main_content=main_content, alt_texts=False, links=False)
     )
-
-
-def _is_deeper(html: str, limit: int) -> bool:
-    """Return whether the nesting may be deeper than the limit; unclosed formatting elements count as nested."""
-    if html.count("<") <= limit:
-        return False
-    steps = [-1 if closes else 1 for closes, name in _TAG.findall(html) if name.lower() not in _FLAT]
-    depth = np.cumsum(np.array(steps, dtype=np.int64))
-    # measure from the lowest point so far, because end tags without a start tag do not reduce the depth
-    lowest = np.minimum.accumulate(np.minimum(depth, 0)) if len(depth) else depth
-    return bool(len(depth)) and int((depth - lowest).max()) > limit

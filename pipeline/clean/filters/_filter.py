@@ -9,21 +9,14 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict of a filter on a document.
+    """The verdict of a filter on a document."""
 
-    Args:
-        reason: why it is rejected; empty if it is kept.
-        detail: the value and its threshold.
-        text: the edited text; None without an edit.
-        removed: characters removed by the edit, by rule.
-        edits: by rule, the first passage that it changed, before and after.
-    """
-
-    reason: str = ""
-    detail: str = ""
-    text: str | None = None
-    removed: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""  # why it is rejected; empty if it is kept
+    detail: str = ""  # the value and its threshold
+    text: str | None = None  # the edited text; None without an edit
+    removed: Mapping[str, int] = field(default_factory=dict)  # characters removed by the edit, by rule
     edits: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """by rule, the first passage that it changed, before and after"""
 
 
 KEEP: Final = Verdict()

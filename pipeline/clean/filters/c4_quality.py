@@ -6,9 +6,8 @@ from dataclasses import field
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Verdict
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.sentences.regex import Regex
@@ -35,7 +34,7 @@ class C4Quality:
     VERSION: ClassVar[int] = 1
     reasons: ClassVar[tuple[str, ...]] = ("lorem_ipsum", "curly_bracket", "too_few_sentences")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Rules, as published; each can be disabled."""
 

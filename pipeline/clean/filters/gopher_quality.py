@@ -6,9 +6,8 @@ from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Verdict
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
@@ -43,7 +42,7 @@ class GopherQuality:
         "gopher_too_many_end_ellipsis", "gopher_below_alpha_threshold", "gopher_enough_stop_words",
     )  # fmt: skip
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Thresholds, as published."""
 

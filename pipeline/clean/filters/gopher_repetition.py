@@ -5,13 +5,11 @@ from dataclasses import field
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Verdict
+from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.text.text_statistics import TextStatistics
-
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class GopherRepetition:
@@ -26,7 +24,7 @@ class GopherRepetition:
         *(f"top_{n}_gram" for n in (2, 3, 4)), *(f"duplicated_{n}_n_grams" for n in range(5, 11)),
     )  # fmt: skip
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Thresholds, as published."""
 

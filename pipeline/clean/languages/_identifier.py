@@ -4,15 +4,14 @@ from dataclasses import field
 from typing import Annotated, Any, ClassVar, Final, Protocol
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 
 UNDECIDED: Final = "und"
 """Code of a text whose language is undecided: too short, no letters, or two languages equally likely."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class LanguageOptions:
     """Options of every identifier."""
 

@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar, Final
 from py3langid.langid import MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions
 
 _NOISE: Final = re.compile(r"(?:https?://|www\.)\S+|\d+")
@@ -38,7 +37,7 @@ class Py3langid:
 
     VERSION: ClassVar[int] = 1
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(LanguageOptions):
         """When the answer counts as decided."""
 
@@ -51,11 +50,9 @@ class Py3langid:
         self._options = options
 
     def languages(self) -> frozenset[str]:
-        """Return the codes of the model."""
         return frozenset(map(str, _model().labels))
 
     def identify(self, text: str) -> tuple[str, float]:
-        """Return the code and the score."""
         text = _NOISE.sub(" ", text[: self._options.chars])
         letters = _NO_LETTER.sub("", text)
         if len(letters) < self._options.letters:

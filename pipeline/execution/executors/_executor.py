@@ -3,46 +3,29 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from loguru import logger
 
+from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.recipe import ExecutorConfig
-
-
-class UnitStep(Protocol):
-    """Work of a worker on one unit. Picklable."""
-
-    @property
-    def logs(self) -> Path:
-        """The folder for logs of this pass."""
-
-    def __call__(self, unit: int) -> None:
-        """Run the unit; its errors are recorded, not raised."""
-
-    def has_result(self, unit: int) -> bool:
-        """Return whether the unit has succeeded or failed in this run."""
-
-    def has_started(self, unit: int) -> bool:
-        """Return whether a worker started the unit without a result."""
-
-    def give_up(self, unit: int, reason: str) -> None:
-        """Record the unit as failed."""
 
 
 @dataclass(frozen=True)
 class Deal:
     """The datatrove step: task r of n runs units r, r + n, ..."""
 
-    step: UnitStep
+    step: UnitRunner
     units: Sequence[int]
     tasks: int
+    tick: Callable[[], None] | None = None  # called after each unit, where it runs in the driver's process
 
     def __call__(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
         for unit in self.units[rank::world_size]:
             if not self.step.has_result(unit):
                 self.step(unit)
+                if self.tick is not None:
+                    self.tick()
         return data
 
     def task_of(self, unit: int) -> int:
@@ -63,17 +46,7 @@ class Executor(Protocol):
     def __init__(self, options: Any, config: ExecutorConfig) -> None: ...
 
     def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
-        """Run every task; return messages about tasks that ended early.
-
-        Args:
-            deal: the units, and how they are dealt to tasks.
-            tick: progress callback, to be called repeatedly.
-        """
-
-
-def workers_of(config: ExecutorConfig, tasks: int) -> int:
-    """Return how many processes run at a time on this machine."""
-    return min(config.workers or os.cpu_count() or 1, tasks)
+        """Run every task, calling `tick` repeatedly; return messages about tasks that ended early, by task."""
 
 
 def logs_apart() -> None:

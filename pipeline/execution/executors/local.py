@@ -9,19 +9,16 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Final
 
-from pydantic.dataclasses import dataclass as options_class
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
 from clozeline.pipeline import stage_module, stage_names
-from clozeline.pipeline.execution.executors import Deal, UnitStep, logs_apart, workers_of
+from clozeline.pipeline.execution.executors import Deal, logs_apart
 from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.pipeline.recipe import ExecutorConfig
 
@@ -34,7 +31,7 @@ class Local:
 
     final = False
 
-    @options_class(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """None."""
 
@@ -42,10 +39,9 @@ class Local:
         self._config = config
 
     def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
-        """Run every task."""
-        workers = workers_of(self._config, deal.tasks)
+        workers = min(self._config.workers or os.cpu_count() or 1, deal.tasks)
         if workers == 1:
-            _run_tasks(Deal(_Ticking(deal.step, tick), deal.units, deal.tasks), range(deal.tasks))
+            _run_tasks(replace(deal, tick=tick), range(deal.tasks))
         else:
             _supervise(deal, workers, tick)
         return {}
@@ -72,31 +68,6 @@ def _worker(deal: Deal, ranks: Sequence[int], driver: int) -> None:
         raise SystemExit(getattr(error, "exit_code", 74)) from None
 
 
-@dataclass(frozen=True)
-class _Ticking:
-    """A step that reports progress after each unit."""
-
-    step: UnitStep
-    tick: Callable[[], None]
-
-    @property
-    def logs(self) -> Path:
-        return self.step.logs
-
-    def __call__(self, unit: int) -> None:
-        self.step(unit)
-        self.tick()
-
-    def has_result(self, unit: int) -> bool:
-        return self.step.has_result(unit)
-
-    def has_started(self, unit: int) -> bool:
-        return self.step.has_started(unit)
-
-    def give_up(self, unit: int, reason: str) -> None:
-        self.step.give_up(unit, reason)
-
-
 def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
     # The fork server imports once what every worker of every pass needs; it ends with this process.
     context = multiprocessing.get_context("forkserver")
@@ -113,8 +84,14 @@ def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
         while alive := [process.sentinel for process in processes if process.is_alive()]:
             wait(alive, _POLL_S)
             tick()
-    finally:
-        _end(processes)
+    finally:  # end the processes that still run, and wait for them, whatever signal comes meanwhile
+        with _interrupts_pending():
+            for process in processes:
+                if process.is_alive():
+                    process.terminate()
+            for process in processes:
+                if process.pid is not None:  # an interrupt can come before it is started
+                    process.join()
 
 
 @contextmanager
@@ -135,14 +112,3 @@ def _interrupts_pending() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
     if came and handler is not signal.SIG_IGN:  # a shell's script lets what it starts with `&` ignore it
         raise KeyboardInterrupt
-
-
-def _end(processes: Sequence[BaseProcess]) -> None:
-    """End the processes that still run, and wait for them, whatever signal comes meanwhile."""
-    with _interrupts_pending():
-        for process in processes:
-            if process.is_alive():
-                process.terminate()
-        for process in processes:
-            if process.pid is not None:  # an interrupt can come before it is started
-                process.join()

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as options_class
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.executors import Deal, logs_apart
 from clozeline.pipeline.recipe import ExecutorConfig
@@ -17,7 +16,7 @@ class Ray:
 
     final = False
 
-    @options_class(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Resources of a task."""
 
@@ -32,12 +31,6 @@ class Ray:
         self._options, self._config = options, config
 
     def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
-        """Run every task; Ray starts a task again whose actor or node died.
-
-        Raises:
-            ConfigurationError: the package is not installed.
-            StorageError: there is no such cluster.
-        """
         logs_apart()
         try:
             import ray
@@ -50,14 +43,9 @@ class Ray:
         folder = deal.step.logs.resolve()
         folder.mkdir(parents=True, exist_ok=True)
         executor = RayPipelineExecutor(
-            [deal],
-            tasks=deal.tasks,
-            workers=self._config.workers or -1,
-            cpus_per_task=self._options.cpus_per_task,
-            mem_per_cpu_gb=self._options.mem_per_cpu_gb,
-            logging_dir=str(folder),
-            skip_completed=False,
-        )
+            [deal], tasks=deal.tasks, workers=self._config.workers or -1, cpus_per_task=self._options.cpus_per_task,
+            mem_per_cpu_gb=self._options.mem_per_cpu_gb, logging_dir=str(folder), skip_completed=False,
+        )  # fmt: skip
         try:
             if not ray.is_initialized():
                 ray.init(address=self._options.address, include_dashboard=False, log_to_driver=False)

@@ -11,14 +11,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as options_class
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import StorageError
 from clozeline.pipeline.execution.executors import Deal, logs_apart
 from clozeline.pipeline.recipe import ExecutorConfig
@@ -39,7 +38,7 @@ _VISIBLE_POLLS: Final = 6
 class Slurm:
     """Array jobs whose tasks run as the cluster has room for them."""
 
-    @options_class(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Resources of a job."""
 
@@ -65,14 +64,13 @@ class Slurm:
         self.final = False
 
     def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
-        """Submit the tasks, wait for the end of the job, and name the tasks that did not complete.
-
-        Raises:
-            StorageError: Slurm's commands are missing, refuse the job, or do not answer.
-        """
+        """Submit the tasks, wait for the end of the job, and name the tasks that did not complete."""
         folder = deal.step.logs.resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        self._end_earlier(folder)
+        with suppress(FileNotFoundError):  # cancel the job of a killed driver
+            earlier = (folder / _JOB).read_text(encoding="utf-8").split(",")
+            if all(job.isdecimal() for job in earlier) and _in_queue(earlier):
+                _command("scancel", *earlier)
         with _cancelling(self._submit(deal, folder)) as jobs:
             (folder / _JOB).write_text(",".join(jobs), encoding="utf-8")
             self._wait(jobs, deal, tick)
@@ -84,33 +82,27 @@ class Slurm:
                 tick()
         (folder / _JOB).unlink()
         self.final = any(state.startswith("CANCELLED") for state in states.values())
-        return {task: self._ending(jobs, task, states.get(task), folder) for task in range(deal.tasks)}
+        endings = {}
+        for task in range(deal.tasks):
+            array, index = divmod(task, self._options.max_array_size)
+            how = f"ended as {states[task]}" if states.get(task) else "left the queue"
+            log = folder / f"{jobs[array]}_{index}.out"
+            endings[task] = f"task {index} of Slurm job {jobs[array]} {how} before this unit was done; its log: {log}"
+        return endings
 
     def _submit(self, deal: Deal, folder: Path) -> list[str]:
         logs_apart()
         from clozeline.pipeline.execution.slurm_task import JobExecutor, JobIds
 
-        options, ids = self._options, JobIds()
-        arrays = -(-deal.tasks // options.max_array_size)
+        options, ids = asdict(self._options), JobIds()
+        del options["poll_s"]
+        arrays = -(-deal.tasks // self._options.max_array_size)
         executor = JobExecutor(
-            [deal],
-            tasks=deal.tasks,
+            [deal], **options, tasks=deal.tasks, max_array_launch_parallel=True, job_id_retriever=ids,
             workers=max(1, self._config.workers // arrays) if self._config.workers else -1,
-            time=options.time,
-            partition=options.partition,
-            qos=options.qos,
-            cpus_per_task=options.cpus_per_task,
-            mem_per_cpu_gb=options.mem_per_cpu_gb,
-            sbatch_args=options.sbatch_args,
-            max_array_size=options.max_array_size,
-            max_array_launch_parallel=True,
-            job_id_retriever=ids,
-            job_name=f"clozeline-{folder.parents[1].name}",
-            logging_dir=str(folder),
-            slurm_logs_folder=str(folder),
-            skip_completed=False,
-            srun_args={"ntasks": 1},
-        )
+            job_name=f"clozeline-{folder.parents[1].name}", logging_dir=str(folder), slurm_logs_folder=str(folder),
+            skip_completed=False, srun_args={"ntasks": 1},
+        )  # fmt: skip
         try:
             with _cancelling(ids.found):
                 executor.launch_job()
@@ -121,13 +113,6 @@ class Slurm:
                 f"executor slurm: there is no command {error.filename}; start on a login node"
             ) from error
         return ids.found
-
-    def _end_earlier(self, folder: Path) -> None:
-        """Cancel the job of a killed driver."""
-        with suppress(FileNotFoundError):
-            jobs = (folder / _JOB).read_text(encoding="utf-8").split(",")
-            if all(job.isdecimal() for job in jobs) and _in_queue(jobs):
-                _command("scancel", *jobs)
 
     def _wait(self, jobs: list[str], deal: Deal, tick: Callable[[], None]) -> None:
         silent = 0
@@ -154,12 +139,6 @@ class Slurm:
                 named = range(first + int(low), first + int(high or low) + 1)
                 states |= dict.fromkeys(named, state.split(" ")[0].rstrip("+"))
         return states
-
-    def _ending(self, jobs: list[str], task: int, state: str | None, folder: Path) -> str:
-        array, index = divmod(task, self._options.max_array_size)
-        how = f"ended as {state}" if state else "left the queue"
-        log = folder / f"{jobs[array]}_{index}.out"
-        return f"task {index} of Slurm job {jobs[array]} {how} before this unit was done; its log: {log}"
 
 
 @contextmanager

@@ -29,13 +29,7 @@ class CopyFactors:
 
     @staticmethod
     def read(file: RecordedFile, seed: int) -> CopyFactors:
-        """Return the factors that `balance` wrote.
-
-        Raises:
-            StorageError: the file is missing.
-            IntegrityError: it changed since the stage wrote it.
-            NewerFormatError: a newer version wrote it.
-        """
+        """Return the factors that `balance` wrote."""
         content = json.loads(file.text())
         refuse_newer(file.path, content, FACTORS_FORMAT)
         factors = {

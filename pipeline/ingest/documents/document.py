@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -12,33 +13,26 @@ import pyarrow as pa
 FLAG_DECODED_BY_GUESS: Final = 1
 FLAG_REPLACEMENTS: Final = 2
 FLAG_TRUNCATED_SOURCE: Final = 4
-FLAG_PII_REPLACED: Final = 8
-FLAG_SPANS_REMOVED: Final = 16
 
-_WORDS = pa.dictionary(pa.int32(), pa.utf8())
+WORDS: Final = pa.dictionary(pa.int32(), pa.utf8())
+"""Type of a column with few distinct words."""
 
-DOCUMENT_SCHEMA: Final = pa.schema(
-    [
-        pa.field("uid", pa.binary(16), nullable=False),
-        pa.field("text", pa.utf8(), nullable=False),
-        pa.field("target_text", pa.utf8()),
-        pa.field("target_language", _WORDS),
-        pa.field("source", _WORDS, nullable=False),
-        pa.field("source_group", _WORDS, nullable=False),
-        pa.field("offset", pa.uint64(), nullable=False),
-        pa.field("length", pa.uint64(), nullable=False),
-        pa.field("url", pa.utf8()),
-        pa.field("host", _WORDS),
-        pa.field("date", pa.timestamp("s", "UTC")),
-        pa.field("language", _WORDS, nullable=False),
-        pa.field("language_score", pa.float32(), nullable=False),
-        pa.field("content_hash", pa.binary(16), nullable=False),
-        pa.field("n_chars", pa.uint32(), nullable=False),
-        pa.field("n_words", pa.uint32(), nullable=False),
-        pa.field("flags", pa.uint32(), nullable=False),
-        pa.field("extra", pa.utf8(), nullable=False),
-    ]
-)
+
+def row_schema(types: Mapping[str, pa.DataType], *optional: str) -> pa.Schema:
+    """Return the schema of a file between stages; only the `optional` columns may hold nulls."""
+    return pa.schema([pa.field(name, kind, nullable=name in optional) for name, kind in types.items()])
+
+
+DOCUMENT_SCHEMA: Final = row_schema(
+    {
+        "uid": pa.binary(16), "text": pa.utf8(), "target_text": pa.utf8(), "target_language": WORDS, "source": WORDS,
+        "source_group": WORDS, "offset": pa.uint64(), "length": pa.uint64(), "url": pa.utf8(), "host": WORDS,
+        "date": pa.timestamp("s", "UTC"), "language": WORDS, "language_score": pa.float32(),
+        "content_hash": pa.binary(16), "n_chars": pa.uint32(), "n_words": pa.uint32(), "flags": pa.uint32(),
+        "extra": pa.utf8(),
+    },
+    "target_text", "target_language", "url", "host", "date",
+)  # fmt: skip
 """Columns of the documents between stages (`<stage>/documents/<unit:06d>.arrow`)."""
 
 
@@ -77,7 +71,6 @@ class Document:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def replace(self, **changes: Any) -> Document:
-        """Return a copy with some fields replaced."""
         return replace(self, **changes)
 
     def as_row(self) -> dict[str, Any]:

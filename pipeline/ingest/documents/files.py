@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA, Document
+from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA, WORDS, Document, row_schema
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import repair_of
 from clozeline.seeding import fraction
@@ -20,21 +20,14 @@ _BATCH_ROWS: Final = 512
 _BATCH_CHARACTERS: Final = 8 * 2**20
 _DETAIL_CHARACTERS: Final = 200
 _SAMPLE_CHARACTERS: Final = 2000
-_WORDS: Final = pa.dictionary(pa.int32(), pa.utf8())
 
-REJECT_SCHEMA: Final = pa.schema(
-    [
-        pa.field("uid", pa.binary(16), nullable=False),
-        pa.field("source", _WORDS, nullable=False),
-        pa.field("offset", pa.uint64(), nullable=False),
-        pa.field("length", pa.uint64(), nullable=False),
-        pa.field("stage", _WORDS, nullable=False),
-        pa.field("reason", _WORDS, nullable=False),
-        pa.field("detail", pa.utf8(), nullable=False),
-        pa.field("n_chars", pa.uint32(), nullable=False),
-        pa.field("sample_text", pa.utf8()),
-    ]
-)
+REJECT_SCHEMA: Final = row_schema(
+    {
+        "uid": pa.binary(16), "source": WORDS, "offset": pa.uint64(), "length": pa.uint64(), "stage": WORDS,
+        "reason": WORDS, "detail": pa.utf8(), "n_chars": pa.uint32(), "sample_text": pa.utf8(),
+    },
+    "sample_text",
+)  # fmt: skip
 """Columns of `<stage>/rejects/<unit:06d>.arrow`."""
 
 
@@ -82,12 +75,7 @@ def documents_of(folder: Path, unit: int) -> RecordedFile:
 
 
 def read_documents(file: Path | RecordedFile) -> Iterator[Document]:
-    """Yield the documents of a file, in order.
-
-    Raises:
-        StorageError: the file is missing or cannot be read.
-        IntegrityError: it is not a documents file, or changed since it was recorded.
-    """
+    """Yield the documents of a file, in order."""
     for row in _read(file, DOCUMENT_SCHEMA):
         row["extra"] = {} if row["extra"] == "{}" else json.loads(row["extra"])
         yield Document(**row)
@@ -99,10 +87,7 @@ def read_rejects(file: Path | RecordedFile) -> Iterator[Rejection]:
 
 
 def read_batches(file: Path | RecordedFile, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of a documents file; columns that are not named are not decompressed.
-
-    Raises: like `read_documents`.
-    """
+    """Yield the record batches of a documents file; columns that are not named are not decompressed."""
     file = file if isinstance(file, RecordedFile) else RecordedFile(file)
     fields = sorted({DOCUMENT_SCHEMA.get_field_index(name) for name in columns})
     options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
@@ -119,15 +104,23 @@ def read_batches(file: Path | RecordedFile, columns: tuple[str, ...]) -> Iterato
 def _write(path: Path, schema: pa.Schema, rows: Iterable[dict[str, Any]], text: str) -> int:
     # one dictionary per column grows over the file: Arrow files may add entries but not replace them, and adding to an
     # empty dictionary counts as replacing it, hence the first entry ""
-    known: dict[str, dict[str, int]] = {field.name: {"": 0} for field in schema if field.type == _WORDS}
+    known: dict[str, dict[str, int]] = {field.name: {"": 0} for field in schema if field.type == WORDS}
     codec = pa.Codec("zstd", compression_level=3)
     options = pa.ipc.IpcWriteOptions(compression=codec, emit_dictionary_deltas=True, use_threads=False)
     count = 0
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         for rows_of_batch in _split_batches(rows, text):
-            batch = _make_batch(schema, rows_of_batch, known)
-            writer.write_batch(batch)
-            count += batch.num_rows
+            columns = []
+            for field in schema:
+                values = [row[field.name] for row in rows_of_batch]
+                if (entries := known.get(field.name)) is None:
+                    columns.append(pa.array(values, type=field.type))
+                    continue
+                codes = [None if value is None else entries.setdefault(value, len(entries)) for value in values]
+                names = pa.array(list(entries), pa.utf8())
+                columns.append(pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), names))
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+            count += len(rows_of_batch)
     return count
 
 
@@ -142,21 +135,6 @@ def _split_batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[d
         characters += len(row[text])
     if batch:
         yield batch
-
-
-def _make_batch(
-    schema: pa.Schema, rows: Sequence[Mapping[str, Any]], known: dict[str, dict[str, int]]
-) -> pa.RecordBatch:
-    columns = []
-    for field in schema:
-        values = [row[field.name] for row in rows]
-        if (entries := known.get(field.name)) is None:
-            columns.append(pa.array(values, type=field.type))
-            continue
-        codes = [None if value is None else entries.setdefault(value, len(entries)) for value in values]
-        names = pa.array(list(entries), pa.utf8())
-        columns.append(pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), names))
-    return pa.record_batch(columns, schema=schema)
 
 
 def _read(file: Path | RecordedFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:

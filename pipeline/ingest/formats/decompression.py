@@ -5,6 +5,7 @@ Everything that decodes is yielded before an error is reported; after damage, de
 
 import bz2
 import lzma
+import mmap
 import os
 import re
 import zlib
@@ -13,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol, TypeAlias
 
 import lz4.frame
 import zstandard
@@ -41,12 +42,9 @@ def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
 
 
 class Damage(Exception):
-    """A stream cannot be decoded further.
+    """A stream cannot be decoded further: `truncated`, `bomb`, `trailing_junk` or `<codec>_error`.
 
-    Args:
-        reason: `truncated`, `bomb`, `trailing_junk` or `<codec>_error`.
-        member: file offset of the member that does not decode.
-        content: bytes of content before that member.
+    `member` is the file offset of the member that does not decode, `content` the bytes of content before it.
     """
 
     def __init__(self, reason: str, member: int = 0, content: int = 0) -> None:
@@ -56,14 +54,7 @@ class Damage(Exception):
         self.content = content
 
 
-class Seekable(Protocol):
-    """A file or a memory map."""
-
-    def seek(self, offset: int, /) -> object:
-        """Move to an offset."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes."""
+Seekable: TypeAlias = BinaryIO | mmap.mmap
 
 
 class Decoder(Protocol):
@@ -93,19 +84,16 @@ class ZlibDecoder:
         self.needs_input = True
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """See `Decoder`."""
         output = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
         self.needs_input = len(output) < max_length
         return output
 
     @property
     def eof(self) -> bool:
-        """See `Decoder`."""
         return self._decoder.eof
 
     @property
     def unused_data(self) -> bytes:
-        """See `Decoder`."""
         return self._decoder.unused_data
 
 
@@ -201,21 +189,17 @@ def decompress(
 
 
 def decompress_file(
-    path: Path, limits: Limits, account: Account | None = None, *, resume: bool = True
+    path: Path, limits: Limits, account: Account | None = None, *, start: int = 0, resume: bool = True
 ) -> Iterator[bytes | Damage]:
-    """Yield the content of a file, plain or compressed, like `decompress`."""
+    """Yield the content of a file, plain (from `start` on) or compressed, like `decompress`."""
     with path.open("rb") as file:
         codec = detect_codec(file.read(_LONGEST_MAGIC))
-        file.seek(0)
+        file.seek(start)
         yield from decompress(file, codec, limits, account, resume=resume)
 
 
 def decode_member(file: Seekable, codec: str, start: int, limits: Limits, account: Account) -> Iterator[bytes]:
-    """Yield the content of the member at an offset, counting its bytes in `account`.
-
-    Raises:
-        Damage: after everything that decodes.
-    """
+    """Yield the content of the member at an offset, counting its bytes in `account`; raise Damage if it ends early."""
     file.seek(start)
     head = file.read(_HEAD)
     if not head.startswith(CODECS[codec].magics):
@@ -296,8 +280,7 @@ def _skip_zeros(file: BinaryIO, at: int) -> int:
 def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> tuple[bytes, bool]:
     """Return the decompressed body, at most `record_bytes` long, and whether it is complete; ignores trailing bytes.
 
-    Raises:
-        Damage: it does not decode (`body_error`), ends before its first byte (`truncated`), or is a `bomb`.
+    Damage is raised if it does not decode (`body_error`), ends before its first byte (`truncated`), or is a `bomb`.
     """
     pieces: list[bytes] = []
     produced = 0

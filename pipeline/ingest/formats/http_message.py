@@ -29,10 +29,8 @@ class HttpResponse:
     def content(self, limits: Limits) -> tuple[bytes, bool]:
         """Join the chunks of the body, decompress it, and return it with whether it is complete.
 
-        A body that is not encoded as declared is returned unchanged.
-
-        Raises:
-            Damage: `content_encoding` if it is compressed but does not decode, `bomb` if it grows too much.
+        A body that is not encoded as declared is returned unchanged; one that is compressed but does not decode is a
+        Damage (`content_encoding`), as is a `bomb`.
         """
         body, complete = self.body, True
         if "chunked" in self.headers.get("transfer-encoding", "").lower():

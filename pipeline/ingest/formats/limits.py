@@ -3,12 +3,11 @@
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Limits:
     """Limits against hostile or broken input."""
 

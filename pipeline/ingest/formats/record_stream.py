@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.decompression import Damage, decode_member, decompress, detect_codec
+from clozeline.pipeline.ingest.formats.decompression import Damage, decode_member, decompress_file, detect_codec
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
@@ -84,7 +84,6 @@ class RecordStream:
         self.drop(len(self.ahead))
 
     def is_at_damage(self) -> bool:
-        """Return whether the bytes ahead start the member that is damaged."""
         return self.damaged is not None and self.damaged.start == self._at
 
     def position(self, offset: int = 0) -> Position:
@@ -202,9 +201,9 @@ def open_record_stream(
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             return _GzipRecordStream(data, start, limits, begins_record, account)
     if codec is None:
-        return RecordStream(_read_pieces(path, None, start, limits, None), account, None, start)
+        return RecordStream(decompress_file(path, limits, start=start), account, None, start)
     decoding = Account()
-    return RecordStream(_read_pieces(path, codec, 0, limits, decoding), account, decoding)
+    return RecordStream(decompress_file(path, limits, decoding), account, decoding)
 
 
 def find_record(path: Path, position: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> int | None:
@@ -215,11 +214,3 @@ def find_record(path: Path, position: int, limits: Limits, begins_record: Callab
     size = path.stat().st_size
     member = stream.find_member(position, size)
     return size if member == -1 else member
-
-
-def _read_pieces(
-    path: Path, codec: str | None, first: int, limits: Limits, account: Account | None
-) -> Iterator[bytes | Damage]:
-    with path.open("rb") as file:
-        file.seek(first)
-        yield from decompress(file, codec, limits, account)

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
 from clozeline.pipeline.ingest.readers import Counted, RawRecord
 
@@ -21,7 +19,7 @@ _NAME_CHARACTERS: Final = 40
 _SAFE_INTEGER: Final = 2**63
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class FieldOptions:
     """Names of the fields; other fields go to `extra`."""
 
@@ -56,7 +54,12 @@ def make_record(
         text, flags = _repair(text), FLAG_REPLACEMENTS
     url = row.get(options.url_key)
     url = _repair(url) if isinstance(url, str) and url else None
-    extra = _to_extra({name: row[name] for name in row if name not in (options.text_key, options.url_key)})
+    others = {name: row[name] for name in row if name not in (options.text_key, options.url_key)}
+    extra: dict[str, Any] = {"dropped": True} if others else {}
+    with suppress(RecursionError, ValueError):
+        plain = _to_json(others)
+        if len(json.dumps(plain)) <= _EXTRA_BYTES:
+            extra = plain
     return RawRecord(locator, kind, length, text, url=url, flags=flags, extra=extra, span=span)
 
 
@@ -78,17 +81,6 @@ def explain_unusable(text_key: str, names: list[str]) -> str:
 def _repair(text: str) -> str:
     r"""Join surrogate pairs and replace lone surrogates (JSON's `\ud800`): Arrow requires valid Unicode."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _to_extra(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the other fields as plain JSON; `{"dropped": true}` if they are too large."""
-    if not fields:
-        return {}
-    with suppress(RecursionError, ValueError):
-        plain = _to_json(fields)
-        if len(json.dumps(plain)) <= _EXTRA_BYTES:
-            return dict(plain)
-    return {"dropped": True}
 
 
 def _to_json(value: Any) -> Any:

@@ -36,7 +36,6 @@ class LineFile(ABC):
         return detect_codec(head) is None and detect_utf16(head) is None
 
     def first(self, path: Path, position: int) -> int:
-        """Return the offset of the first line from `position` on."""
         return find_line_start(path, position)
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:

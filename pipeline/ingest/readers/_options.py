@@ -32,16 +32,11 @@ def other_files(reader: str, values: Mapping[str, Any]) -> dict[str, Path]:
 
 
 def check_options(values: Mapping[str, Any], readers: Iterable[str] | None, keys: Collection[str] = ()) -> None:
-    """Check the reader options of an input.
+    """Check the reader options of an input; ConfigurationError if no reader has one, or a value is wrong for a reader.
 
-    Args:
-        values: options by name.
-        readers: readers of the input's files; None if not known yet, so that options of any reader are valid.
-        keys: keys of the input itself, to suggest for a misspelled one.
-
-    Raises:
-        ConfigurationError: no reader has this option, unless its value is a default, because resolved recipes may list
-            every option for every input; or a value is wrong for a reader.
+    An option that holds a default is always right, because resolved recipes may list every option for every input.
+    `readers` are those of the input's files; None if not known yet, so that options of any reader are valid. `keys` of
+    the input itself are suggested for a misspelled one.
     """
     possible = sorted(names(_READERS) if readers is None else readers)
     known = {key for reader in possible for key in _options(reader)}

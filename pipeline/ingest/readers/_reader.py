@@ -15,33 +15,19 @@ from clozeline.registry import find, names
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """One raw document.
+    """One raw document."""
 
-    Args:
-        locator: where it starts: byte offset, row index, or 0 for an entire file.
-        kind: type of `locator`; part of the document uid.
-        length: bytes of the record in the source, or 1 for the row of a table.
-        text: decoded, not yet normalized.
-        markup: true for HTML, from which the text must be extracted.
-        url: URL it was captured from.
-        date: capture time in seconds since 1970, UTC.
-        flags: `FLAG_...` of pipeline/ingest/documents/document.py.
-        target_text: the other side of a pair of aligned texts.
-        extra: source fields without a column of their own.
-        span: its bytes after decompression; None: `length`; 0 for the row of a table.
-    """
-
-    locator: int
-    kind: str
-    length: int
-    text: str
-    markup: bool = False
+    locator: int  # where it starts: byte offset, row index, or 0 for an entire file
+    kind: str  # type of `locator`; part of the document uid
+    length: int  # bytes of the record in the source, or 1 for the row of a table
+    text: str  # decoded, not yet normalized
+    markup: bool = False  # true for HTML, from which the text must be extracted
     url: str | None = None
-    date: int | None = None
-    flags: int = 0
-    target_text: str | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-    span: int | None = None
+    date: int | None = None  # capture time in seconds since 1970, UTC
+    flags: int = 0  # `FLAG_...` of pipeline/ingest/documents/document.py
+    target_text: str | None = None  # the other side of a pair of aligned texts
+    extra: dict[str, Any] = field(default_factory=dict)  # source fields without a column of their own
+    span: int | None = None  # bytes after decompression; None: `length`; 0 for the row of a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +78,9 @@ class OneRange:
 
     @staticmethod
     def splittable(head: bytes) -> bool:
-        """Return False."""
         return False
 
     def first(self, path: Path, position: int) -> int:
-        """Return the position."""
         return position
 
 
@@ -111,9 +95,6 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
     """Return the reader of a file and whether the file can be split.
 
     `named` wins; else the first bytes (after decompression) decide, then the suffix, then `text`.
-
-    Raises:
-        StorageError: the file cannot be opened.
     """
     try:
         with path.open("rb") as file:

@@ -43,7 +43,6 @@ class TableFile(OneRange, ABC):
 
     @staticmethod
     def reasons_of(kind: str) -> tuple[str, ...]:
-        """Return the reasons of a table reader."""
         return (*FIELD_REASONS, "bad_utf8", f"{kind}_error", "schema")
 
     @abstractmethod
@@ -78,7 +77,14 @@ class TableFile(OneRange, ABC):
             for batch in part.batches():
                 for fields in _iterate_rows(batch):
                     account.records += 1
-                    yield self._make_item(fields, account.records - 1, kind)
+                    if fields is None:
+                        yield Counted("malformed", "bad_utf8")
+                        continue
+                    item = make_record(fields, self._options, self.kind, account.records - 1, 1, span=0)
+                    if isinstance(item, Counted) and item.reason == "text_type":
+                        wrong = f"column {self._options.text_key!r} has the type {kind}, not text"
+                        item = replace(item, lacks=wrong)
+                    yield item
         except _DAMAGE:
             lost = 1 if part.rows is None else part.rows - (account.records - first)
             lost = min(max(1, lost), _MOST_LOST)
@@ -86,14 +92,6 @@ class TableFile(OneRange, ABC):
             yield from repeat(Counted("malformed", f"{self.kind}_error"), lost)
             return lost
         return 0
-
-    def _make_item(self, fields: dict[str, Any] | None, row: int, kind: pa.DataType) -> Item:
-        if fields is None:
-            return Counted("malformed", "bad_utf8")
-        item = make_record(fields, self._options, self.kind, row, 1, span=0)
-        if isinstance(item, Counted) and item.reason == "text_type":
-            return replace(item, lacks=f"column {self._options.text_key!r} has the type {kind}, not text")
-        return item
 
 
 def _iterate_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | None]:

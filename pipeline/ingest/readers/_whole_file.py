@@ -2,19 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import decode
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange, RawRecord
-
-_REASONS: Final = (*REASONS, "charset", "too_large")
 
 
 class WholeFile(OneRange):
@@ -24,9 +20,9 @@ class WholeFile(OneRange):
     """type of the locator, part of the document uid"""
     markup: ClassVar[bool]
     """true for HTML, whose `<meta>` may name the encoding"""
-    reasons: ClassVar[tuple[str, ...]] = _REASONS
+    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "charset", "too_large")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """This reader has no options."""
 
@@ -34,7 +30,6 @@ class WholeFile(OneRange):
         self._limits = limits
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
-        """Yield the record, or the reason why the file has none."""
         account.records += 1
         flags, pieces, length, size = 0, [], 0, path.stat().st_size
         for piece in decompress_file(path, self._limits, account, resume=False):

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import REASONS
@@ -41,7 +40,7 @@ class Csv(OneRange):
         *REASONS, *FIELD_REASONS, "bad_utf8", "line_bytes", "fields", "bad_csv", "schema",
     )  # fmt: skip
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(FieldOptions):
         """Names of the columns, and the delimiter."""
 
@@ -54,7 +53,6 @@ class Csv(OneRange):
         self._options, self._limits = options, limits
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
-        """Yield all rows."""
         # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
         lines = _Lines(ByteLines(path, start, end, self._limits, account))
@@ -121,7 +119,6 @@ class _Lines:
         self.begin_row()
 
     def begin_row(self) -> None:
-        """Start a new row."""
         self._row: list[tuple[int, bytes | int]] = []
         self.offset, self.length, self.count, self.problem = 0, 0, 0, ""
 

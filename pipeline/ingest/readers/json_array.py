@@ -52,7 +52,6 @@ class JsonArray(OneRange):
         self._decoder = json.JSONDecoder(parse_int=parse_integer)
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
-        """Yield all elements."""
         text = _Text(recode_utf16(decompress_file(path, self._limits, account), account))
         account.separators += text.pass_over(_MARK) + text.skip_blanks()
         is_array = text.begins("[")
@@ -89,7 +88,14 @@ class JsonArray(OneRange):
                 return reason
             text.take(text.at + length)
             account.records += 1
-            yield self._make_item(value, offset, text)
+            if (length := text.offset - offset) > self._limits.line_bytes:
+                yield Counted("malformed", "line_bytes", length)
+            elif _BAD_BYTE.search(text.taken):
+                yield Counted("malformed", "bad_utf8", length)
+            elif not isinstance(value, dict):
+                yield Counted("malformed", "not_object", length)
+            else:
+                yield make_record(value, self._options, "json_array", offset, length)
             account.separators += text.skip_blanks() + (comma := text.pass_over(","))
             if not comma and not text.begins("]"):
                 return "bad_json"
@@ -140,16 +146,6 @@ class JsonArray(OneRange):
             return False
         value, length, reason = self._parse_value(text)
         return not reason and self._options.text_key in value and text.peek_after(length) in tuple(",]")
-
-    def _make_item(self, value: Any, offset: int, text: _Text) -> Item:
-        length = text.offset - offset
-        if length > self._limits.line_bytes:
-            return Counted("malformed", "line_bytes", length)
-        if _BAD_BYTE.search(text.taken):
-            return Counted("malformed", "bad_utf8", length)
-        if not isinstance(value, dict):
-            return Counted("malformed", "not_object", length)
-        return make_record(value, self._options, "json_array", offset, length)
 
 
 def _measure_element(text: _Text) -> int:

@@ -19,7 +19,6 @@ class Jsonl(LineFile):
     Options = FieldOptions
 
     def parse(self, line: str, offset: int, length: int) -> Item:
-        """Return the record of an object."""
         try:
             value = json.loads(line, parse_int=parse_integer)
         except (ValueError, RecursionError) as error:

@@ -6,9 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
@@ -31,7 +29,7 @@ class Moses(OneRange):
     suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_utf8", "line_bytes", "unpaired")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """The companion file."""
 
@@ -43,11 +41,6 @@ class Moses(OneRange):
         self._limits = limits
 
     def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
-        """Yield all pairs.
-
-        Raises:
-            StorageError: the target file is missing, or one file has more lines.
-        """
         if not self._target.is_file():
             raise StorageError(f"{self._target}: no such file; `target_path` names the other sides of {path}")
         size, target_size, target_account = path.stat().st_size, self._target.stat().st_size, Account()

@@ -23,15 +23,9 @@ class Parquet(TableFile):
 
     @contextmanager
     def table(self, path: Path) -> Iterator[Table]:
-        """Open a Parquet file."""
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            yield (
-                file.schema_arrow,
-                (
-                    Part(
-                        file.metadata.row_group(group).num_rows,
-                        partial(file.iter_batches, _BATCH_ROWS, row_groups=[group]),
-                    )
-                    for group in range(file.metadata.num_row_groups)
-                ),
-            )
+            metadata = file.metadata
+            rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+            read = partial(file.iter_batches, _BATCH_ROWS)
+            parts = (Part(count, partial(read, row_groups=[group])) for group, count in enumerate(rows))
+            yield file.schema_arrow, parts

@@ -4,9 +4,8 @@ from dataclasses import field, replace
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
 from clozeline.pipeline.ingest.readers._lines import LineFile
@@ -28,7 +27,7 @@ class Tsv(LineFile):
     suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "fields")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Names of the columns."""
 
@@ -40,7 +39,6 @@ class Tsv(LineFile):
                 raise ValueError(f"columns {self.columns}: expected names that differ, `text` among them")
 
     def parse(self, line: str, offset: int, length: int) -> Item:
-        """Return the record of a line."""
         columns = self._options.columns
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != len(columns):

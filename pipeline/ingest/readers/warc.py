@@ -2,15 +2,12 @@
 
 import re
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass as plain_dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import decode
@@ -38,7 +35,7 @@ _LOOK_AHEAD: Final = 1 << 13  # longer than any first line of a record
 _NAME: Final = re.compile(r"[\w.+/-]{1,60}")
 
 
-@plain_dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class _Head:
     """The header of a record: `size` is its own size, `length` that of the content, None if invalid."""
 
@@ -66,7 +63,7 @@ class Warc:
         *REASONS, "bad_header", "bad_length", "charset", "content_encoding", "http", "not_gzip", "too_large",
     )  # fmt: skip
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """This reader has no options."""
 

@@ -10,10 +10,6 @@ class Sentences(Protocol):
         """Return the character offset of each sentence: first 0, strictly increasing, each below `len(text)`.
 
         White space between two sentences belongs to the first, so the slices join to the text. The empty text has no
-        sentence.
-
-        Args:
-            text: the document's text.
-            language: its ISO 639 code; `und` where unknown.
+        sentence. `language` is an ISO 639 code; `und` where unknown.
         """
         ...

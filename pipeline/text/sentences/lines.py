@@ -3,9 +3,7 @@
 import re
 from typing import ClassVar, Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 
 _LINE_END: Final = re.compile(r"\n\s*+")
 
@@ -19,7 +17,7 @@ class Lines:
 
     VERSION: ClassVar[int] = 1
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """This splitter has no options."""
 
@@ -27,6 +25,5 @@ class Lines:
         self.options = options
 
     def starts(self, text: str, language: str) -> list[int]:
-        """Return the character offset of each sentence; the language is ignored."""
         first, last = len(text) - len(text.lstrip()), len(text.rstrip())
         return [0, *(match.end() for match in _LINE_END.finditer(text, first, last))] if text else []

@@ -4,9 +4,7 @@ import re
 from dataclasses import field
 from typing import ClassVar, Final, NamedTuple
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 
 
 class _Rules(NamedTuple):
@@ -102,7 +100,7 @@ class Regex:
 
     VERSION: ClassVar[int] = 1
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Options of the splitter."""
 

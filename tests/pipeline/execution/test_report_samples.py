@@ -40,9 +40,9 @@ def test_lengths_are_counted_in_doubling_ranges(tmp_path: Path):
     sizes = [0, 1, 5, 7, 8, 300]
     write_documents(tmp_path / "000000.arrow", [document(n, "x" * size) for n, size in enumerate(sizes)])
     found = lengths(Parts.of(tmp_path))
-    assert found.edges == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
-    assert found.counts == [1, 1, 0, 2, 1, 0, 0, 0, 0, 1]
-    assert lengths(Parts((), 0)).counts == [0]
+    assert found[0] == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    assert found[1] == [1, 1, 0, 2, 1, 0, 0, 0, 0, 1]
+    assert lengths(Parts((), 0))[1] == [0]
 
 
 def test_clusters_are_counted_by_their_size(tmp_path: Path):
@@ -54,7 +54,7 @@ def test_clusters_are_counted_by_their_size(tmp_path: Path):
         columns = {"cluster": uid_column(names), "uid": uids, "kept": kept, "similarity": ones}
         write_clusters(tmp_path / f"{part:06d}.arrow", pack_rows(CLUSTER, columns))
     found = cluster_sizes(Parts.of(tmp_path))
-    assert (found.edges, found.counts) == ([2, 3, 4, 5, 6, 7, 8, 16], [2, 1, 0, 0, 0, 0, 1])
+    assert found == ([2, 3, 4, 5, 6, 7, 8, 16], [2, 1, 0, 0, 0, 0, 1])
 
 
 def test_kept_texts_are_cut_and_chosen_by_uid(tmp_path: Path):

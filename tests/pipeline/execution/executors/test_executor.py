@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.execution.executors import Deal, workers_of
-from clozeline.pipeline.recipe import ExecutorConfig
+from clozeline.pipeline.execution.executors import Deal
 
 
 class Counting:
@@ -52,9 +50,3 @@ def test_each_unit_without_a_result_runs_once_in_its_task(
     assert deal.is_complete()
     sizes = [sum(deal.task_of(unit) == rank for unit in units) for rank in range(tasks)]
     assert max(sizes) - min(sizes) <= 1
-
-
-def test_workers_are_at_most_the_tasks() -> None:
-    assert workers_of(ExecutorConfig(tasks=9, workers=3), 2) == 2
-    assert workers_of(ExecutorConfig(tasks=9, workers=3), 9) == 3
-    assert workers_of(ExecutorConfig(tasks=9999), 9999) == (os.cpu_count() or 1)
