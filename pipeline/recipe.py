@@ -10,14 +10,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    GetCoreSchemaHandler,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
-    model_serializer,
-)
+from pydantic import Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler, TypeAdapter
+from pydantic.functional_serializers import model_serializer
+from pydantic.functional_validators import BeforeValidator
 from pydantic_core import CoreSchema, core_schema
 
 from clozeline.configuration.config import config_class, load_config, validate
@@ -129,19 +124,21 @@ class _StageConfig:
     def __init__(self, stage: str) -> None:
         self.stage = stage
 
+    def schema(self) -> Any:
+        return part_of_stage(self.stage, "Config")
+
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         serializer = core_schema.plain_serializer_function_ser_schema(self._plain)
         return core_schema.no_info_plain_validator_function(self._validate, serialization=serializer)
 
     def _validate(self, value: Any) -> Any:
         try:
-            return None if value is None else validate(part_of_stage(self.stage, "Config"), value, "", f"{self.stage}.")
+            return None if value is None else validate(self.schema(), value, "", f"{self.stage}.")
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
 
     def _plain(self, value: Any) -> Any:
-        adapter = TypeAdapter(part_of_stage(self.stage, "Config"))
-        return None if value is None else adapter.dump_python(value, mode="json", by_alias=True)
+        return None if value is None else TypeAdapter(self.schema()).dump_python(value, mode="json", by_alias=True)
 
 
 def _entries(value: Any) -> Any:

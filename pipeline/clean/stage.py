@@ -9,7 +9,8 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
-from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
+from clozeline.pipeline.clean.steps import SourceSteps
+from clozeline.pipeline.clean.unit import CleanUnits
 from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal

@@ -1,6 +1,7 @@
 """Clean one document: limit its length, normalize it, identify the language, apply the filters."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import xxhash
@@ -15,6 +16,16 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import Chosen
 
 
+@dataclass(frozen=True)
+class SourceSteps:
+    """Algorithms chosen for one source."""
+
+    extractor: Chosen
+    language: Chosen | None
+    filters: Sequence[Chosen]
+    pair_filters: Sequence[Chosen] = ()
+
+
 class Steps:
     """The cleaning steps of one source, built once per unit.
 
@@ -22,18 +33,12 @@ class Steps:
     named for the source see the text.
     """
 
-    def __init__(
-        self,
-        language: Chosen | None,
-        filters: Sequence[Chosen],
-        pair_filters: Sequence[Chosen],
-        text_chars: int,
-        tally: UnitCounts,
-    ) -> None:
+    def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
+        language = source.language
         self._identifier: LanguageIdentifier | None = None if language is None else language.build()
         self._language: LanguageOptions | None = None if language is None else language.options
-        self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in filters]
-        self._pair_filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in pair_filters]
+        self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.filters]
+        self._pair_filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.pair_filters]
         self._text_chars = text_chars
         self._tally = tally
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(["language", "language_score"] if language else [])]

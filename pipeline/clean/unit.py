@@ -8,7 +8,7 @@ from typing import Final
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
-from clozeline.pipeline.clean.steps import Steps, parse_host
+from clozeline.pipeline.clean.steps import SourceSteps, Steps, parse_host
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from clozeline.pipeline.execution.input_changes import other_name, range_hash, range_name
 from clozeline.pipeline.execution.plan import PlannedRange
@@ -20,21 +20,11 @@ from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader, options_of, other_files
 from clozeline.pipeline.recipe import InputEntry
-from clozeline.registry import Chosen, choose
+from clozeline.registry import choose
 
 _BATCH_CHARACTERS: Final = 1 << 24
 _EMPTY: Final = "empty_file"
 _FALLBACK: Final = "extract_fallback"
-
-
-@dataclass(frozen=True)
-class SourceSteps:
-    """Algorithms chosen for one source."""
-
-    extractor: Chosen
-    language: Chosen | None
-    filters: Sequence[Chosen]
-    pair_filters: Sequence[Chosen] = ()
 
 
 @dataclass
@@ -82,7 +72,7 @@ class CleanUnits(Pass[CleanCounts]):
         source = self.sources[planned.source_group]
         steps = steps_by_source.get(planned.source_group)
         if steps is None:
-            steps = Steps(source.language, source.filters, source.pair_filters, self.limits.text_chars, tally)
+            steps = Steps(source, self.limits.text_chars, tally)
             steps_by_source[planned.source_group] = steps
         options = {"name": planned.reader, **options_of(planned.reader, entry.options)}
         reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(self.limits)

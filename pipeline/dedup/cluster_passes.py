@@ -67,19 +67,19 @@ class NearClusters(Pass[DedupCounts]):
         rows = read_rows(parts.folder, parts.exchange("near-members"), unit, _member_schema(self.parameters))
         uids, merit, keys, sketches = (np.ascontiguousarray(rows[name]) for name in ("uid", "merit", "keys", "sketch"))
         nodes = np.repeat(np.arange(len(rows)), self.parameters.bands)
-        decided = resolve(keys.reshape(-1), nodes, uids, merit, sketches, self.verify)
-        dropped = np.flatnonzero(decided.kept != np.arange(len(uids)))
-        members = np.flatnonzero(np.isin(decided.kept, decided.kept[dropped]))
+        kept, similarity = resolve(keys.reshape(-1), nodes, uids, merit, sketches, self.verify)
+        dropped = np.flatnonzero(kept != np.arange(len(uids)))
+        members = np.flatnonzero(np.isin(kept, kept[dropped]))
         # members of clusters, by the smallest uid of the cluster
-        names = uids[smallest_uids(decided.kept, uids)]
+        names = uids[smallest_uids(kept, uids)]
         order = members[np.argsort(names[members])]
-        columns = {"cluster": names[order], "uid": uids[order], "kept": decided.kept[order] == order}
-        columns["similarity"] = decided.similarity[order]
+        columns = {"cluster": names[order], "uid": uids[order], "kept": kept[order] == order}
+        columns["similarity"] = similarity[order]
         bounds = hash_bounds(columns["cluster"], parts.ranges)
         write_rows(output, parts.exchange("near-clusters"), unit, pack_rows(CLUSTER, columns), bounds)
         # dropped documents, by their uid
         order = dropped[np.argsort(uids[dropped])]
-        drops = {"uid": uids[order], "kept": uids[decided.kept[order]], "part": rows["part"][order]}
+        drops = {"uid": uids[order], "kept": uids[kept[order]], "part": rows["part"][order]}
         bounds = hash_bounds(drops["uid"], parts.ranges)
         write_rows(output, parts.exchange("near-decisions"), unit, pack_rows(_PART_DROP, drops), bounds)
         clusters = len(members) - len(dropped)

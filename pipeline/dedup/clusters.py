@@ -1,13 +1,13 @@
 """Cluster near-duplicates: components of candidates, each member compared with the document that is kept."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.arrays import Int64
 from clozeline.pipeline.dedup.components import find_components, star_edges
-from clozeline.pipeline.dedup.keep_rules import choose_kept
+from clozeline.pipeline.dedup.keep_rules import Uids, choose_kept
 from clozeline.pipeline.dedup.near import estimate_similarities
 
 CLUSTERS_VERSION: Final = 1
@@ -15,23 +15,12 @@ CLUSTERS_VERSION: Final = 1
 _ROUNDS: Final = 32  # of cutting clusters out of a component; later documents are kept, so that the time is linear
 
 
-@dataclass(frozen=True, slots=True)
-class Clusters:
-    """For each of n documents the row that is kept for it (its own if it is kept), and the similarity to that row."""
-
-    kept: NDArray[np.int64]
-    similarity: NDArray[np.float32]
-
-
 def resolve(
-    groups: NDArray[Any],
-    nodes: NDArray[np.int64],
-    uids: NDArray[np.bytes_],
-    merit: NDArray[np.int64],
-    sketches: NDArray[np.uint16],
-    verify: float | None,
-) -> Clusters:
-    """Decide which documents are kept; the result depends on the set of documents only, not on their order.
+    groups: NDArray[Any], nodes: Int64, uids: Uids, merit: Int64, sketches: NDArray[np.uint16], verify: float | None
+) -> tuple[Int64, NDArray[np.float32]]:
+    """Return the row that is kept for each of n documents (its own if it is kept), and the similarity to that row.
+
+    The result depends on the set of documents only, not on their order.
 
     The representative of a component is the document of highest merit (ties: smallest uid). Members less similar to
     it than `verify` leave, form new components by the band keys they share, and so on. This breaks chains: of
@@ -57,9 +46,9 @@ def resolve(
         pending = np.zeros(len(uids), dtype=bool)
         pending[active[~close]] = True
         groups, nodes = groups[pending[nodes]], nodes[pending[nodes]]
-    return Clusters(kept, similarity)
+    return kept, similarity
 
 
-def smallest_uids(kept: NDArray[np.int64], uids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+def smallest_uids(kept: Int64, uids: Uids) -> Int64:
     """Return for each row the row with the smallest uid of its cluster, which names the cluster."""
     return choose_kept(kept, np.zeros(len(kept), dtype=np.int64), uids)

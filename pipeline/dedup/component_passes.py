@@ -5,9 +5,6 @@ joins its links (`contract`), asks the next level for the component of each labe
 level, which sees all remaining links, has joined them. A node that nothing joins goes no higher.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -27,7 +24,6 @@ _LINK: Final = (("node", "<u8"), ("label", "<u8"), ("source", "<u4"), ("linked",
 _ANSWER: Final = (("label", "<u8"), ("component", "<u8"))
 
 
-@dataclass(frozen=True, slots=True)
 class Levels:
     """Units of each level: hash ranges, parts, then half of the ranges, and so on to one unit.
 
@@ -35,16 +31,12 @@ class Levels:
     each level leaves two thirds of the nodes. With one range or one part, levels 0 and 1 see everything.
     """
 
-    units: tuple[int, ...]
-
-    @classmethod
-    def of(cls, parts: Parts) -> Levels:
-        units = [parts.ranges, parts.units]
+    def __init__(self, parts: Parts) -> None:
+        self.units = [parts.ranges, parts.units]
         width = parts.ranges if parts.units > 1 else 1
         while width > 1:
             width = -(-width // 2)
-            units.append(width)
-        return cls(tuple(units))
+            self.units.append(width)
 
     @property
     def last(self) -> int:
@@ -62,7 +54,7 @@ class Levels:
 
 def level_passes(parts: Parts) -> list[Pass[Any]]:
     """Return the passes between candidates and members: links up to the last level, answers back to the parts."""
-    levels = Levels.of(parts)
+    levels = Levels(parts)
     passes: list[Pass[Any]] = []
     for level in range(1, levels.last):
         passes += [*levels.links(level).passes(), NearLinks(parts, level)]
@@ -92,7 +84,7 @@ class ReceivedLinks:
     """The links that a unit of a level (from 1) received, contracted."""
 
     def __init__(self, parts: Parts, level: int, unit: int) -> None:
-        self._parts, self._levels, self._level, self._unit = parts, Levels.of(parts), level, unit
+        self._parts, self._levels, self._level, self._unit = parts, Levels(parts), level, unit
         links = self._levels.links(level)
         self.links = read_rows(parts.folder, links, unit, _LINK)
         self.taken = {links.kind: len(self.links)}  # rows read so far, by exchange
@@ -125,7 +117,7 @@ class _LevelPass(Pass[DedupCounts]):
     kind: ClassVar[str]
 
     def __init__(self, parts: Parts, level: int) -> None:
-        self.parts, self.level, self.levels = parts, level, Levels.of(parts)
+        self.parts, self.level, self.levels = parts, level, Levels(parts)
         self.name, self.units = f"{self.kind}-{level}", self.levels.units[level]
 
 

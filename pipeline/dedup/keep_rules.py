@@ -7,12 +7,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from clozeline.arrays import Int64
 from clozeline.pipeline.dedup.components import run_starts
 
 Keep: TypeAlias = Literal["longest", "first", "newest"]
 """`longest` text, `first` = smallest uid, `newest` capture date (a document without a date counts as oldest)."""
 KEEP_COLUMNS: Final = ("n_chars", "date")
 """Document columns that the rules read."""
+Uids: TypeAlias = NDArray[np.bytes_]
+"""Document uids, 16 bytes each."""
 _NO_DATE: Final = -(2**62)
 
 
@@ -25,7 +28,7 @@ def merits(batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
     return np.zeros(len(batch), dtype=np.int64)
 
 
-def choose_kept(groups: NDArray[Any], merit: NDArray[np.int64], uids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+def choose_kept(groups: NDArray[Any], merit: Int64, uids: Uids) -> Int64:
     """Return for each row the row of its group that is kept, shape [n]: highest merit, then smallest uid.
 
     groups ["x", "y", "x"], merit [4, 9, 7] -> [2, 1, 2]

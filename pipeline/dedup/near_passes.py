@@ -98,6 +98,6 @@ class NearCandidates(Pass[DedupCounts]):
         shared[:-1] |= equal
         chosen = order[shared]
         nodes = part[chosen].astype(np.uint64) << np.uint64(32) | row[chosen]
-        links = Levels.of(self.parts).links(1)
+        links = Levels(self.parts).links(1)
         sent = write_links(output, links, unit, contract(key[chosen], nodes, 0), by_part=True)
         return {"sent": sent, "near": {"compared_keys": len(key), "candidates": len(chosen)}}

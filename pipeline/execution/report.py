@@ -32,21 +32,13 @@ REPORT_FORMAT: Final = 1
 """Number in every `report.json`; raised when a key of it gets another meaning."""
 # Groups of reasons, and the count that their shares are of.
 _LEFT_OUT: Final = {
-    "ignored": "records_in",
-    "malformed": "records_in",
-    "bytes_undecoded": "bytes_owned",
-    "content_skipped": "content_bytes",
-    "rejected": "documents_in",
-    "tokens_dropped": "tokens_in",
-    "skipped": "samples_in",
-    "refused": "rows_in",
-}
+    "ignored": "records_in", "malformed": "records_in", "bytes_undecoded": "bytes_owned",
+    "content_skipped": "content_bytes", "rejected": "documents_in", "tokens_dropped": "tokens_in",
+    "skipped": "samples_in", "refused": "rows_in",
+}  # fmt: skip
 
 # Inputs that are listed by name.
 _LISTED: Final = 50
-_NO_TEXT: Final = (
-    "Where no text is shown, none was kept: clean.keep_text is the share of rejected documents that keep it."
-)
 # Names of the documents that a stage leaves.
 _LEFT: Final = {"clean": "kept", "dedup": "unique"}
 
@@ -229,7 +221,8 @@ def _iter_drops(holders: Sequence[StageFacts]) -> Iterator[str]:
             complete = complete and all(sample.text for sample in samples)
         earlier = stage.documents
     if not complete:
-        yield f"<p class=muted>{_NO_TEXT}</p>"
+        yield "<p class=muted>Where no text is shown, none was kept: "
+        yield "clean.keep_text is the share of rejected documents that keep it.</p>"
 
 
 def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> Iterator[str]:

@@ -10,16 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import (
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError
+from pydantic.functional_serializers import PlainSerializer, model_serializer
+from pydantic.functional_validators import PlainValidator, field_validator, model_validator
 
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json

@@ -81,7 +81,6 @@ def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest
 
     Every process fetches the manifest, so that a set that was rebuilt is noticed. With a cache, the index and the
     list of shards, which the manifest names by hash, are fetched once a node.
-    list of shards, which the manifest names by hash, are fetched once a node.
     """
     path = folder / "manifest.json"
     raw = store.read_whole(path.name, SIZE_LIMIT)

@@ -27,14 +27,6 @@ class Position(NamedTuple):
     inner: int
 
 
-class DamagedMember(NamedTuple):
-    """The reason for an early end, and the member with the damage: its offset in the file and in the stream."""
-
-    reason: str
-    member: int
-    start: int
-
-
 class RecordStream:
     """A stream with its unread bytes in `ahead`: `fill` reads more, `drop` moves past bytes.
 
@@ -48,7 +40,7 @@ class RecordStream:
     ) -> None:
         self.ahead = bytearray()
         self.account = account
-        self.damaged: DamagedMember | None = None
+        self.damaged: Damage | None = None  # its `content` is that of the stream
         self.abandoned: int | None = None  # bytes of a record cut by damage, until the damage is counted
         self._decoding, self._pieces = decoding, pieces
         self._at, self._starts, self._members = 0, [0], [start]
@@ -57,7 +49,7 @@ class RecordStream:
         """Read more bytes; False at the end, or at damage, which `damaged` then describes."""
         piece = next(self._pieces, b"") if self.damaged is None else b""
         if isinstance(piece, Damage):
-            self.damaged = DamagedMember(piece.reason, piece.member, piece.content)
+            self.damaged = piece
             return False
         self.ahead += piece
         return bool(piece)
@@ -84,7 +76,7 @@ class RecordStream:
         self.drop(len(self.ahead))
 
     def is_at_damage(self) -> bool:
-        return self.damaged is not None and self.damaged.start == self._at
+        return self.damaged is not None and self.damaged.content == self._at
 
     def position(self, offset: int = 0) -> Position:
         """Return the position of the byte `offset` bytes ahead."""
@@ -93,7 +85,7 @@ class RecordStream:
 
     def is_boundary(self, offset: int) -> bool:
         """Return whether a member is known to start `offset` bytes ahead."""
-        return self.damaged is not None and self.damaged.start == self._at + offset
+        return self.damaged is not None and self.damaged.content == self._at + offset
 
     def locate(self, position: Position) -> int:
         """Return the locator of a record that starts at a position."""

@@ -15,7 +15,7 @@ from clozeline.pipeline.ingest.formats.content_sniffing import HTML_TYPES, contr
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, detect_codec
 from clozeline.pipeline.ingest.formats.http_message import content_type, parse_response
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.formats.record_stream import DamagedMember, RecordStream, find_record, open_record_stream
+from clozeline.pipeline.ingest.formats.record_stream import RecordStream, find_record, open_record_stream
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 
 # text mode on Windows turns `\r\n` into `\r\r\n`
@@ -223,7 +223,7 @@ class Warc:
         return decoded[0], decoded[1] | (0 if complete else FLAG_TRUNCATED_SOURCE)
 
 
-def _count_damage(stream: RecordStream, damaged: DamagedMember) -> Counted:
+def _count_damage(stream: RecordStream, damaged: Damage) -> Counted:
     """Return what damage costs: the record that it cuts, or only garbage between the records of a gzip file."""
     content, stream.abandoned = stream.abandoned, None
     if content is None and damaged.reason == "not_gzip" and damaged.member > 0:

@@ -9,7 +9,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.clean.steps import Steps, parse_host
+from clozeline.pipeline.clean.steps import SourceSteps, Steps, parse_host
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import normalize
@@ -25,7 +25,8 @@ def steps(language=None, filters=(), pair_filters=(), text_chars=1000) -> tuple[
     identifier = (
         None if language is None else choose("clozeline.pipeline.clean.languages", {"name": "py3langid", **language})
     )
-    return Steps(identifier, *chosen, text_chars, tally), tally
+    extractor = choose("clozeline.pipeline.clean.extractors", "resiliparse")
+    return Steps(SourceSteps(extractor, identifier, *chosen), text_chars, tally), tally
 
 
 def document(text: str, **fields: object) -> Document:

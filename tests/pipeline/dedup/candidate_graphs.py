@@ -123,19 +123,19 @@ def at_once(candidates: Candidates, ranges: int, verify: float | None, folder: P
     shared = np.isin(flat, keys[counts > 1])
     places, nodes = np.unique(holders[shared], return_inverse=True)
     uids, part = candidates.uids[places], candidates.part[places]
-    decided = resolve(flat[shared], nodes, uids, candidates.merit[places], candidates.sketches[places], verify)
-    dropped = np.flatnonzero(decided.kept != np.arange(len(uids)))
-    members = np.flatnonzero(np.isin(decided.kept, decided.kept[dropped]))
-    names = uids[smallest_uids(decided.kept, uids)]
+    kept, similarity = resolve(flat[shared], nodes, uids, candidates.merit[places], candidates.sketches[places], verify)
+    dropped = np.flatnonzero(kept != np.arange(len(uids)))
+    members = np.flatnonzero(np.isin(kept, kept[dropped]))
+    names = uids[smallest_uids(kept, uids)]
     by_name = members[np.argsort(names[members], kind="stable")]
     files = []
     for first, last in pairwise(hash_bounds(names[by_name], ranges)):
         inside = by_name[first:last]
-        columns = {"cluster": names[inside], "uid": uids[inside], "kept": decided.kept[inside] == inside}
-        columns["similarity"] = decided.similarity[inside]
+        columns = {"cluster": names[inside], "uid": uids[inside], "kept": kept[inside] == inside}
+        columns["similarity"] = similarity[inside]
         write_clusters(folder / "reference.arrow", pack_rows(CLUSTER, columns))
         files.append((folder / "reference.arrow").read_bytes())
-    drops = zip(part[dropped].tolist(), uid_bytes(uids[dropped]), uid_bytes(uids[decided.kept[dropped]]), strict=True)
+    drops = zip(part[dropped].tolist(), uid_bytes(uids[dropped]), uid_bytes(uids[kept[dropped]]), strict=True)
     amounts = {"candidates": int(shared.sum()), "members": len(uids), "clusters": len(members) - len(dropped)}
     amounts |= {"compared_keys": shared.size, "compared": len(uids)}
     return files, sorted(drops), {"near": {**amounts, "dropped": len(dropped)}}

@@ -64,7 +64,7 @@ def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
     uids = [bytes([97 * row % 251]) * 16 for row in range(count)]
     keys = [(key, row) for key, members in enumerate(groups) for row in members]
     pairs = data.draw(st.permutations(keys))
-    found = resolve(
+    kept, similarity = resolve(
         np.array([key for key, _ in pairs], np.uint64),
         np.array([row for _, row in pairs], np.int64),
         uid_column(uids),
@@ -72,8 +72,8 @@ def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
         np.array(sketches, np.uint16),
         verify,
     )
-    assert found.kept.tolist() == slow_clusters(groups, uids, merit, sketches, verify)
-    alike = (np.array(sketches) == np.array(sketches)[found.kept]).mean(axis=1)
-    assert found.similarity.tolist() == alike.tolist()
-    smallest = [min((r for r in range(count) if found.kept[r] == kept), key=lambda r: uids[r]) for kept in found.kept]
-    assert smallest_uids(found.kept, uid_column(uids)).tolist() == smallest
+    assert kept.tolist() == slow_clusters(groups, uids, merit, sketches, verify)
+    alike = (np.array(sketches) == np.array(sketches)[kept]).mean(axis=1)
+    assert similarity.tolist() == alike.tolist()
+    smallest = [min((r for r in range(count) if kept[r] == each), key=lambda r: uids[r]) for each in kept]
+    assert smallest_uids(kept, uid_column(uids)).tolist() == smallest

@@ -32,7 +32,7 @@ LINK_BYTES, KEY_BYTES = 21, 16
 )
 def test_each_level_has_half_of_the_units_and_the_last_has_one(tmp_path, parts, ranges, units):
     files = Parts(tmp_path, tmp_path, parts, ranges)
-    assert Levels.of(files).units == units
+    assert Levels(files).units == list(units)
     passes = [work for work in level_passes(files) if isinstance(work, NearLinks | NearAnswers)]
     up, down = units[1:-1], units[:1:-1]
     assert [work.units for work in passes] == [*up, *down]
@@ -41,7 +41,7 @@ def test_each_level_has_half_of_the_units_and_the_last_has_one(tmp_path, parts, 
 
 
 def test_links_and_answers_of_a_terabyte_at_the_defaults_take_few_opens(tmp_path):
-    levels = Levels.of(Parts(tmp_path, tmp_path, 3726, 256))
+    levels = Levels(Parts(tmp_path, tmp_path, 3726, 256))
     exchanges = [levels.links(level) for level in range(1, levels.last + 1)]
     exchanges += [levels.answers(level) for level in range(2, levels.last + 1)]
     assert sum(exchange.opens for exchange in exchanges) < 12 * 3726
@@ -89,7 +89,7 @@ def test_no_level_gives_a_unit_more_than_a_range_of_band_keys_has(tmp_path, shap
     size, ranges = 2000, 32
     named, run = run_to_components(tmp_path, graphs(random.Random(2), size)[shape], size, 8, ranges)
     assert len(named) == 1
-    levels = Levels.of(run.parts)
+    levels = Levels(run.parts)
     for level in range(2, levels.last + 1):
         read = [read_rows(run.parts.folder, levels.links(level), unit, LINK) for unit in range(levels.units[level])]
         assert max(map(len, read)) * LINK_BYTES <= size / ranges * 14 * KEY_BYTES
@@ -98,7 +98,7 @@ def test_no_level_gives_a_unit_more_than_a_range_of_band_keys_has(tmp_path, shap
 def test_what_nothing_joins_goes_no_higher_than_the_range_of_its_label(tmp_path):
     named, run = run_to_components(tmp_path, graphs(random.Random(2), 600)["cliques"], 600, 4, 8)
     assert len(named) == 120
-    levels = Levels.of(run.parts)
+    levels = Levels(run.parts)
     sent = [
         sum(len(read_rows(run.parts.folder, levels.links(level), unit, LINK)) for unit in range(levels.units[level]))
         for level in range(1, levels.last + 1)
