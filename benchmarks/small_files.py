@@ -69,7 +69,7 @@ def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
     units = -(-terabytes * 10**12 // unit_bytes)
     ranges = count_ranges(units)
     parts = Parts(Path(), Path(), units, ranges)
-    levels = Levels.of(parts)
+    levels = Levels(parts)
     exchanges = [parts.exchange(kind) for kind in EXCHANGES]
     exchanges += [levels.links(level) for level in range(1, levels.last + 1)]
     exchanges += [levels.answers(level) for level in range(2, levels.last + 1)]

@@ -39,8 +39,6 @@ class Resiliparse:
 
     @config_class
     class Options(ExtractorOptions):
-        """Options of the extraction."""
-
         main_content: bool = True
         """drop navigation, headers, footers and the like"""
         max_depth: Annotated[int, Field(ge=1, le=5000)] = 5000

@@ -39,8 +39,6 @@ class Py3langid:
 
     @config_class
     class Options(LanguageOptions):
-        """When the answer counts as decided."""
-
         letters: Annotated[int, Field(ge=1)] = 20
         """texts with fewer letters are undecided; ≥ 1"""
         margin: Annotated[float, Field(ge=0, lt=1)] = 0.1

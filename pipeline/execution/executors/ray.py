@@ -18,8 +18,6 @@ class Ray:
 
     @config_class
     class Options:
-        """Resources of a task."""
-
         address: str | None = None
         """address of the cluster, such as `auto`; null: `RAY_ADDRESS`, or else this machine alone"""
         cpus_per_task: Annotated[float, Field(gt=0)] = 1.0

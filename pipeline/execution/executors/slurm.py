@@ -40,8 +40,6 @@ class Slurm:
 
     @config_class
     class Options:
-        """Resources of a job."""
-
         partition: Word
         """partition of the cluster"""
         time: Word = "24:00:00"

@@ -42,8 +42,6 @@ class Csv(OneRange):
 
     @config_class
     class Options(FieldOptions):
-        """Names of the columns, and the delimiter."""
-
         delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
         """character between two fields, such as `;`"""
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)

@@ -31,8 +31,6 @@ class Moses(OneRange):
 
     @config_class
     class Options:
-        """The companion file."""
-
         target_path: str = field(metadata=FILE)
         """file with the other side of each pair"""
 

@@ -29,8 +29,6 @@ class Tsv(LineFile):
 
     @config_class
     class Options:
-        """Names of the columns."""
-
         columns: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: [_TEXT, _TARGET])
         """names of the columns in order, including `text`"""
 

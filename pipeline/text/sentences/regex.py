@@ -102,8 +102,6 @@ class Regex:
 
     @config_class
     class Options:
-        """Options of the splitter."""
-
         abbreviations: list[str] = field(default_factory=list)
         """more abbreviations, any language, whose full stop ends no sentence; without that full stop"""
 
