@@ -87,7 +87,7 @@ class HeadConfig:
         if not self.range[0] < self.range[1]:
             raise ValueError(f"range: expected a lower number before a higher one, got {list(self.range)}")
         if self.hidden_norm and self.hidden is None:
-            raise ValueError("hidden_norm: without hidden there is nothing to normalize; set hidden, or remove it")
+            raise ValueError("hidden_norm: without a hidden map there is nothing to normalize; set hidden, or drop it")
         if self.hidden_dim is not None and self.hidden is None:
             raise ValueError("hidden_dim: without a hidden map nothing has this width; set hidden, or remove it")
 
