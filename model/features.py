@@ -35,7 +35,7 @@ def token_vectors(model: Model, rows: Sequence[Sequence[int]], layer: str, *, to
     check_layer(model, layer)
     check_lengths(model, rows)
     by_row = [torch.zeros(0)] * len(rows)
-    device = model.family.tokens.weight.device
+    device = model.family.device
     for batch in group_by_length([len(row) for row in rows], tokens):
         inputs = batch_tensors([rows[row] for row in batch], device)
         with torch.no_grad():

@@ -17,12 +17,19 @@ from clozeline.model.checkpoints._conversion.import_record import (
     find_imported_tokenizer,
 )
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice
+from clozeline.model.checkpoints._conversion.quantized import (
+    dequantize_checkpoint,
+    is_quantized,
+    quantizable_weights,
+    quantize_checkpoint,
+)
 from clozeline.model.checkpoints._conversion.split import split, with_heads
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import map_for, map_of_type
 
 __all__ = [
     "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "UNREAD", "WEIGHTS", "AdapterExport", "Checkpoint", "Export",
-    "KeyMap", "Slice", "build_checkpoint", "computation", "differences", "export_adapter", "export_checkpoint",
-    "find_imported_tokenizer", "map_for", "map_of_type", "parameter_shapes", "read_checkpoint", "split", "with_heads",
+    "KeyMap", "Slice", "build_checkpoint", "computation", "dequantize_checkpoint", "differences", "export_adapter",
+    "export_checkpoint", "find_imported_tokenizer", "is_quantized", "map_for", "map_of_type", "parameter_shapes",
+    "quantizable_weights", "quantize_checkpoint", "read_checkpoint", "split", "with_heads",
 ]  # fmt: skip

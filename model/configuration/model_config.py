@@ -118,6 +118,9 @@ class ModelConfig:
     adapter: Annotated[Chosen, OneOf("clozeline.model.adapters")] | None = None
     """A file of model/adapters with its keys: only its parameters, and those of heads that are not in `init_from`, are
     trained. null = everything is."""
+    quantization: Annotated[Chosen, OneOf("clozeline.model.quantization.formats")] | None = None
+    """A file of model/quantization/formats with its keys: the linear maps of the body compute with weights that are
+    rounded to it. null = weights as they are."""
     heads: dict[str, HeadEntry]
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
     {masked_lm: {weight: 1.0, normalise: row}}."""

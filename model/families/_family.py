@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
 from clozeline.errors import BatchError, ConfigurationError
@@ -51,6 +52,11 @@ class Family(nn.Module, ABC):
     """The last of `layer_states` is what all heads read, so that a head may read a mix of all layers instead."""
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of its parameters."""
+        return next(self.parameters()).device
 
     @abstractmethod
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -96,7 +96,7 @@ def _first_step(
         tensors = add_host_shapes(tensors, limit) | _pad_prompts([[decoder_start]] * len(prompts), "decoder_")
     elif prefix:
         tensors["prefix_length"] = tensors["lengths"]
-    device = model.family.tokens.weight.device
+    device = model.family.device
     return {name: tensor.to(device) for name, tensor in tensors.items()}
 
 

@@ -46,7 +46,7 @@ def answer_log_likelihoods(
     read = [[decoder_start, *answer[:-1]] for answer in answers]
     check_lengths(model, [*rows, *read])
     results = [torch.zeros(0, dtype=torch.float64)] * len(rows)
-    device = model.family.tokens.weight.device
+    device = model.family.device
     for batch in group_by_length([len(row) + len(answer) for row, answer in zip(rows, read, strict=True)], tokens):
         tensors = batch_tensors([rows[row] for row in batch], device)
         decoder = batch_tensors([read[row] for row in batch], device)

@@ -72,7 +72,7 @@ def log_likelihoods(model: Model, rows: Sequence[Sequence[int]], *, tokens: int 
     # a token is scored where its prefix occurs first; rows without a new prefix are not read
     numbers, fresh = _number_prefixes(rows)
     scores = torch.zeros(sum(map(len, rows)), dtype=torch.float64)
-    device = model.family.tokens.weight.device
+    device = model.family.device
     readable = [number for number, row in enumerate(rows) if fresh[number] < len(row)]
     for group in group_by_length([len(rows[number]) - 1 for number in readable], tokens):
         batch = [readable[index] for index in group]

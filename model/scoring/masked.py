@@ -145,7 +145,7 @@ def _states(
     """Yield indices of rows of similar lengths, with the state [n, dim] at the position of each."""
     name, head = named
     check_lengths(model, rows)
-    device = model.family.tokens.weight.device
+    device = model.family.device
     for batch in group_by_length([len(row) for row in rows], tokens):
         tensors = batch_tensors([rows[index] for index in batch], device)
         with torch.no_grad():

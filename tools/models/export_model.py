@@ -8,11 +8,12 @@ run with a generator and a discriminator becomes two folders of these names; an 
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from clozeline.files import publish_json, publish_text
-from clozeline.model.checkpoints import Export, export_checkpoint, split, with_heads
+from clozeline.model.checkpoints import Export, dequantize_checkpoint, export_checkpoint, split, with_heads
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, natural, run_tool, some_path
@@ -28,6 +29,7 @@ _SPECIALS: Final = "specials in text"
 def _export(options: argparse.Namespace) -> None:
     require_empty(options.output)
     exportable = open_exportable(options.source, options.step)
+    exportable = replace(exportable, checkpoint=dequantize_checkpoint(exportable.checkpoint))
     checkpoint = with_heads(exportable.checkpoint, options.head) if options.head else exportable.checkpoint
     if options.pooling:
         alone, named = options.parts == "encoder", exportable.tokenizer is not None

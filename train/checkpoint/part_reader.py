@@ -95,10 +95,10 @@ class CheckpointReader:
         """Return the unsliced optimizer states: `KEY/PARAMETER` → tensor."""
         return {key: self._part(0).get_tensor(key) for key in self.index.whole}
 
-    def buffer(self, name: str, shape: Sequence[int]) -> Tensor:
-        """Return a persistent buffer."""
+    def buffer(self, name: str, shape: Sequence[int] | None = None) -> Tensor:
+        """Return a persistent buffer, of this shape if one is given."""
         values: Tensor = self._part(0).get_tensor(f"buffer/{name}")
-        if list(values.shape) != list(shape):
+        if shape is not None and list(values.shape) != list(shape):
             raise CheckpointError(f"{self.directory}: buffer {name} has shape {list(values.shape)}, not {list(shape)}")
         return values
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from torch import Tensor
 
 from clozeline.errors import CheckpointError, ConfigurationError
+from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.train.checkpoint.find_checkpoint import check_share, find_newest
 from clozeline.train.checkpoint.format import WEIGHT, Index, steps_in
 from clozeline.train.checkpoint.part_reader import CheckpointReader
@@ -46,7 +47,8 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
 
 
 def read_weights(directory: Path, index: Index) -> dict[str, Tensor]:
-    """Return the fp32 master weights of a checkpoint by name, or their averages if it has them."""
+    """Return the fp32 master weights of a checkpoint by name, or their averages; with integers, if it is quantized."""
     reader = CheckpointReader(directory, index)
     keys = {name: AVERAGE if AVERAGE in record.keys else WEIGHT for name, record in index.parameters.items()}
-    return {name: reader.parameter(key, name) for name, key in keys.items()}
+    stored = {name: reader.buffer(name) for name in index.buffers if name.endswith((INTEGERS, SCALES))}
+    return {name: reader.parameter(key, name) for name, key in keys.items()} | stored

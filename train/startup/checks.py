@@ -10,6 +10,7 @@ from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.logs.trackers import check_tracker
 from clozeline.train.optim.early_stopping import check_metric
 from clozeline.train.startup.branch import resolve_branch
+from clozeline.train.startup.initial_weights import refuse_integers
 
 
 class CheckedStart(NamedTuple):
@@ -23,6 +24,7 @@ class CheckedStart(NamedTuple):
 def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     """Resolve a branch, open the data sets, and check that they fit the model and the number of ranks."""
     config = resolve_branch(config)
+    refuse_integers(config.model, config.model.init_from or "model.quantization.stored=true: the model")
     check_world(config, world_size)
     check_tracker(config.log.tracker)
     datasets = open_datasets(config)

@@ -144,11 +144,22 @@ def open_model(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
         if config.adapter is not None:
             remedy = f"start from a folder into which `clozeline export-model {source} FOLDER` has merged it"
             raise ConfigurationError(f"model.init_from: {source} trained an adapter: {remedy}")
+        refuse_integers(config, source)
         return config, read_weights(directory, index)
     if not source.is_dir():
         raise ConfigurationError(f"model.init_from: {source}: expected a folder, it is none")
     checkpoint = read_checkpoint(source)
+    refuse_integers(checkpoint.config, source)
     return checkpoint.config, checkpoint.tensors
+
+
+def refuse_integers(config: ModelConfig, source: object) -> None:
+    """Refuse a model whose weights are stored as integers: they have no gradient."""
+    if config.quantization is not None and config.quantization.options.stored:
+        raise ConfigurationError(
+            f"model.init_from: {source} is quantized, and integers are not trained: start from the model that it was "
+            f"made from; to train for this format, set model.quantization={config.quantization.name}"
+        )
 
 
 def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:

@@ -21,6 +21,7 @@ from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_sha
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.quantization import INTEGERS, stored_tensors
 
 MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"
@@ -97,8 +98,8 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
         raise WeightsError(f"the checkpoint holds no head: {join_names(checkpoint.absent)} are not there")
     model = Model(checkpoint.config, checkpoint.vocab_size)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(checkpoint.tensors[name])
+        for name, tensor in stored_tensors(model).items():
+            tensor.copy_(checkpoint.tensors[name])
     return model.eval()
 
 
@@ -120,7 +121,8 @@ def _read_own(folder: Path) -> Checkpoint:
     rows, absent = record.vocab_size, record.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
     _refuse_differing(tensors, shapes, str(folder / WEIGHTS))
-    refuse_invalid_values(stored, str(folder / WEIGHTS))
+    floats = {name: tensor for name, tensor in stored.items() if not name.endswith(INTEGERS)}
+    refuse_invalid_values(floats, str(folder / WEIGHTS))
     ids, kind = record.token_ids, record.model_type
     return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), unread=unread)
 

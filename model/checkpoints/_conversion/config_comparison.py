@@ -10,7 +10,7 @@ from clozeline.configuration.config import flatten
 from clozeline.model.configuration.model_config import ModelConfig
 
 _ONLY_TRAINING: Final = (
-    *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter"),
+    *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter", "quantization"),
     "position.disentangled.mask_decoder",
 )
 _OF_KIND: Final = {

@@ -8,12 +8,13 @@ from torch import Tensor
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.quantization import stored_tensors
 
 
 def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:
-    """Return the names and shapes of a model's parameters without allocating them."""
+    """Return the names and shapes of a model's parameters, and of stored integers, without allocating them."""
     with torch.device("meta"):
-        return {name: parameter.shape for name, parameter in Model(config, vocab_size).named_parameters()}
+        return {name: tensor.shape for name, tensor in stored_tensors(Model(config, vocab_size)).items()}
 
 
 def their_shapes(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size]) -> dict[str, list[int]]:

@@ -89,7 +89,7 @@ def _compare(first: Tensor, second: Tensor, all_second: Tensor | None) -> Tensor
 
 def _encode_side(opened: TaskRun, rows: Rows, side: str, batch: NDArray[Any]) -> Tensor:
     model = opened.trained.model
-    tensors = batch_tensors(_token_rows(rows.take(batch), side), model.family.tokens.weight.device)
+    tensors = batch_tensors(_token_rows(rows.take(batch), side), model.family.device)
     with torch.no_grad():
         return model.logits(tensors)[opened.head].cpu()
 

@@ -8,6 +8,7 @@ import torch
 
 from clozeline.errors import CheckpointError, ConfigurationError
 from clozeline.model.build import Model, build_model
+from clozeline.model.quantization import stored_tensors
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
@@ -74,13 +75,14 @@ def load_checkpoint(run: Path, directory: Path, index: Index, set_paths: SetPath
     facts, tokenizer = sets[0].tokenizer, load_tokenizer(tokenizer_of_run(run, sets[0]))
     spellings = spellings_by(config.model, lambda: tokenizer)
     model = build_model(config.model, facts.vocab_size, facts.special_ids, spellings)
-    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    ours = stored_tensors(model)
+    shapes = {name: tensor.shape for name, tensor in ours.items()}
     reader, weights = CheckpointReader(directory, index), read_all_weights(config.model, directory, index, shapes)
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
         raise CheckpointError(f"{directory}: holds another model than {run / 'config.yaml'} describes")
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name])
+        for name, tensor in ours.items():
+            tensor.copy_(weights[name])
         for name, buffer in model.named_buffers():
             if name in index.buffers:
                 buffer.copy_(reader.buffer(name, buffer.shape))

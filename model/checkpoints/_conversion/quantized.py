@@ -1,0 +1,93 @@
+"""Convert a checkpoint between floating-point weights and stored integers."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
+from clozeline.model.quantization import INTEGERS, SCALES, quantizable_modules
+from clozeline.model.quantization.formats import Format
+from clozeline.registry import Chosen
+
+_WEIGHT: Final = ".weight"
+
+
+def is_quantized(checkpoint: Checkpoint) -> bool:
+    """Return whether weights are stored as integers."""
+    quantization = checkpoint.config.quantization
+    return quantization is not None and quantization.options.stored
+
+
+def quantizable_weights(checkpoint: Checkpoint, number_format: Format) -> list[str]:
+    """Return the names of the parameters that a format stores as integers, each once.
+
+    Raises:
+        ConfigurationError: there are none, or the format cannot store one of them.
+    """
+    with torch.device("meta"):
+        model = Model(replace(checkpoint.config, quantization=None), checkpoint.vocab_size)
+        found = {id(module.weight) for module in quantizable_modules(model, number_format).values()}
+    return [name for name, parameter in model.named_parameters() if id(parameter) in found]
+
+
+def quantize_checkpoint(
+    checkpoint: Checkpoint, chosen: Chosen, rounded: Mapping[str, tuple[Tensor, Tensor]] | None = None
+) -> Checkpoint:
+    """Return a checkpoint with stored integers; parameters that stay as they are are shared, not copied.
+
+    Args:
+        checkpoint: floating-point weights; a training with a number format must have had this one.
+        chosen: the format, with or without `stored`.
+        rounded: integers and scales of some parameters that were rounded otherwise, by GPTQ.
+
+    Raises:
+        ConfigurationError: it is quantized already, was trained for another format, or the format does not fit.
+    """
+    trained = checkpoint.config.quantization
+    if trained is not None and trained.options.stored:
+        raise ConfigurationError(
+            f"expected floating-point weights, got integers of {trained.name}: quantizing them again would add up both "
+            "errors; quantize the model that it was made from"
+        )
+    stored = replace(chosen, options=replace(chosen.options, stored=True))
+    if trained is not None and replace(trained, options=replace(trained.options, stored=True)) != stored:
+        raise ConfigurationError(
+            f"the model was trained for model.quantization={trained.plain()}, got {chosen.plain()}: use the format of "
+            "the training"
+        )
+    number_format: Format = stored.build()
+    names = quantizable_weights(checkpoint, number_format)
+    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if name not in names}
+    for name in names:
+        integers, scales = (rounded or {}).get(name) or number_format.quantize(checkpoint.tensors[name])
+        path = name.removesuffix(_WEIGHT)
+        tensors |= {f"{path}{INTEGERS}": integers, f"{path}{SCALES}": scales}
+    try:
+        config = replace(checkpoint.config, quantization=stored)
+    except ValueError as error:  # a family whose keys do not include it
+        raise ConfigurationError(f"{chosen.name}: the model has no quantized form: {error}") from error
+    return replace(checkpoint, config=config, tensors=tensors)
+
+
+def dequantize_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint with fp32 weights in place of stored integers; one without integers is returned as it is."""
+    quantization = checkpoint.config.quantization
+    if quantization is None or not quantization.options.stored:
+        return checkpoint
+    number_format: Format = quantization.build()
+    tensors = dict(_dequantize(checkpoint.tensors, number_format))
+    return replace(checkpoint, config=replace(checkpoint.config, quantization=None), tensors=tensors)
+
+
+def _dequantize(tensors: Mapping[str, Tensor], number_format: Format) -> Iterable[tuple[str, Tensor]]:
+    for name, tensor in tensors.items():
+        path = name.removesuffix(INTEGERS)
+        if path != name:
+            yield f"{path}{_WEIGHT}", number_format.dequantize(tensor, tensors[f"{path}{SCALES}"])
+        elif f"{name.removesuffix(SCALES)}{INTEGERS}" not in tensors:
+            yield name, tensor

@@ -1,0 +1,89 @@
+"""Give the linear maps of a model a number format, in place: for a training, or to hold stored integers."""
+
+from typing import Final
+
+from torch import nn
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.layers.vocabulary import VocabularyProjection
+from clozeline.model.quantization.formats import Format
+from clozeline.model.quantization.modules import (
+    RoundedEmbedding,
+    RoundedLinear,
+    RoundedProjection,
+    StoredEmbedding,
+    StoredLinear,
+    StoredProjection,
+)
+from clozeline.registry import Chosen
+
+_TABLE: Final = "family.tokens"
+_ROUNDED: Final = {
+    nn.Linear: RoundedLinear,
+    nn.Embedding: RoundedEmbedding,
+    VocabularyProjection: RoundedProjection,
+}
+
+
+def quantizable_modules(model: nn.Module, number_format: Format) -> dict[str, nn.Module]:
+    """Return the modules that a format quantizes by path, each once.
+
+    These are the linear maps of the body. Norms, heads, and the tables of positions and types stay in floating point;
+    so do the token table and the projections onto the vocabulary, unless `embeddings` is true.
+
+    Raises:
+        ConfigurationError: there are none, or the format cannot store one of them.
+    """
+    family = {path: module for path, module in model.named_modules() if path.startswith("family.")}
+    found: dict[str, nn.Module] = {path: module for path, module in family.items() if type(module) is nn.Linear}
+    if number_format.options.embeddings:
+        tables = {path: module for path, module in family.items() if path == _TABLE}
+        projections = {path: module for path, module in model.named_modules() if path.startswith("heads.")}
+        found |= {path: module for path, module in tables.items() if type(module) is nn.Embedding}
+        found |= {path: module for path, module in projections.items() if type(module) is VocabularyProjection}
+    name = type(number_format).__name__.lower()
+    if not found:
+        raise ConfigurationError(
+            f"model.quantization {name}: expected a family with linear maps, got one without; LSTMs have none"
+        )
+    for path, module in found.items():
+        if problem := number_format.problem(module.weight.shape[1]):  # type: ignore[index, arg-type]
+            raise ConfigurationError(f"model.quantization {name}: {path}: {problem}")
+    return found
+
+
+def attach_format(model: nn.Module, chosen: Chosen) -> None:
+    """Give a model the number format of its configuration, before its weights are initialized or loaded.
+
+    Parameters keep their names, unless they are stored as integers: `PATH.weight` is then two buffers,
+    `PATH.integers` and `PATH.scales`.
+
+    Raises:
+        ConfigurationError: the format does not fit the model.
+    """
+    number_format: Format = chosen.build()
+    found = quantizable_modules(model, number_format)
+    if not number_format.options.stored:
+        # the same module with another forward: its parameters, hooks and place in the model stay
+        for module in found.values():
+            module.__class__ = _ROUNDED[type(module)]
+            module.number_format = number_format  # type: ignore[assignment]
+        return
+    table = found.get(_TABLE)
+    stored: dict[int, nn.Module] = {}
+    embedding = StoredEmbedding(number_format, table) if isinstance(table, nn.Embedding) else None
+    for path, module in found.items():
+        if isinstance(module, nn.Embedding):
+            assert embedding is not None, "the token table is the only one"
+            stored[id(module)] = embedding
+        elif isinstance(module, VocabularyProjection):
+            tied = table is not None and module.weight is table.weight
+            stored[id(module)] = StoredProjection(number_format, module, embedding if tied else None)
+        else:
+            assert isinstance(module, nn.Linear), path
+            stored[id(module)] = StoredLinear(number_format, module)
+    # a module may belong to several parents: replace it in each
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if id(child) in stored:
+                setattr(parent, name, stored[id(child)])
