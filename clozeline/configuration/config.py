@@ -33,9 +33,7 @@ from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
 
-STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
-"""Pydantic configuration of every options class: unknown keys are errors, docstrings are descriptions."""
-
+_STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
 _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
 _FEW_KEYS: Final = 8
 """Keys that a message about an unknown one lists."""
@@ -44,8 +42,11 @@ _RECIPES: Final = HOME / "configs" / "recipes"
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field, Field))
 def config_class(cls: type[T]) -> type[T]:
-    """Make a class one of options: a frozen dataclass with keyword arguments, which `STRICT` validates."""
-    return cast(type[T], dataclass(frozen=True, kw_only=True, config=STRICT)(cls))
+    """Make a class one of options: a frozen dataclass with keyword arguments.
+
+    Its types are checked, unknown keys are errors, and the docstring below a field describes it.
+    """
+    return cast(type[T], dataclass(frozen=True, kw_only=True, config=_STRICT)(cls))
 
 
 def config_file(location: str, kind: str) -> Path:

@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.key_types import STRICT
 from clozeline.model.families import Family
 from clozeline.model.parameters.initial_values import Draw
 from clozeline.model.parameters.sharding import WHOLE, Placement
@@ -18,7 +17,7 @@ Undo: TypeAlias = Callable[[], None]
 """Undo one change of the model."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class AdapterOptions:
     """Configuration of an adapter."""
 

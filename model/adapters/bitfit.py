@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
-from clozeline.model.configuration.key_types import STRICT
 from clozeline.model.families import Family
 from clozeline.model.layers.disentangled_layers import Convolution
 from clozeline.model.layers.norm import NoNorm
@@ -27,7 +26,7 @@ class Bitfit(Adapter):
     weight decay, so this is equivalent to training the biases.
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(AdapterOptions):
         """BitFit has no keys of its own."""
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
-from clozeline.model.configuration.key_types import STRICT, Width
+from clozeline.model.configuration.key_types import Width
 from clozeline.model.configuration.model_config import Activation
 from clozeline.model.families import Family
 from clozeline.model.layers.activation import ACTIVATIONS
@@ -28,7 +28,7 @@ class Bottleneck(Adapter):
 
     options: Options
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(AdapterOptions):
         """Configuration of a bottleneck adapter."""
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
 from clozeline.model.adapters._targets import Patterns, linear_maps
-from clozeline.model.configuration.key_types import STRICT
 from clozeline.model.families import Family
 from clozeline.model.parameters.initial_values import Draw, constant
 
@@ -26,7 +25,7 @@ class Ia3(Adapter):
 
     options: Options
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(AdapterOptions):
         """Configuration of (IA)³."""
 

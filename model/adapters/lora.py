@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.configuration.config import config_class
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
 from clozeline.model.adapters._targets import Patterns, linear_maps
-from clozeline.model.configuration.key_types import STRICT, Probability, Width
+from clozeline.model.configuration.key_types import Probability, Width
 from clozeline.model.families import Family
 from clozeline.model.parameters.initial_values import Draw, constant, uniform
 
@@ -26,7 +26,7 @@ class Lora(Adapter):
 
     options: Options
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(AdapterOptions):
         """Configuration of LoRA."""
 

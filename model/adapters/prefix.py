@@ -8,13 +8,13 @@ from typing import Annotated, Final
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
-from clozeline.model.configuration.key_types import STRICT, Width
+from clozeline.model.configuration.key_types import Width
 from clozeline.model.families import Family
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.disentangled_attention import DisentangledAttention
@@ -37,7 +37,7 @@ class Prefix(Adapter):
 
     options: Options
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(AdapterOptions):
         """Configuration of a prefix."""
 

@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
-from clozeline.model.configuration.key_types import STRICT
 from clozeline.model.families import Family
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.masks import Documents
@@ -33,7 +32,7 @@ class Prompt(Adapter):
 
     options: Options
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(AdapterOptions):
         """Configuration of a prompt."""
 

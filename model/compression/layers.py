@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import changed_config, cut_parameters, refuse_shared_layers, split_name
-from clozeline.model.configuration.key_types import STRICT
 from clozeline.model.configuration.model_config import ModelConfig
 
 _Index = Annotated[int, Field(ge=0)]
@@ -35,7 +34,7 @@ class Layers(Method):
     options: Options
     claim: ClassVar = "half the layers: 97 % of GLUE after distillation, 60 % faster (1910.01108)"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Layers to keep."""
 

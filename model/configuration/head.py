@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
-from pydantic.dataclasses import dataclass
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.key_types import STRICT, Probability, Width, non_default_keys
+from clozeline.model.configuration.key_types import Probability, Width, non_default_keys
 
 _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class HeadConfig:
     """Configuration of a head and of its share in the loss of the model."""
 

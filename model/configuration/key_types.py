@@ -1,12 +1,9 @@
 """Types of configuration keys with their bounds."""
 
 from dataclasses import asdict, fields
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
-
-STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-"""Unknown keys are errors; the docstring below a field is its description."""
+from pydantic import Field
 
 # upper bounds catch typing errors before memory is allocated; the largest published models fit
 Width = Annotated[int, Field(ge=1, le=2**20)]

@@ -3,12 +3,12 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.model.configuration.key_types import STRICT, Depth, Probability, Width
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.key_types import Depth, Probability, Width
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class BiasConfig:
     """Biases of the projections of a layer."""
 
@@ -26,7 +26,7 @@ class BiasConfig:
     """The transform of the masked LM head."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class DropoutConfig:
     """Dropout probabilities in [0, 1)."""
 
@@ -42,7 +42,7 @@ class DropoutConfig:
     """After the stack's final norm (T5)."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class InitConfig:
     """Initial weights. Biases are 0 and norm gains 1 in every scheme."""
 
@@ -59,7 +59,7 @@ class InitConfig:
     sqrt(2 x layers)."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ShareConfig:
     """Layers that share weights."""
 
@@ -73,7 +73,7 @@ class ShareConfig:
     1910.10683)."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ConnectorConfig:
     """The projection from the states of an encoder to a decoder, which may have another width."""
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, ValidatorFunctionWrapHandler
-from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, core_schema
 
+from clozeline.configuration.config import config_class
 from clozeline.model.configuration.head import HeadEntry
-from clozeline.model.configuration.key_types import STRICT, Depth, Width, non_default_keys
+from clozeline.model.configuration.key_types import Depth, Width, non_default_keys
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.registry import Chosen, OneOf, find, names
@@ -29,7 +29,7 @@ def _validate_for_family(value: Any, validate: ValidatorFunctionWrapHandler) -> 
     return validate(value)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ModelConfig:
     """A Transformer (arXiv 1706.03762), assembled from parts.
 

@@ -3,12 +3,12 @@
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.model.configuration.key_types import STRICT, Depth, Width, non_default_keys
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.key_types import Depth, Width, non_default_keys
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ScalingConfig:
     """Scaling of rotary positions for contexts longer than `original_maximum`, that of the first training."""
 
@@ -59,7 +59,7 @@ class ScalingConfig:
             raise ValueError(f"high_freq_factor: expected more than low_freq_factor {low}, got {high}")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class LocalConfig:
     """Layers whose tokens see only a window, between layers that see the entire row (arXiv 2412.13663)."""
 
@@ -71,7 +71,7 @@ class LocalConfig:
     """rope: base of the wavelengths in local layers, without position.scaling; null = as in the other layers."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class DisentangledConfig:
     """DeBERTa's relative positions (arXiv 2006.03654): scores added to those between contents."""
 
@@ -118,7 +118,7 @@ class DisentangledConfig:
         return (self.convolution is not None) + (self.mask_decoder is not None)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class PositionConfig:
     """Position information of a model."""
 

@@ -4,9 +4,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.model.configuration.key_types import STRICT, Width
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.key_types import Width
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 
@@ -19,7 +18,7 @@ PARTS: Final = dict.fromkeys(
 """Tensors of rows whose parts are read separately: packed documents, or a prefix."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class RecurrentOptions(ModelConfig):
     """Configuration of a family without attention; the keys of attention must keep their defaults."""
 

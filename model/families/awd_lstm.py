@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import ClassVar
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from clozeline.model.configuration.key_types import STRICT, Probability
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.key_types import Probability
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
 from clozeline.model.families._recurrent import PARTS, RecurrentOptions
@@ -33,7 +33,7 @@ class AwdLstm(Family):
     unsupported: ClassVar = PARTS
     config: Options
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RecurrentOptions):
         """Configuration of an AWD-LSTM."""
 

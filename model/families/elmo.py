@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from clozeline.model.configuration.key_types import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
 from clozeline.model.families._recurrent import PARTS, RecurrentOptions
@@ -38,7 +37,7 @@ class Elmo(Family):
     unsupported: ClassVar = PARTS
     config: Options
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RecurrentOptions):
         """Configuration of ELMo; `dim` is the width of both directions together."""
 

@@ -5,11 +5,11 @@ from dataclasses import asdict, fields, replace
 from typing import ClassVar, Literal
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clozeline.model.configuration.key_types import STRICT, Depth, Width
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.key_types import Depth, Width
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.decoding.sampling import draw
 from clozeline.model.families import View
@@ -27,7 +27,7 @@ _SHARED = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class GeneratorConfig:
     """Sizes of the generator; everything else is as in the discriminator."""
 
@@ -57,7 +57,7 @@ class ReplacedTokens(Encoder):
     generator_targets: ClassVar = frozenset({"masked_lm"})
     layered: ClassVar = False
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ModelConfig):
         """Configuration of the discriminator and of its generator."""
 

@@ -4,16 +4,15 @@ import dataclasses
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.model.configuration.key_types import STRICT
+from clozeline.configuration.config import config_class
 
 Stop: TypeAlias = Literal["end", "string", "max_tokens", "positions"]
 """Reason why a continuation ends: an end token, a stop string, `max_tokens`, or the end of the position table."""
 LengthForm: TypeAlias = Literal["power", "gnmt"]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Decoding:
     """The choice of tokens, and the end of a continuation."""
 

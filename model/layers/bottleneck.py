@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from clozeline.model.configuration.key_types import STRICT, Depth, Width
+from clozeline.configuration.config import config_class
+from clozeline.model.configuration.key_types import Depth, Width
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.feed_forward import FeedForward
@@ -14,7 +14,7 @@ from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.layers.norm import NoNorm, build_norm
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class BottleneckConfig(ModelConfig):
     """Configuration of a bottleneck stack; attention_heads and ffn_dim are those inside a layer."""
 

@@ -4,14 +4,13 @@ from dataclasses import field
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import NamedObjective, inline_options
 from clozeline.pipeline.shards.layout import BlockRows, Compression
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ObjectiveEntry(NamedObjective):
     """One example set. The options of the objective are keys of the same mapping."""
 

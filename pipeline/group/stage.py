@@ -6,9 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, TokenizerMissingError
 from clozeline.pipeline.execution.stage_order import tokenizer_stage
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
@@ -24,7 +22,7 @@ from clozeline.registry import Chosen, OneOf, find
 from clozeline.seeding import hash64
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class GroupConfig:
     """The sample sets to make."""
 

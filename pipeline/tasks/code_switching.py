@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, TaskItem
@@ -22,7 +21,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _HEADS: Final = ("classification", "regression", "tagging")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class CodeSwitchConfig:
     """Dictionaries, and how many words they replace."""
 

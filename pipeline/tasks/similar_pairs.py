@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
@@ -21,7 +19,7 @@ from clozeline.pipeline.tasks.readers import (
 _METRICS = ("spearman", "pearson")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class SimilarityConfig:
     """Selects the positive pairs."""
 

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.inputs import SourceFile, source_files
@@ -30,7 +29,7 @@ from clozeline.seeding import hash64
 _VERSION = 2
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class TasksConfig:
     """A task and the layout of its rows."""
 

@@ -27,9 +27,8 @@ FILTER = '''
 
     from typing import ClassVar
 
-    from pydantic.dataclasses import dataclass
 
-    from clozeline.configuration.config import STRICT
+    from clozeline.configuration.config import config_class
     from clozeline.pipeline.clean.filters import KEEP, Verdict
 
 
@@ -39,7 +38,7 @@ FILTER = '''
         VERSION: ClassVar[int] = 1
         reasons: ClassVar[tuple[str, ...]] = ("capitals",)
 
-        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        @config_class
         class Options:
             most: float = 0.5
 
@@ -58,9 +57,8 @@ READER = '''
     from dataclasses import replace
     from typing import ClassVar
 
-    from pydantic.dataclasses import dataclass
 
-    from clozeline.configuration.config import STRICT
+    from clozeline.configuration.config import config_class
     from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
     from clozeline.pipeline.ingest.readers._lines import LineFile
 
@@ -72,7 +70,7 @@ READER = '''
         suffixes: ClassVar[tuple[str, ...]] = (".csvish",)
         reasons: ClassVar[tuple[str, ...]] = LineFile.line_reasons
 
-        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        @config_class
         class Options:
             delimiter: str = ","
 
@@ -90,9 +88,8 @@ STAGE = '''
 from pathlib import Path
     from typing import ClassVar
 
-    from pydantic.dataclasses import dataclass
 
-    from clozeline.configuration.config import STRICT
+    from clozeline.configuration.config import config_class
     from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
     from clozeline.pipeline.execution.stage_order import documents_folder
     from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
@@ -103,7 +100,7 @@ from pathlib import Path
         shouted: dict[str, int]
 
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class ShoutConfig:
         mark: str = "!"
         """what follows each text"""

@@ -56,9 +56,8 @@ OPTIMIZER = '''
 
     import torch
     from pydantic import Field
-    from pydantic.dataclasses import dataclass
 
-    from clozeline.configuration.config import STRICT
+    from clozeline.configuration.config import config_class
     from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 
 
@@ -68,7 +67,7 @@ OPTIMIZER = '''
         statistics: ClassVar[str] = "STATISTICS"
         states: ClassVar[int] = 1
 
-        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        @config_class
         class Options(OptimizerOptions):
             """Options of the descent."""
 

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, config_file
+from clozeline.configuration.config import config_class, config_file
 from clozeline.errors import ConfigurationError
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.experiments.multirun import finetuning_scores
@@ -36,7 +35,7 @@ from clozeline.tools.settings import split_settings
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class FinetuneOptions:
     """A task, its files, and the runs."""
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
 from pydantic import BeforeValidator, Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.files import publish_json
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
@@ -32,7 +31,7 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ForgettingOptions:
     """Tasks, methods and their strengths."""
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import cannot_write
@@ -33,7 +32,7 @@ _SHOWN = 12
 _TOKENIZERS = "clozeline.pipeline.tokenize.tokenizers"
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ExtendOptions:
     """Texts of the domain, and the pieces to learn from them."""
 

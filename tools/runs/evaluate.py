@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.files import file_hash
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
@@ -42,7 +41,7 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.distributed.process_group import World, describe_environment, start
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class EvaluateOptions:
     """The split to score, and how."""
 

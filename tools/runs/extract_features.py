@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
@@ -26,7 +25,7 @@ from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ExtractOptions:
     """Texts to read, and which vectors to write."""
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
@@ -29,7 +28,7 @@ from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.startup.run_directory import read_config
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class FisherOptions:
     """Examples to use, and the file to write."""
 

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.inference.feature_files import Features, open_features
@@ -25,7 +24,7 @@ _SHOWN = 60
 """characters of a text that a line shows"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class NeighborOptions:
     """The query, and which rows to compare it with."""
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
@@ -31,7 +30,7 @@ from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class PromptOptions:
     """A template, the rows to label, and how to prompt the model."""
 

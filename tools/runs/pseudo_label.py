@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json, publish_text
@@ -28,7 +27,7 @@ from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.settings import add_settings, settings_of
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class PseudoLabelOptions:
     """Texts to label, and which labels to keep."""
 

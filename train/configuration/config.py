@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, flatten, iter_renamed_keys, to_plain
+from clozeline.configuration.config import config_class, flatten, iter_renamed_keys, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
@@ -32,7 +31,7 @@ Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class EvaluateConfig:
     """Evaluation on the held-out sets."""
 
@@ -45,7 +44,7 @@ class EvaluateConfig:
     same every time; null: all; 0: no evaluation"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class CheckpointConfig:
     """Saving and retention of checkpoints."""
 
@@ -84,7 +83,7 @@ def _words(value: Any) -> Any:
     return tuple(words) if isinstance(words, list) else words
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class TrainConfig:
     """A training run."""
 

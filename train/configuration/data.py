@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.pipeline.corrupt.objectives import NamedObjective, inline_options
 from clozeline.pipeline.shards import StoreOptions
@@ -17,7 +16,7 @@ Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class OnlineCorruption(NamedObjective):
     """An entry of `data.corrupt`: these keys, and the options of the objective."""
 
@@ -48,7 +47,7 @@ def _as_given(value: Any) -> Any:
 _AS_GIVEN: Final = PlainSerializer(_as_given)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class PhaseConfig:
     """One phase of the data."""
 
@@ -70,7 +69,7 @@ class PhaseConfig:
         return self.shards if isinstance(self.shards, list) else [self.shards]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class DataConfig:
     """Data of a run."""
 

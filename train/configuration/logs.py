@@ -3,12 +3,11 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class LogConfig:
     """Records of a run."""
 
@@ -30,7 +29,7 @@ class LogConfig:
     micro-batches per step over all ranks"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ProfileConfig:
     """The steps that are profiled."""
 

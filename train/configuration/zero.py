@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.registry import Chosen
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ZeroConfig:
     """Distribution of state over the ranks by DeepSpeed's ZeRO (arXiv 1910.02054)."""
 

@@ -7,16 +7,15 @@ from statistics import fmean
 from typing import Annotated, Any, Final
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 
 MEAN: Final = "mean"
 """Name, in metrics, of the mean over the held-out sets; a set of this name comes first."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class EarlyStopConfig:
     """Metric, patience and target of early stopping."""
 

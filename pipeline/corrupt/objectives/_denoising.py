@@ -11,10 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, shift_starts
@@ -53,7 +52,7 @@ def require_content_only(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
         )
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class PairOptions:
     """Options that all denoising objectives share."""
 

@@ -5,16 +5,15 @@ from dataclasses import fields
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._objective import Objective
 from clozeline.pipeline.group.groupings import build_grouping
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen, OneOf
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class NamedObjective:
     """An objective with a label; subclasses add keys of their own."""
 

@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass as options_class
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.synonyms import MASK_SYNONYMS
 from clozeline.pipeline.corrupt.objectives import Draws, Objective
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
@@ -55,7 +54,7 @@ class Pairs:
     extra_features: Mapping[str, Ragged]
 
 
-@options_class(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class MaskedPairOptions:
     """Options that all objectives over segment pairs share."""
 

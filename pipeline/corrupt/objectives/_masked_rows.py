@@ -11,10 +11,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt8, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.synonyms import MASK_SYNONYMS
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
@@ -63,7 +62,7 @@ RowGrouping: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class RowOptions:
     """Options that all objectives over single rows share."""
 
@@ -79,7 +78,7 @@ class RowOptions:
             raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class MaskedOptions(RowOptions):
     """Options of rows in which some tokens become labels."""
 
@@ -93,7 +92,7 @@ class MaskedOptions(RowOptions):
             raise ValueError("mask_rate 0 leaves no label; expected more than 0")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class RoleOptions(MaskedOptions):
     """Options of labels that become [MASK], a random id or stay unchanged (BERT)."""
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow, starts_feature
@@ -49,7 +48,7 @@ class CausalLM(Objective):
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         architecture: Literal["decoder", "encoder_decoder", "encoder"] = "decoder"
         """Model that reads the rows."""

@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, to_plain
+from clozeline.configuration.config import config_class, to_plain
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.rows import ExampleBatch, Ragged
@@ -34,7 +33,7 @@ class Composition(DenoisingPair):
 
     draws_by_label: ClassVar[bool] = False
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PairOptions):
         steps: Annotated[list[Annotated[Chosen, OneOf(_OBJECTIVES)]], Field(min_length=1)] = field(
             default_factory=lambda: [choose(_OBJECTIVES, name) for name in ("sentence_reordering", "text_infilling")]

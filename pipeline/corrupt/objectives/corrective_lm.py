@@ -5,10 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives.replaced_token_detection import ReplacedTokenDetection
 from clozeline.pipeline.kernels.ragged import scalars
@@ -41,7 +40,7 @@ class CorrectiveLM(ReplacedTokenDetection):
         Feature("crop_length", "uint16", 0, "content tokens of the second view"),
     )
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ReplacedTokenDetection.Options):
         crop_rate: Rate = 0.1
         """Share of the content tokens that the second view omits."""

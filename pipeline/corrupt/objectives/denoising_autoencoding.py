@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate
@@ -32,7 +31,7 @@ class DenoisingAutoencoding(DenoisingPair):
     isolates = True
     noise_features = (Feature("noise_positions", "uint16", 1, "content indices of [MASK], ascending"),)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PairOptions):
         RENAMED: ClassVar = {"rate": "mask_rate"}
         mask_rate: Rate = 0.15

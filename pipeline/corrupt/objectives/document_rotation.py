@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
@@ -31,7 +30,7 @@ class DocumentRotation(DenoisingPair):
     minimum = MinimumRow(tokens=2)
     noise_features = (Feature("rotation", "uint16", 0, "content tokens moved from the front to the end"),)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PairOptions):
         """Parameters of document rotation."""
 

@@ -3,9 +3,8 @@
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Frame
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedRow, RoleOptions
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -28,7 +27,7 @@ class MaskedEncoderDecoder(MaskedRow):
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RoleOptions):
         grouping: Annotated[Literal["packed", "document"], Field(description="Grouping to read.")] = "document"
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "bos"

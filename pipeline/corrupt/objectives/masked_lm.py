@@ -5,10 +5,9 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame
 from clozeline.pipeline.corrupt.objectives._attention import ATTENTION_FEATURES, Attention, attention_columns
 from clozeline.pipeline.corrupt.objectives._masked_pairs import window_grouping
@@ -34,7 +33,7 @@ from clozeline.seeding import LABELS, RATES, below, random_bits
 _LANGUAGE_FEATURES: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class RateRange:
     """A masking rate that is drawn for each row."""
 
@@ -69,7 +68,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         labels  1 It, 3 raining
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RoleOptions):
         mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment] # wider than the field of the base
         """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a share for each row."""

@@ -6,9 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, check_shares, restore_labels
@@ -39,7 +38,7 @@ class Mass(Objective):
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         RENAMED: ClassVar = {"rate": "mask_rate"}
         architecture: Literal["encoder_decoder", "encoder"] = "encoder_decoder"

@@ -8,9 +8,8 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, NamedObjective, Objective, Skip, inline_options
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._parts import MOST_PARTS
@@ -23,7 +22,7 @@ from clozeline.registry import choose
 _ROW_HEADS: Final = frozenset({"sentence"})
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class PartEntry(NamedObjective):
     """One part; the options of the objective are keys of the same mapping."""
 
@@ -63,7 +62,7 @@ class Mixture(Objective):
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder", "decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm", "sentence")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         parts: Annotated[
             list[Annotated[PartEntry, inline_options(PartEntry)]], Field(min_length=1, max_length=MOST_PARTS)

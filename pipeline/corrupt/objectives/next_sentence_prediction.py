@@ -4,10 +4,9 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.objectives._attention import ATTENTION_FEATURES, attention_columns
 from clozeline.pipeline.corrupt.objectives._masked_pairs import (
@@ -51,7 +50,7 @@ class NextSentencePrediction(MaskedPair):
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
     minimum = MinimumRow(tokens=2, sentences=2)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(MaskedPairOptions):
         short_rate: Rate = SHORT_RATE
         """Share of windows that are shorter than a full row, by a uniform length."""

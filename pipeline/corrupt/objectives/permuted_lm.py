@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame
 from clozeline.pipeline.corrupt.objectives._masked_rows import RowOptions, Separator, SingleRow, maskable_tokens
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
@@ -44,7 +43,7 @@ class PermutedLM(SingleRow):
         Feature("prediction_order", "uint16", 1, "places in input_ids that are predicted, in the order of prediction"),
     )
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RowOptions):
         RENAMED: ClassVar = {"rate": "prediction_rate", "longest": "max_span_length"}
         prediction_rate: Rate = 0.166667

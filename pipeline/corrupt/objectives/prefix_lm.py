@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow
@@ -38,7 +37,7 @@ class PrefixLM(Objective):
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         RENAMED: ClassVar = {"least_prefix": "min_prefix_length", "least_target": "min_target_length"}
         architecture: Literal["decoder", "encoder_decoder"] = "decoder"

@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedOptions, MaskedRow, MaxLabels
 from clozeline.pipeline.kernels.distributions import build_guide, frequency_thresholds, inverse_cdf
 from clozeline.pipeline.kernels.rates import MILLION, Rate
@@ -48,7 +47,7 @@ class ReplacedTokenDetection(MaskedRow):
 
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "token")
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(MaskedOptions):
         replacement: Replacement = "generator"
         mask_share: GeneratorShare = 1.0

@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Objective
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens
@@ -37,7 +36,7 @@ class SentenceComparison(Objective):
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
     heads: ClassVar[tuple[str, ...]] = ("similarity",)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         mode: Literal["adjacent", "crop", "same"] = "adjacent"
         """Construction of the positive pair."""

@@ -5,10 +5,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs
 from clozeline.pipeline.corrupt.objectives._masked_rows import skip_unmaskable
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
@@ -38,7 +37,7 @@ class SentenceOrderPrediction(MaskedPair):
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
     minimum = MinimumRow(tokens=2, sentences=2)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(MaskedPairOptions):
         RENAMED: ClassVar = {"longest": "max_span_length"}
         short_rate: Rate = 0.1

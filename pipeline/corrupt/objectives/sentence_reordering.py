@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
 from clozeline.pipeline.group.groupings import MinimumRow
@@ -39,7 +38,7 @@ class SentenceReordering(DenoisingPair):
         Feature("sentence_starts", "uint16", 1, "content indices of the target's sentences, first 0"),
     )
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PairOptions):
         RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 1.0

@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
     Budget,
@@ -48,7 +47,7 @@ class SpanBoundary(MaskedRow):
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
     own_features = (*MASKED_FEATURES, *_SPAN_FEATURES)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RoleOptions):
         RENAMED: ClassVar = {"success": "geometric_p", "longest": "max_span_length"}
         separator: Separator = "none"

@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
@@ -53,7 +52,7 @@ class SpanCorruption(Objective):
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     minimum = MinimumRow(tokens=2)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "mean_noise_span_length"}
         architecture: Literal["encoder_decoder", "decoder"] = "encoder_decoder"

@@ -5,10 +5,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.distributions import poisson_thresholds
@@ -50,7 +49,7 @@ class TextInfilling(DenoisingPair):
         Feature("span_lengths", "uint16", 1, "tokens of each span, 0 allowed"),
     )
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PairOptions):
         RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "poisson_lambda"}
         noise_density: Rate = 0.3

@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import TokenizerMissingError
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
@@ -25,7 +24,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 _SOURCE: Final = "{source}"
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Task:
     """One task: the pairs of one input."""
 
@@ -62,7 +61,7 @@ class TextToText(Objective):
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     minimum = MinimumRow(tokens=1)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         tasks: Annotated[list[Task], Field(min_length=1, max_length=MOST_PARTS)] = field(
             default_factory=lambda: [Task()]

@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
@@ -33,7 +32,7 @@ class TokenDeletion(DenoisingPair):
     minimum = MinimumRow(tokens=2)
     noise_features = (Feature("kept_positions", "uint16", 1, "content indices of the tokens that stay, ascending"),)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PairOptions):
         RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 0.15

@@ -6,9 +6,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
 from clozeline.pipeline.group.groupings import MinimumRow
@@ -40,7 +39,7 @@ class TokenReordering(DenoisingPair):
     minimum = MinimumRow(tokens=2)
     noise_features = (Feature("token_order", "uint16", 1, "target token at each place of the input"),)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PairOptions):
         RENAMED: ClassVar = {"rate": "noise_density", "distance": "max_shuffle_distance"}
         noise_density: Rate = 1.0

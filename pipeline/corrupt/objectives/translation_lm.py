@@ -4,10 +4,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
@@ -38,7 +37,7 @@ class TranslationLM(FrequencyWeights, MaskedPair):
     heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
     minimum = MinimumRow(tokens=1)
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(MaskedPairOptions):
         max_length: int = 256
         """Tokens in a full row, [CLS] and both [SEP] included; at least 5."""

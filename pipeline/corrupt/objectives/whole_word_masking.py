@@ -2,10 +2,8 @@
 
 from typing import Literal
 
-from pydantic.dataclasses import dataclass
-
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions
 from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, run_starts, take_words, unit_starts
 from clozeline.pipeline.rows import Ragged
@@ -26,7 +24,7 @@ class WholeWordMasking(MaskedRow):
         labels  2 un, 3 believ, 4 able
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RoleOptions):
         role_unit: Literal["token", "word"] = "token"
         """Unit that becomes [MASK], random or unchanged together: a token (BERT), or a word."""

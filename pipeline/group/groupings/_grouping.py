@@ -11,10 +11,9 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass as options_class
 
 from clozeline.arrays import Int64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings._parts import MOST_PARTS, Part, PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
@@ -112,7 +111,7 @@ class Context:
     """names of the codes in the documents' column `source_group`"""
 
 
-@options_class(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class PartOptions:
     """Options that every grouping has."""
 

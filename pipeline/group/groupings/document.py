@@ -4,10 +4,9 @@ from typing import Annotated
 
 import numpy as np
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.rows import Feature, Ragged, Rows
@@ -23,7 +22,7 @@ class Document(Grouping):
         a b | c d e | f g h i | j
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PartOptions):
         length: Annotated[int, Field(ge=1)]
         """Most tokens in a row."""

@@ -5,10 +5,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.group.groupings._parts import PartDraws
 from clozeline.pipeline.kernels.ragged import insert_at, starts_in_rows
@@ -28,7 +27,7 @@ class Packed(Grouping):
         document_starts [0] [0] [0], offsets 0, 0, 4
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PartOptions):
         length: Annotated[int, Field(ge=1)]
         """Tokens in a row, separators included."""

@@ -5,10 +5,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Bool, Int64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.kernels.sampling import offsets_of, rows_of
@@ -31,7 +30,7 @@ class Parallel(Grouping):
         ids a b c, target_ids v w
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PartOptions):
         length: Annotated[int, Field(ge=2)]
         """Most tokens of both sides together (`cut: longer`), or of the source (`cut: source`)."""

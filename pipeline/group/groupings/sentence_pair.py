@@ -5,10 +5,9 @@ from typing import Annotated, Final
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION, Rate, parts_per_million
@@ -34,7 +33,7 @@ class SentencePair(Grouping):
         ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (its only start that 5 tokens follow)
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(PartOptions):
         length: Annotated[int, Field(ge=2)]
         """Most tokens in a window."""

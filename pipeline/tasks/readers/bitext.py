@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
@@ -27,7 +26,7 @@ class Bitext(TaskReader):
         `Hello!` in train.en and `Hallo!` in train.de
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         task: str = "bitext"
         """name of the task and of its folder"""

@@ -5,9 +5,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
@@ -27,7 +25,7 @@ class Conll(TaskReader):
         `Ada I-PER`, `sings O` are the words `Ada sings` with the tags `B-PER O`
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         task: str = "ner"
         """name of the task and of its folder"""

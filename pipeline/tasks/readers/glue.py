@@ -5,9 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskFile, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
 from clozeline.pipeline.tasks.readers._json_lines import first_object, json_objects
@@ -31,7 +29,7 @@ class Glue(TaskReader):
 
     VERSION: ClassVar[int] = 2
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         task: Literal["cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte", "wnli"]
         """task of the collection"""

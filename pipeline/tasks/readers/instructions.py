@@ -6,9 +6,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import Dialogue, Layout, Part, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
@@ -33,7 +31,7 @@ class Instructions(TaskReader):
         `User: 2 + 2?\nAssistant: 4</s>`, with the loss on ` 4</s>`
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         task: str = "instructions"
         """name of the task and of its folder"""

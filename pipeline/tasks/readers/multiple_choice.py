@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._json_lines import (
@@ -32,7 +31,7 @@ class MultipleChoice(TaskReader):
         `{"goal": "open a jar", "sol1": "turn the lid", "sol2": "burn it", "label": 0}`
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         task: str = "multiple_choice"
         """name of the task and of its folder"""

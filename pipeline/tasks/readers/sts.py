@@ -5,9 +5,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import align_lines, line_count, parse_score, text_lines
@@ -34,7 +32,7 @@ class Sts(TaskReader):
         `main-captions<tab>MSRvid<tab>2012test<tab>0001<tab>5.000<tab>A plane takes off.<tab>A plane is taking off.`
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         task: str = "sts"
         """name of the task and of its folder"""

@@ -5,9 +5,7 @@ from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import (
     Choices,
     LabeledText,
@@ -105,7 +103,7 @@ class Superglue(TaskReader):
 
     VERSION: ClassVar[int] = 2
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         task: Literal["boolq", "cb", "copa", "rte", "wic", "wsc", "axb", "axg", "multirc", "record"]
         """task of the collection"""

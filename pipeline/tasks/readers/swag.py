@@ -5,9 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
@@ -27,7 +25,7 @@ class Swag(TaskReader):
         `0,lsmdc1,7,A man. He,A man waits.,He,gold,leaves.,sings.,falls.,eats.,0`
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         task: str = "swag"
         """name of the task and of its folder"""

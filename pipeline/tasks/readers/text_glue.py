@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import Rejected, SourceTarget, TaskFacts, TaskFile
 from clozeline.pipeline.tasks.readers.glue import Glue
 
@@ -49,7 +47,7 @@ class TextGlue(Glue):
 
     VERSION: ClassVar[int] = 2
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         task: Literal["cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte"]
         """task of the collection"""

@@ -5,9 +5,8 @@ from dataclasses import field
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, to_plain
+from clozeline.configuration.config import config_class, to_plain
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.stage_order import documents_folder, tokenizer_stage
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
@@ -19,7 +18,7 @@ from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSI
 from clozeline.registry import OneOf, choose
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class EncodeConfig:
     """Options of the tokenization."""
 

@@ -10,10 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic.dataclasses import dataclass
-
 from clozeline import registry
-from clozeline.configuration.config import STRICT, to_plain
+from clozeline.configuration.config import config_class, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage
@@ -30,7 +28,7 @@ _LISTED: Final = 12
 """Added pieces listed in the log; the report lists all."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class TokenizerConfig:
     """The published tokenizer to import, instead of `train_tokenizer`."""
 

@@ -10,10 +10,9 @@ import numpy as np
 import sentencepiece
 import tokenizers
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from sentencepiece import sentencepiece_model_pb2
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
@@ -44,7 +43,7 @@ class TrainedSentencepiece(TableTokenizer):
     FILE: ClassVar[str] = "spiece.model"
     SAMPLE_BYTES: ClassVar[int] = 10**9
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(TrainingOptions):
         character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 0.9995
         """share of the sample's characters that get their own piece, 0.9 to 1; the rest are encoded as bytes"""

@@ -4,16 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.vocabulary import MODES, SENTINELS
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class TrainingOptions:
     """Options of every trained tokenizer."""
 
@@ -23,7 +22,7 @@ class TrainingOptions:
     """spare special ids, 0 to 4096"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class FrequencyOptions(TrainingOptions):
     """Options of tokenizers that count pairs or words."""
 

@@ -11,10 +11,9 @@ from typing import Annotated, Any, ClassVar, Final
 
 import tokenizers
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from tokenizers import decoders, models
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, Tokens
 from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
@@ -36,7 +35,7 @@ class Character(JsonVocabulary):
     NAME: ClassVar[str] = "character"
     FEWEST: ClassVar[int] = 257
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(TrainingOptions):
         size: Annotated[int, Field(ge=1, le=2**31)] = 8192
         """number of ids, including specials and bytes; a small text may have fewer characters"""

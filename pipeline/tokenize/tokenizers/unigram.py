@@ -3,9 +3,8 @@
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import TrainedSentencepiece
 
 
@@ -21,7 +20,7 @@ class Unigram(TrainedSentencepiece):
     NAME: ClassVar[str] = "unigram"
     MODEL: ClassVar[str] = "unigram"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(TrainedSentencepiece.Options):
         num_threads: Annotated[int, Field(ge=1, le=128)] = 4
         """threads of the trainer, 1 to 128; changing it may change the pieces"""

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 import tokenizers
-from pydantic.dataclasses import dataclass
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words, learn_merges
@@ -51,7 +50,7 @@ class WordPiece(TableTokenizer):
     FILE: ClassVar[str] = "vocab.txt"
     LOSS: ClassVar[str] = "white space, control characters, words that its letters cannot spell, and what it lowers"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(FrequencyOptions):
         lower_case: bool = False
         """lower-case the text and strip accents"""

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypedDict
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
 from clozeline import registry
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount
@@ -25,7 +24,7 @@ from clozeline.registry import Chosen, choose
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class TrainTokenizerConfig:
     """The tokenizer to train: algorithm, size, amount of text."""
 

@@ -6,22 +6,21 @@ from typing import Annotated, Any, ClassVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, config_digest, former_names, load_config, to_plain, validate
+from clozeline.configuration.config import config_class, config_digest, former_names, load_config, to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.registry import Chosen, OneOf
 from tests.temporary_module import temporary_module
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Inner:
     rate: float = 1e-3
     """learning rate, above 0"""
     languages: tuple[str, ...] = ("en",)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Outer:
     steps: int
     """how many"""
@@ -130,7 +129,7 @@ def test_digest_ignores_key_order():
     assert config_digest({"a": 1}) != config_digest({"a": 2})
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Renamed:
     RENAMED: ClassVar = {"width": "ffn_dim", "mode=mask": "mode=skip"}
 
@@ -138,7 +137,7 @@ class Renamed:
     mode: str = "raise"
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class RenamedInside(Renamed):
     RENAMED: ClassVar = {"rows": "max_rows"}
 
@@ -150,11 +149,10 @@ class RenamedInside(Renamed):
 
 FILTER = """
     from typing import ClassVar
-    from pydantic.dataclasses import dataclass
-    from clozeline.configuration.config import STRICT
+    from clozeline.configuration.config import config_class
 
     class Shortest:
-        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        @config_class
         class Options:
             RENAMED: ClassVar = {"least": "minimum"}
             minimum: int = 1

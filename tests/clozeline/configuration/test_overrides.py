@@ -6,22 +6,21 @@ from dataclasses import field
 from typing import Annotated, Any
 
 import pytest
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, validate
+from clozeline.configuration.config import config_class, validate
 from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.registry import Chosen, OneOf, choose
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Part:
     weight: float = 1.0
     tags: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Whole:
     sentences: Annotated[Chosen, OneOf("clozeline.pipeline.text.sentences")] = field(
         default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")

@@ -8,14 +8,13 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.schema import below, config_classes, describe, fields_of, maps_names
 from clozeline.registry import Chosen, OneOf, choose
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Inner:
     """A part."""
 
@@ -25,7 +24,7 @@ class Inner:
     languages: tuple[str, ...] = ("en",)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Outer:
     """A configuration with a key of every kind."""
 
@@ -43,7 +42,7 @@ class Outer:
     hidden: int = Field(default=1, exclude=True)
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Derived(Inner):
     """A part with a key more, and one whose meaning is another."""
 

@@ -17,14 +17,13 @@ from tests.temporary_module import temporary_module
 
 OPTIONS = [find("clozeline.model.families", name).Options for name in names("clozeline.model.families")]
 FAMILY = """
-    from pydantic.dataclasses import dataclass
-
-    from clozeline.model.configuration.model_config import STRICT, ModelConfig
+    from clozeline.configuration.config import config_class
+    from clozeline.model.configuration.model_config import ModelConfig
     from clozeline.model.families.encoder import Encoder
 
 
     class WithOptions(Encoder):
-        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        @config_class
         class Options(ModelConfig):
             sizes: tuple[int, ...] = ()
 """

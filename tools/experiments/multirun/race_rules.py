@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as configuration
 
-from clozeline.configuration.config import STRICT, load_config, validate
+from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
@@ -30,7 +29,7 @@ _ABSENT: Final = object()
 Positive = Annotated[int, Field(ge=1)]
 
 
-@configuration(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Race:
     """Properties of a race that hold for all entries."""
 
@@ -52,7 +51,7 @@ class Race:
     """Python version whose documentation gave these digests"""
 
 
-@configuration(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Entry:
     """A training that takes part in a race."""
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass as configuration
 
-from clozeline.configuration.config import STRICT, load_config, validate
+from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
@@ -23,7 +22,7 @@ _TRAIN: Final = "train.yaml"
 _VARIANTS: Final = "variants"
 
 
-@configuration(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Ordering:
     """A published claim: one variant is better than another."""
 
@@ -37,7 +36,7 @@ class Ordering:
     """the claim and its source"""
 
 
-@configuration(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Study:
     """Properties of a study that hold for all variants."""
 
@@ -53,7 +52,7 @@ class Study:
     """claims to test"""
 
 
-@configuration(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Part:
     """A part of a training: sets, and its share of the FLOPs."""
 
@@ -63,7 +62,7 @@ class Part:
     """share of the run's FLOPs; all parts sum to 1"""
 
 
-@configuration(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Variant:
     """A variant of the training."""
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import torch
-from pydantic.dataclasses import dataclass as checked
 from safetensors import safe_open
 from torch import Tensor
 
-from clozeline.configuration.config import STRICT, config_file, load_config
+from clozeline.configuration.config import config_class, config_file, load_config
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json
@@ -28,7 +27,7 @@ from clozeline.tools.runs.inference.trained_model import load_trained
 Method: TypeAlias = Literal["plain", "replay", "ewc", "l2_sp"]
 
 
-@checked(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class _TaskFile:
     """A task: its name, its sets, and how it is trained."""
 

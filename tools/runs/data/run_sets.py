@@ -6,9 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import ShardSet, open_shards
@@ -23,7 +21,7 @@ SET_PATHS_HELP: Final = (
 _KEYS: Final = ("data.shards=", "data.heldout=")
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class SetPaths:
     """Current paths of the sets that a run reads."""
 
@@ -38,7 +36,7 @@ class SetPaths:
         return self.shards if isinstance(self.shards, list) else [] if self.shards is None else [self.shards]
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class _SetPathWords:
     data: SetPaths = SetPaths()
 

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.key_types import STRICT
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import beams, generate
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
@@ -16,7 +15,7 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Settings(Decoding):
     """Options of text generation."""
 

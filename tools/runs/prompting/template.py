@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, load_config
+from clozeline.configuration.config import config_class, load_config
 
 LABEL = "label"
 """Name of the slot for the label's words."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Template:
     """Keys of a template file."""
 

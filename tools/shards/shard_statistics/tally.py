@@ -15,7 +15,7 @@ from clozeline.tools.shards.shard_statistics.sources import Sources
 
 Counts = NDArray[np.int64]
 LABEL_KINDS: Final = ("the mask", "the label itself", "another token")
-"""what the input shows at the position of a label"""
+"""in the order of `Tally.labels`: the input token at the position of a label"""
 
 _ONE: Final = 2
 """length of the counts of the lengths 0 and 1"""

@@ -10,9 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT, to_plain, validate
+from clozeline.configuration.config import config_class, to_plain, validate
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
@@ -31,7 +29,7 @@ TOKENIZER_FOLDER: Final = "tokenizer"
 _FORMAT: Final = 1
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class RecordedSet:
     """Metadata of a training set that inference and export need."""
 

@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.train.optim.weights.flat_buffers import Layout
 
@@ -21,7 +20,7 @@ AVERAGE: Final = "average"
 """Name of the state that is evaluated and exported instead of the weights, if an optimizer keeps it."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class OptimizerOptions:
     """Options that every optimizer has."""
 

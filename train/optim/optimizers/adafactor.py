@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import OptimizerOptions
 from clozeline.train.optim.optimizers._whole_parameters import (
     WholeParameterBuilder,
@@ -32,7 +31,7 @@ class Adafactor(WholeParameterBuilder):
     states: ClassVar[int] = 0
     """for matrices; vectors have 1"""
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(OptimizerOptions):
         """Options of Adafactor; the learning rate is relative to the root mean square of each parameter."""
 

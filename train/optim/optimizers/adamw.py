@@ -5,9 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 
 
@@ -17,7 +16,7 @@ class AdamW(OptimizerBuilder):
     statistics: ClassVar[Literal["element"]] = "element"
     states: ClassVar[int] = 2
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(OptimizerOptions):
         """Options of AdamW. RoBERTa: betas 0.9 and 0.98, eps 1e-6; GPT-3: 0.9 and 0.95, 1e-8."""
 

@@ -5,10 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import OptimizerOptions
 from clozeline.train.optim.optimizers._whole_parameters import (
     WholeParameterBuilder,
@@ -26,7 +25,7 @@ class Lamb(WholeParameterBuilder):
     statistics: ClassVar[Literal["parameter"]] = "parameter"
     states: ClassVar[int] = 2
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(OptimizerOptions):
         """Options of LAMB; the paper trains BERT with rates of 5e-4 (batch 512) to 5e-3 (batch 32,768)."""
 

@@ -5,9 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 
 
@@ -17,7 +16,7 @@ class Lion(OptimizerBuilder):
     statistics: ClassVar[Literal["element"]] = "element"
     states: ClassVar[int] = 1
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(OptimizerOptions):
         """Options of Lion; the paper lowers AdamW's learning rate 3 to 10 times and raises its decay as much."""
 

@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import OptimizerOptions
 from clozeline.train.optim.optimizers._matrices import map_matrices
 from clozeline.train.optim.optimizers._whole_parameters import (
@@ -35,7 +34,7 @@ class Muon(WholeParameterBuilder):
     """for AdamW; matrices of layers have 1"""
     matrices_apart: ClassVar[bool] = True
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(OptimizerOptions):
         """Options of Muon; with `adjust: match_rms_adamw`, use AdamW's learning rate and decay."""
 

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import AVERAGE, OptimizerBuilder, OptimizerOptions
 
 
@@ -25,7 +24,7 @@ class NTASGD(OptimizerBuilder):
     averages: ClassVar[bool] = True
     follows_heldout: ClassVar[bool] = True
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(OptimizerOptions):
         """Options of averaged SGD; the paper's defaults, for gradient_clipping 0.25."""
 

@@ -4,13 +4,12 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class RegularizerOptions:
     """Options that every regularizer has."""
 

@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.train.optim.regularizers import Anchored, Regularizer, RegularizerOptions
@@ -22,7 +21,7 @@ class Ewc(Regularizer):
     `clozeline fisher` measures F and writes both. Weights that the file lacks, and those with F = 0, are free.
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RegularizerOptions):
         """Options of elastic weight consolidation."""
 

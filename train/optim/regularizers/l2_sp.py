@@ -4,10 +4,9 @@ from typing import ClassVar
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.regularizers import Anchored, Regularizer, RegularizerOptions
 
 
@@ -16,7 +15,7 @@ class L2Sp(Regularizer):
 
     replaces_decay: ClassVar = True
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RegularizerOptions):
         """Options of L2-SP; the paper has 0.01 to 0.1 for both."""
 

@@ -8,13 +8,12 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.training_synonyms import SYNONYMS
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ScheduleOptions:
     """Options that every schedule has."""
 

@@ -1,8 +1,6 @@
 """Linear warm-up, then a constant rate."""
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
@@ -12,7 +10,7 @@ class Constant(Schedule):
     With `warmup` 2: steps 1..4 give 0.5, 1, 1, 1.
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ScheduleOptions):
         """Options of the constant schedule."""
 

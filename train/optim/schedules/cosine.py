@@ -3,9 +3,8 @@
 import math
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
@@ -15,7 +14,7 @@ class Cosine(Schedule):
     With `warmup` 2, `steps` 6, `final` 0: steps 2, 4, 6 give 1, 0.5, 0.
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ScheduleOptions):
         """Options of the cosine schedule."""
 

@@ -2,9 +2,7 @@
 
 import math
 
-from pydantic.dataclasses import dataclass
-
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
@@ -14,7 +12,7 @@ class InverseSqrt(Schedule):
     With `warmup` 4: steps 1, 2, 4, 16, 64 give 0.25, 0.5, 1, 0.5, 0.25.
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ScheduleOptions):
         """Options of the inverse square root schedule."""
 

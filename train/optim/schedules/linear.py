@@ -1,9 +1,8 @@
 """Linear warm-up, then linear decay: the schedule of BERT (arXiv 1810.04805)."""
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
@@ -13,7 +12,7 @@ class Linear(Schedule):
     With `warmup` 2, `steps` 6, `final` 0: steps 1..6 give 0.5, 1, 0.75, 0.5, 0.25, 0.
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ScheduleOptions):
         """Options of the linear schedule."""
 

@@ -1,9 +1,8 @@
 """Linear warm-up, then decay along a power of the rest (LAMB's recipe for BERT, arXiv 1904.00962, has the root)."""
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
@@ -13,7 +12,7 @@ class Polynomial(Schedule):
     With `steps` 4, `power` 2, `final` 0: steps 1..4 give 0.5625, 0.25, 0.0625, 0.
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ScheduleOptions):
         """Options of the polynomial schedule."""
 

@@ -3,9 +3,8 @@
 import math
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
@@ -15,7 +14,7 @@ class SlantedTriangular(Schedule):
     With `steps` 1000, `rise` 0.1, `ratio` 32: steps 50, 100, 550, 1000 give 0.515625, 1, 0.515625, 0.03125.
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ScheduleOptions):
         """Options of the slanted triangle; the paper's are the defaults."""
 

@@ -4,9 +4,8 @@ import math
 from typing import Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
@@ -17,7 +16,7 @@ class Wsd(Schedule):
     With `decay` 1 the rate falls right after the warm-up: the schedule "1 - sqrt".
     """
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(ScheduleOptions):
         """Options of warm-up, stable rate and decay."""
 

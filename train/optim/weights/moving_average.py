@@ -9,14 +9,13 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import AVERAGE
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class AverageConfig:
     """An exponential moving average of the weights."""
 

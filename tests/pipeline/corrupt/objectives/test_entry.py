@@ -5,22 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import pytest
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, validate
+from clozeline.configuration.config import config_class, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives._entry import NamedObjective, inline_options
 from tests.pipeline.corruption_cases import WORDS
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Weighted(NamedObjective):
     """An entry with a key of its own."""
 
     weight: float = 1.0
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class Entries:
     """A configuration that holds such entries."""
 

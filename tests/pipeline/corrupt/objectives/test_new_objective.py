@@ -24,9 +24,8 @@ NEW_OBJECTIVE = '''
     from typing import Any, ClassVar
 
     import numpy as np
-    from pydantic.dataclasses import dataclass
 
-    from clozeline.configuration.config import STRICT
+    from clozeline.configuration.config import config_class
     from clozeline.pipeline.kernels.ragged import span_positions
     from clozeline.pipeline.kernels.sampling import offsets_of
     from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions, maskable_tokens
@@ -43,7 +42,7 @@ NEW_OBJECTIVE = '''
         name: ClassVar[str] = "last_tokens"
         VERSION: ClassVar[int] = 1
 
-        @dataclass(frozen=True, kw_only=True, config=STRICT)
+        @config_class
         class Options(RoleOptions):
             """Parameters of masks over the last tokens."""
 

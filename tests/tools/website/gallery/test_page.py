@@ -41,9 +41,8 @@ def test_a_section_has_examples_features_and_options(name: str) -> None:
 NEW_FILE = '''
 from typing import ClassVar
 
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedRow, RoleOptions
 
 
@@ -57,7 +56,7 @@ class SecretWord(MaskedRow):
     name: ClassVar[str] = "secret_word"
     VERSION: ClassVar[int] = 1
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(RoleOptions):
         """Its parameters."""
 '''
