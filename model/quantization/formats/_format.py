@@ -4,14 +4,13 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from clozeline.model.configuration.key_types import STRICT
+from clozeline.configuration.config import config_class
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class FormatOptions:
     """Keys that every format has."""
 

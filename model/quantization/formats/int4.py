@@ -6,10 +6,9 @@ from typing import Annotated, Final
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from clozeline.model.configuration.key_types import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.model.quantization.formats._format import Format, FormatOptions, round_straight_through
 
 LIMIT: Final = 7
@@ -33,7 +32,7 @@ class Int4(Format):
 
     options: Options
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(FormatOptions):
         """Configuration of int4."""
 

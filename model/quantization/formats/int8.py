@@ -8,11 +8,10 @@ from statistics import median
 from typing import Final
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from clozeline.model.configuration.key_types import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.model.quantization.formats._format import Format, FormatOptions, round_straight_through
 
 _LIMIT: Final = 127
@@ -38,7 +37,7 @@ class Int8(Format):
 
     options: Options
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(FormatOptions):
         """Configuration of int8: the keys of every format."""
 
