@@ -64,7 +64,8 @@ class Format(ABC):
 
     def product(self, x: Tensor, integers: Tensor, scales: Tensor, prepared: Tensor | None) -> Tensor:
         """Return x [..., inputs] times the stored matrix, [..., outputs]."""
-        return F.linear(x, self.dequantize(integers, scales) if prepared is None else prepared)
+        weight = self.dequantize(integers, scales) if prepared is None else prepared
+        return F.linear(x, weight.to(x.dtype))
 
     def fake_product(self, x: Tensor, weight: Tensor) -> Tensor:
         """Return the product with fp32 weights as `product` computes it, with straight-through gradients."""

@@ -4,6 +4,7 @@ import torch
 
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.quantization import stored_tensors
 from clozeline.registry import choose
 from tests.model.small_models import SPELLINGS, VOCABULARY, small_config
 
@@ -28,8 +29,8 @@ def model_of(checkpoint):
     """The model of a checkpoint in its own precision."""
     model = build_model(checkpoint.config, checkpoint.vocab_size, {"pad": 0}, SPELLINGS).double().eval()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(checkpoint.tensors[name])
+        for name, tensor in stored_tensors(model).items():
+            tensor.copy_(checkpoint.tensors[name])
     return model
 
 
