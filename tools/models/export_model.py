@@ -21,6 +21,7 @@ from clozeline.tools.model_folder import require_empty
 from clozeline.tools.models.export.exportable import Exportable, open_exportable
 from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
+from clozeline.tools.models.export.torchao_format import int8_weights, write_torchao
 from clozeline.tools.models.export.weight_files import byte_count, write_weights
 
 _SPECIALS: Final = "specials in text"
@@ -29,6 +30,7 @@ _SPECIALS: Final = "specials in text"
 def _export(options: argparse.Namespace) -> None:
     require_empty(options.output)
     exportable = open_exportable(options.source, options.step)
+    integers = int8_weights(exportable.checkpoint, options.source) if options.format == "torchao" else []
     exportable = replace(exportable, checkpoint=dequantize_checkpoint(exportable.checkpoint))
     checkpoint = with_heads(exportable.checkpoint, options.head) if options.head else exportable.checkpoint
     if options.pooling:
@@ -42,6 +44,10 @@ def _export(options: argparse.Namespace) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = _export_tokenizer(folder, exportable)
         parameters = sum(tensor.numel() for tensor in export.tensors.values())
+        if integers:
+            export = write_torchao(folder, export, checkpoint, integers, options.type)
+        else:
+            write_weights(folder, export.tensors, options.max_shard_size)
         _write_folder(folder, options, exportable, export, parameters)
         print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, loaded by {export.loader}")
         print(*(f"  {note}" for note in (*exportable.checkpoint.notes, tokenizer)), sep="\n")
@@ -64,8 +70,7 @@ def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
 def _write_folder(
     folder: Path, options: argparse.Namespace, exportable: Exportable, export: Export, parameters: int
 ) -> None:
-    """Write the folder; config.json, which every loader needs, is last."""
-    write_weights(folder, export.tensors, options.max_shard_size)
+    """Write the files next to the weights; config.json, which every loader needs, is last."""
     if options.pooling:
         write_modules(folder, options.pooling, exportable.checkpoint.config)
     if export.generation:
@@ -88,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("source", type=some_path, metavar="RUN_OR_DIR", help="training run, or folder with a model")
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--parts", choices=["all", "encoder"], default="all", help="encoder: the model without heads")
+    dequantized = "transformers: weights of a quantized model are dequantized; torchao: its int8 weights (%(default)s)"
+    parser.add_argument("--format", choices=["transformers", "torchao"], default="transformers", help=dequantized)
     parser.add_argument("--head", action="append", default=[], metavar="NAME", help="a head; may be repeated (all)")
     parser.add_argument("--pooling", choices=POOLINGS, help="with --parts encoder: for sentence-transformers")
     size = "largest file of weights (%(default)s)"
