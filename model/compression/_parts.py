@@ -60,11 +60,24 @@ def cut_parameters(
         if name in checkpoint.absent:
             continue
         tensor = cut(name, checkpoint.tensors)
-        padded = name == "family.tokens.weight" or ".projection." in name  # a run pads these to model.vocab_multiple
-        if tensor.shape[padded:] != shape[padded:]:
+        if tensor.shape != shape:
             raise ConfigurationError(
                 f"{name}: expected shape {list(shape)} in the smaller model, got {list(tensor.shape)}: the family "
                 f"{config.family} cannot be cut like this"
             )
         tensors[name] = tensor
     return tensors
+
+
+def matrices_of_layers(checkpoint: Checkpoint, method: str) -> dict[str, Tensor]:
+    """Return the weights of the linear maps in the layers by name, in the order of the model."""
+    matrices = {
+        name: tensor
+        for name, tensor in checkpoint.tensors.items()
+        if tensor.ndim == 2 and name.endswith(".weight") and split_name(name) is not None
+    }
+    if not matrices:
+        raise ConfigurationError(
+            f"method={method}: expected a family with layers of linear maps, got {checkpoint.config.family}"
+        )
+    return matrices

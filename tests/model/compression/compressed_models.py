@@ -6,7 +6,7 @@ from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.quantization import stored_tensors
 from clozeline.registry import choose
-from tests.model.small_models import SPELLINGS, VOCABULARY, small_config
+from tests.model.small_models import RECURRENT, SPELLINGS, VOCABULARY, small_config
 
 SIZES = {"dim": 15, "layers": 5, "attention_heads": 3, "ffn_dim": 11, "emb_dim": None, "head_dim": None}
 GROUPED = {"attention_heads": 6, "kv_heads": 3, "head_dim": 4}
@@ -15,7 +15,8 @@ GROUPED = {"attention_heads": 6, "kv_heads": 3, "head_dim": 4}
 
 def odd_checkpoint(family="encoder", seed=0, **changes):
     """A model whose biases and norms are drawn too, so that nothing is zero or one by chance."""
-    config = small_config(family, **{**SIZES, **(GROUPED if family == "decoder" else {}), **changes})
+    sizes = {} if family in RECURRENT else SIZES
+    config = small_config(family, **{**sizes, **(GROUPED if family == "decoder" else {}), **changes})
     model = build_model(config, VOCABULARY, {"pad": 0}, SPELLINGS).double().eval()
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():

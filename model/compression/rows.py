@@ -1,0 +1,79 @@
+"""Remove rows of feed-forward blocks: units between their two linear maps (gates of arXiv 1910.06360)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.compression._calibration import build_sharing, gate_importance
+from clozeline.model.compression._method import Batch, Compressed, Method
+from clozeline.model.compression._parts import changed_config, cut_parameters, refuse_shared_layers, split_name
+from clozeline.model.compression._sizes import StructureOptions, choose_best
+from clozeline.model.configuration.key_types import STRICT
+
+_BODY = "feed_forward.body."
+
+
+class Rows(Method):
+    """Each feed-forward block keeps its most important units; all layers keep equally many (`model.ffn_dim`).
+
+    The importance of a unit is the mean over rows of |dL / d gate|, where a gate of 1 multiplies it; without
+    calibration rows it is the product of the norms of its incoming and outgoing weights. Rows of the first map (and of
+    a gate) and columns of the second are removed; the second map's bias stays.
+    """
+
+    options: Options
+    claim: ClassVar = "with heads: nearly twice as fast for less than 0.5 F1 on Natural Questions, trained (1910.06360)"
+    calibration: ClassVar = "optional"
+
+    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    class Options(StructureOptions):
+        """Number of units that each feed-forward block keeps, or share that it loses."""
+
+    def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
+        config = checkpoint.config
+        refuse_shared_layers(config, "rows")
+        outputs = [
+            name.removesuffix(".weight")
+            for name in checkpoint.tensors
+            if (found := split_name(name)) and found[2] == f"{_BODY}down.weight"
+        ]
+        if not outputs:
+            raise ConfigurationError(f"method=rows: the family {config.family} has no feed-forward block to cut")
+        # units of the first stack, and of a decoder
+        units = {path: checkpoint.tensors[f"{path}.weight"].shape[1] for path in outputs}
+        scores = self._scores(checkpoint, units, batches)
+        chosen = {path: choose_best(scores[path], self.options.kept_of(count, "rows")) for path, count in units.items()}
+        stay = {".decoder." in path: len(indices) for path, indices in chosen.items()}
+        own_decoder = {"decoder_ffn_dim": stay[True]} if config.decoder_ffn_dim is not None else {}
+        smaller = changed_config(config, "rows", ffn_dim=stay.get(False, stay.get(True)), **own_decoder)
+
+        def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
+            found = split_name(name)
+            if found is None or not found[2].startswith(_BODY) or found[2] == f"{_BODY}down.bias":
+                return tensors[name]
+            axis = 1 if found[2] == f"{_BODY}down.weight" else 0
+            return tensors[name].index_select(axis, chosen[f"{found[0]}{found[1]}.{_BODY}down"])
+
+        tensors = cut_parameters(checkpoint, smaller, cut)
+        how = f"|dL/d gate| over {sum(len(batch['row_weight']) for batch in batches)} rows" if batches else "weights"
+        line = f"feed-forward rows: {smaller.ffn_dim:,} of {config.ffn_dim:,} stay in each layer, chosen by {how}"
+        return Compressed(replace(checkpoint, config=smaller, tensors=tensors, unread={}), (line,))
+
+    @staticmethod
+    def _scores(checkpoint: Checkpoint, units: Mapping[str, int], batches: Sequence[Batch]) -> dict[str, Tensor]:
+        """Return the importance of each unit, fp64 [units] by output projection."""
+        if batches:
+            return gate_importance(build_sharing(checkpoint), units, batches)
+        scores = {}
+        for path in units:
+            outgoing = checkpoint.tensors[f"{path}.weight"].double().norm(dim=0)
+            incoming = checkpoint.tensors[f"{path.removesuffix('down')}up.weight"].double().norm(dim=1)
+            scores[path] = outgoing * incoming
+        return scores

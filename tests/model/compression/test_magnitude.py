@@ -1,0 +1,55 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clozeline.model.compression.magnitude import mask_smallest
+from tests.model.compression.compressed_models import compressed, odd_checkpoint
+
+CASE = {"sparsity": 0.5}
+PRUNED = ("query", "key", "value", "out", "up", "gate", "down")
+
+
+def matrices(checkpoint):
+    """The linear maps of the layers, by the words in their names."""
+    return {name: t for name, t in checkpoint.tensors.items() if name.split(".")[-2] in PRUNED and t.ndim == 2}
+
+
+@given(
+    st.lists(st.lists(st.integers(-4, 4), min_size=1, max_size=9), min_size=1, max_size=4),
+    st.sampled_from([torch.float32, torch.float64, torch.bfloat16]),
+    st.data(),
+)
+def test_the_smallest_magnitudes_are_masked_in_order(values, dtype, data):
+    tensors = [torch.tensor(row, dtype=dtype) for row in values]
+    flat = [(abs(value), number) for number, value in enumerate(value for row in values for value in row)]
+    count = data.draw(st.integers(0, len(flat)))
+    expected = {number for _, number in sorted(flat)[:count]}
+    masks = torch.cat(mask_smallest(tensors, count)).tolist()
+    assert {number for number, masked in enumerate(masks) if masked} == expected
+
+
+@pytest.mark.parametrize("sparsity", [0.1, 0.5, 0.9])
+def test_each_matrix_loses_its_share(sparsity):
+    dense = odd_checkpoint()
+    pruned = compressed(dense, "magnitude", sparsity=sparsity).checkpoint
+    assert len(matrices(dense)) == 5 * 6
+    for name, tensor in dense.tensors.items():
+        if name not in matrices(dense):
+            assert torch.equal(pruned.tensors[name], tensor)
+            continue
+        zeros = pruned.tensors[name] == 0
+        assert int(zeros.sum()) == round(sparsity * tensor.numel())
+        assert torch.equal(pruned.tensors[name][~zeros], tensor[~zeros])
+        assert tensor[zeros].abs().max() <= tensor[~zeros].abs().min()
+
+
+def test_a_global_share_takes_the_smallest_of_all_matrices():
+    dense = odd_checkpoint()
+    pruned = matrices(compressed(dense, "magnitude", sparsity=0.3, scope="global").checkpoint)
+    every = torch.cat([tensor.flatten() for tensor in matrices(dense).values()])
+    zeros = torch.cat([tensor.flatten() for tensor in pruned.values()]) == 0
+    assert int(zeros.sum()) == round(0.3 * every.numel())
+    assert every[zeros].abs().max() <= every[~zeros].abs().min()
+    shares = {float((tensor == 0).double().mean()) for tensor in pruned.values()}
+    assert len(shares) > 1
