@@ -37,7 +37,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
 
 
 def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
-    """Write a model in our format: model.yaml, model.safetensors, then model.json; the tokenizer is already there."""
+    """Write a model in our format: model.yaml, model.safetensors, then model.json; the tokenizer is already there.
+
+    `source` is a folder of transformers, or one in our format.
+    """
+    described = source / (MODEL if (source / MODEL).is_file() else "config.json")
     config: dict[str, Any] = TypeAdapter(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
     )
@@ -51,7 +55,7 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         "token_ids": dict(checkpoint.token_ids),
         "absent": list(checkpoint.absent),
         "source": source.name,
-        "files": {path.name: file_hash(path) for path in (source / "config.json", *checkpoint.files)},
+        "files": {path.name: file_hash(path) for path in (described, *checkpoint.files)},
         "config": file_hash(folder / MODEL),
         "weights": file_hash(folder / WEIGHTS),
         "tokenizer": TOKENIZER if (folder / TOKENIZER).is_dir() else None,

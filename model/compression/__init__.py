@@ -1,5 +1,6 @@
 """Compression of trained models: removed layers, heads and rows, masked and quantized weights. One file per method."""
 
+from clozeline.model.compression._calibration import build_sharing
 from clozeline.model.compression._method import Batch, Compressed, Method
 
-__all__ = ["Batch", "Compressed", "Method"]
+__all__ = ["Batch", "Compressed", "Method", "build_sharing"]

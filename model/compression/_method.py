@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from torch import Tensor
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 
 Batch: TypeAlias = Mapping[str, Tensor]
@@ -57,12 +56,3 @@ class Method(ABC):
         Raises:
             ConfigurationError: the model has nothing of what the options remove.
         """
-
-
-def refuse_quantized(checkpoint: Checkpoint, source: object) -> None:
-    """Refuse a model without floating-point weights: compressing its integers again would add up their errors."""
-    if integers := [name for name, tensor in checkpoint.tensors.items() if not tensor.is_floating_point()]:
-        raise ConfigurationError(
-            f"{source}: expected floating-point weights, got {integers[0]} as {checkpoint.tensors[integers[0]].dtype}: "
-            "it is quantized already; compress the model that it was made from"
-        )

@@ -16,7 +16,7 @@ Sparsity: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class StructureOptions:
-    """How much of each layer stays: `keep` or `sparsity`, one of both."""
+    """Size of what stays in each layer: `keep` or `sparsity`, one of both."""
 
     keep: Width | None = None
     """Number that each layer keeps."""

@@ -53,7 +53,9 @@ class Wanda(Method):
                 mask = mask_row_wise(matrices[name], norms[path], count)
                 tensors[name] = matrices[name].masked_fill(mask, 0)
                 # the next layers read what this one gives now; its tensor in the checkpoint stays
-                model.get_submodule(path).weight = nn.Parameter(tensors[name].to(norms[path].dtype), False)
+                module = model.get_submodule(path)
+                assert isinstance(module.weight, Tensor)
+                module.weight = nn.Parameter(tensors[name].to(module.weight.dtype), requires_grad=False)
                 zeros += int(mask.sum())
         total = sum(tensor.numel() for tensor in matrices.values())
         rows = sum(len(batch["row_weight"]) for batch in batches)

@@ -42,9 +42,16 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     if fitting:
         return max(fitting, key=lambda other: other.likeness(config, token_ids))
     nearest = min(problems, key=lambda other: (other.fixed["family"] != config.family, len(problems[other])))
+    wide = config.attention_heads * config.head_width
+    removed = (
+        f"{config.attention_heads} heads of head_dim {config.head_width} make {wide} features, where most classes tie "
+        f"them to dim {config.dim}: such a model stays in our format; "
+        if wide != config.dim
+        else ""
+    )
     raise ConfigurationError(
-        f"no model type of transformers computes what this model does; {nearest.model_type}, the nearest, differs: "
-        + "; ".join(problems[nearest])
+        f"no model type of transformers computes what this model does; {removed}{nearest.model_type}, the nearest, "
+        "differs: " + "; ".join(problems[nearest])
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
@@ -51,6 +52,16 @@ def open_task_run(
             f"{folder}: no such folder, expected the sets of the run's task: if they have moved, say where "
             "they are now by data.shards=MANIFEST of the training set"
         )
+    shards, facts = open_split(folder, split)
+    head = find_head(run, config.model, facts, shards)
+    trained = load_checkpoint(run, directory, index, set_paths)
+    trained.require_same_tokenizer(shards)
+    train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else open_first_set(run, data)
+    return TaskRun(trained, facts, head, shards, train, config.seed, file_hash(directory / "checkpoint.json"))
+
+
+def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:
+    """Open a split in the folder of a task's sets."""
     if not os.path.lexists(folder / split / _MANIFEST):
         have = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{_MANIFEST}"))) or "none"
         missing = f"split={split}: {folder / split / _MANIFEST} is missing"
@@ -59,19 +70,21 @@ def open_task_run(
     facts = facts_of(shards.manifest)
     if facts is None:
         raise ConfigurationError(f"{shards.path}: expected a set of a task, as `clozeline tasks` makes it")
-    heads = [name for name, target in config.model.targets.items() if target == facts.head]
+    return shards, facts
+
+
+def find_head(source: Path, model: ModelConfig, facts: TaskFacts, shards: ShardSet) -> str:
+    """Return the head of a run or a model folder that answers a task, with the same classes."""
+    heads = [name for name, target in model.targets.items() if target == facts.head]
     if not heads:
         raise ConfigurationError(
-            f"{run}: the task {facts.name} needs a head {facts.head}, the model has {', '.join(config.model.heads)}: "
+            f"{source}: the task {facts.name} needs a head {facts.head}, the model has {', '.join(model.heads)}: "
             "fine-tune it on the task first"
         )
-    labels = config.model.heads[heads[0]].labels
+    labels = model.heads[heads[0]].labels
     if facts.labels and labels != facts.labels:
         raise ConfigurationError(
-            f"{run}: was trained for the classes {', '.join(labels) or 'without names'}, {shards.path} has "
+            f"{source}: was trained for the classes {', '.join(labels) or 'without names'}, {shards.path} has "
             f"{', '.join(facts.labels)}: its scores would mean other classes"
         )
-    trained = load_checkpoint(run, directory, index, set_paths)
-    trained.require_same_tokenizer(shards)
-    train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else open_first_set(run, data)
-    return TaskRun(trained, facts, heads[0], shards, train, config.seed, file_hash(directory / "checkpoint.json"))
+    return heads[0]

@@ -26,12 +26,12 @@ def _start(world: World, config: Path) -> int:
     return run(load_config(TrainConfig, config), joined=world)
 
 
-def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6) -> Path:
+def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6, **changes: Any) -> Path:
     """Make the sets of the small task, and a run of a few steps on them."""
     sets = make_sets(folder)
     config = write_config(
         folder / "train.yaml", sets / "train", folder / "run", model__heads={"classification": {"hidden": "tanh"}},
-        model__position={"maximum": 64}, optimizer__learning_rate=0.01, steps=steps,
+        model__position={"maximum": 64}, optimizer__learning_rate=0.01, steps=steps, **changes,
     )  # fmt: skip
     assert ranks.run(_start, config) == [0]
     return folder / "run"

@@ -1,0 +1,56 @@
+"""The words and numbers of the table."""
+
+from __future__ import annotations
+
+import pytest
+
+from clozeline.tools.models.compression.comparison import Row, comparison_page, format_score, table_lines
+from clozeline.tools.models.compression.measurements import Latency, Sizes
+from clozeline.tools.models.compression.task_scores import Score
+
+DENSE = Sizes(1000, 1000, 4000, 2e6)
+SCORE = Score("accuracy", (0.5, 0.75))
+
+
+def row(sizes: Sizes, own: float = 1.0, own_32: float = 1.0, **changes: object) -> Row:
+    latencies = {1: Latency(own, 1.0), 32: Latency(own_32, 1.0)}
+    return Row("small", sizes, DENSE, latencies, SCORE, SCORE, "heads: half (1905.10650)", **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "own", "own_32", "words"),
+    [
+        (Sizes(500, 500, 2000, 1e6), 0.5, 1.0, "saves time and disk"),
+        (Sizes(1000, 1000, 4000, 1e6), 1.0, 0.9, "saves time"),
+        (Sizes(1000, 990, 1000, 2e6), 1.0, 0.97, "saves disk only"),
+        (Sizes(1000, 500, 4000, 2e6), 0.99, 1.2, "saves nothing measurable: 50 % zeros, which dense kernels multiply"),
+        (Sizes(1000, 990, 3990, 2e6), 0.99, 1.2, "saves nothing measurable"),
+    ],
+)
+def test_a_row_says_what_it_saves(sizes: Sizes, own: float, own_32: float, words: str) -> None:
+    assert row(sizes, own, own_32).savings.startswith(words)
+
+
+def test_the_table_is_aligned_and_names_the_claim() -> None:
+    dense = Row("dense", DENSE, DENSE, {}, SCORE, SCORE)
+    lines = list(table_lines([dense, row(Sizes(500, 400, 2000, 1e6), 0.002, 0.5)]))
+    assert lines[0].split()[:3] == ["model", "parameters", "non-zero"]
+    assert lines[2] == "  the dense model"
+    assert lines[3].split()[:5] == ["small", "500", "400", "0.00", "1.0"]
+    assert "2.00 (500.00 x)" in lines[3]
+    assert lines[3].endswith("62.50 ± 17.68  62.50 ± 17.68")
+    assert lines[4] == "  saves time and disk; the paper's claim: heads: half (1905.10650)"
+    assert len(lines[0]) == len(lines[1]) == len(lines[3])
+
+
+def test_the_page_draws_scores_over_time() -> None:
+    dense = Row("dense", DENSE, DENSE, {}, SCORE, SCORE)
+    page = comparison_page([dense, row(DENSE, 0.002)])
+    assert page.count("<svg") == 2
+    assert "accuracy, %, by latency at batch 1: dense from 62.5 to 62.5; small from 62.5 to 62.5" in page
+    bare = Row("dense", DENSE, DENSE)
+    assert "<svg" not in comparison_page([bare])
+
+
+def test_one_run_has_no_deviation() -> None:
+    assert format_score(Score("f1", (0.125,))) == "12.50"

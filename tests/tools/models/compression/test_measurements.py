@@ -1,0 +1,109 @@
+"""Sizes and latencies against numbers written out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from clozeline.model.build import Model
+from clozeline.model.families import Family
+from clozeline.tools.models.compression import measurements
+from clozeline.tools.models.compression.measurements import (
+    measure_latencies,
+    measure_sizes,
+    open_model,
+    random_batch,
+    stored_bytes,
+)
+from clozeline.train.checkpoint.format import Index, ParameterRecord
+from tests.model.small_models import FAMILIES, built
+from tests.tools.runs.inference.test_trained_model import write_run
+
+
+def test_sizes_are_those_of_the_weights(shard_sets: Path, tmp_path: Path) -> None:
+    model = write_run(tmp_path, shard_sets, [3], 3, model__vocab_multiple=128)
+    checkpoint, opened = open_model(tmp_path)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    zeros = sum(int((parameter == 0).sum()) for parameter in model.parameters())
+    sizes = measure_sizes(tmp_path, checkpoint, opened, 7)
+    assert sizes[:3] == (count, count - zeros, 4 * count)
+    assert sizes.flops == pytest.approx(model.flops(7) / 3)
+    assert not any(parameter.requires_grad for parameter in opened.parameters())
+
+
+def test_optimizer_states_are_not_counted_but_what_replaces_a_weight_is(shard_sets: Path, tmp_path: Path) -> None:
+    write_run(tmp_path, shard_sets, [3], 1)
+    before = stored_bytes(tmp_path)
+    (part,) = tmp_path.glob("checkpoints/step-*/part-00000.safetensors")
+    tensors = load_file(part)
+    name = next(name for name in tensors if name.endswith("up.weight")).removeprefix("weight/")
+    weight = tensors.pop(f"weight/{name}")
+    tensors |= {f"int8/{name}": weight.to(torch.int8), f"scale/{name}": torch.zeros(5)}
+    tensors |= {f"exp_avg/{key.removeprefix('weight/')}": value.clone() for key, value in tensors.items() if "weight/" in key}
+    save_file(tensors, part)
+    index = Index.read(part.parent)
+    record = index.parameters[name]
+    changed = ParameterRecord(record.shape, record.group, ["int8", "scale"], record.slices)
+    stored = {**index.parameters, name: changed}
+    replaced = Index(index.state, {}, stored, [], index.files)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measurements, "find_checkpoint", lambda _: (part.parent, replaced))
+        assert stored_bytes(tmp_path) == before - 4 * weight.numel() + weight.numel() + 20
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_are_timed_in_turn_on_one_thread(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    dense, small, calls = built(family), built(family), list[tuple[bool, int, int]]()
+    threads = torch.get_num_threads()
+
+    def logits(self: Model, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        assert torch.get_num_threads() == 1
+        calls.append((self is dense, *tensors["input_ids"].shape))
+        return {}
+
+    monkeypatch.setattr(Model, "logits", logits)
+    found = measure_latencies(dense, small, 5, 3)
+    assert calls == [(dense, rows, 5) for rows in (1, 32) for _ in range(5) for dense in (False, True)]
+    assert found.keys() == {1, 32}
+    assert torch.get_num_threads() == threads
+
+
+def test_the_median_of_the_timed_passes_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock says 9 s for each of two warm-up passes, then 1, 5 and 2 s for the model, 4 s for the dense one."""
+    dense, small = built("encoder"), built("encoder")
+    durations = [9.0, 9.0, 9.0, 9.0, 1.0, 4.0, 5.0, 4.0, 2.0, 4.0]
+    ticks = iter([tick for duration in durations * 2 for tick in (0.0, duration)])
+    starts = {"warm": 0}
+
+    def clock() -> float:
+        # warm-up passes read the clock once, at their start
+        starts["warm"] += 1
+        return next(ticks)
+
+    monkeypatch.setattr(measurements.time, "perf_counter", clock)
+    monkeypatch.setattr(measurements, "_WARMUP", 0)
+    monkeypatch.setattr(Model, "logits", lambda *_: {})
+    found = measure_latencies(dense, small, 5, 5)
+    assert found[1] == (5.0, 4.0)  # medians of 9 9 1 5 2 and of 9 9 4 4 4
+    assert starts["warm"] == 40
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_random_rows_are_read_by_every_family(family: str) -> None:
+    model = built(family).eval()
+    assert isinstance(model.family, Family)
+    batch = random_batch(model, 3, 5)
+    with torch.no_grad():
+        (scores,) = model.logits(batch).values()
+    assert scores.shape[:2] == (3, 5)
+    assert torch.equal(batch["input_ids"], random_batch(model, 3, 5)["input_ids"])
+
+
+def test_rows_fit_into_the_position_table(shard_sets: Path, tmp_path: Path) -> None:
+    write_run(tmp_path, shard_sets, [3], 1)
+    _, model = open_model(tmp_path)
+    assert model.position_limit == 64
+    assert measure_latencies(model, model, 128, 1).keys() == {1, 32}

@@ -1,0 +1,67 @@
+"""Records of compressed folders; what is written is read back in test_compress.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clozeline.configuration.config import to_plain
+from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
+from clozeline.files import publish_json
+from clozeline.sealed_json import seal
+from clozeline.tools.models.compression.written_models import (
+    RECORD,
+    CompressionRecord,
+    find_record,
+    model_folder,
+    read_record,
+)
+from tests.train.synthetic import plain_config
+
+WRITTEN = CompressionRecord(
+    method="layers", options={"keep": [0]}, claim="less", lines=("kept: 0",), quantized=False, source="runs/a"
+)
+
+
+def test_a_record_is_read_back(tmp_path: Path) -> None:
+    assert read_record(tmp_path) is None
+    publish_json(tmp_path / RECORD, seal(to_plain(WRITTEN)))
+    assert read_record(tmp_path) == WRITTEN
+
+
+def test_a_changed_or_newer_record_is_an_error(tmp_path: Path) -> None:
+    plain = seal(to_plain(WRITTEN))
+    publish_json(tmp_path / RECORD, {**plain, "method": "heads"})
+    with pytest.raises(IntegrityError, match="compress the model again"):
+        read_record(tmp_path)
+    publish_json(tmp_path / RECORD, seal({**to_plain(WRITTEN), "format": 2}))
+    with pytest.raises(NewerFormatError):
+        read_record(tmp_path)
+
+
+def test_a_student_leads_to_the_record_of_its_start(tmp_path: Path) -> None:
+    small, student = tmp_path / "small", tmp_path / "student"
+    for folder, source in ((small, None), (student, str(small))):
+        folder.mkdir()
+        model = {"model__init_from": source} if source else {}
+        (folder / "config.yaml").write_text(yaml.safe_dump(plain_config(output=str(folder), **model)))
+    assert find_record(student) is None
+    publish_json(small / RECORD, seal(to_plain(WRITTEN)))
+    assert find_record(student) == WRITTEN
+    assert json.loads((small / RECORD).read_text())["method"] == "layers"
+
+
+def test_a_refused_model_leaves_no_output(shard_sets: Path, tmp_path: Path) -> None:
+    tokenizer = shard_sets / "train_tokenizer" / "tokenizer"
+
+    def refuse() -> None:
+        with model_folder(tmp_path / "out", shard_sets, tokenizer):
+            assert (tmp_path / "out" / "tokenizer" / "vocabulary.json").is_file()
+            raise ConfigurationError("no such layer")
+
+    with pytest.raises(ConfigurationError, match="no such layer"):
+        refuse()
+    assert not (tmp_path / "out").exists()

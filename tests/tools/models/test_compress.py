@@ -1,0 +1,208 @@
+"""Runs and model folders that are made smaller, and what the other tools read of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+import yaml
+
+from clozeline.configuration.config import load_config, to_plain
+from clozeline.files import publish_json
+from clozeline.model.checkpoints import read_checkpoint
+from clozeline.sealed_json import seal
+from clozeline.tools.models.compress import main
+from clozeline.tools.models.compression.written_models import RECORD, CompressionRecord, find_record, read_record
+from clozeline.tools.models.export_model import main as export
+from clozeline.tools.models.import_model import main as import_model
+from clozeline.tools.runs.evaluate import main as evaluate
+from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
+from tests.distributed import RankPool
+from tests.tools.models.test_export_model import BERT
+from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.tools.runs.inference.test_trained_model import write_run
+from tests.tools.small_run import example_sets
+
+FAST = ["length=16", "repeats=1"]
+
+
+def start(world: World, config: Path) -> int:
+    return run(load_config(TrainConfig, config), joined=world)
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[RankPool]:
+    pool = RankPool(1)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="module")
+def tuned(one: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tuned_run(one, tmp_path_factory.mktemp("tuned"))
+
+
+METHODS = {
+    "layers": ["keep=[1]"],
+    "heads": ["sparsity=0.5"],
+    "rows": ["sparsity=0.5"],
+    "magnitude": ["sparsity=0.5"],
+    "wanda": ["sparsity=0.5"],
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_compressed_run_is_read_like_a_run(
+    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
+) -> None:
+    output = tmp_path / "small"
+    assert main([str(tuned), f"method={method}", *METHODS[method], *FAST, "rows=8", f"output={output}"]) == 0
+    printed = capsys.readouterr().out
+    assert "the paper's claim" in printed
+    small, dense = load_trained(output), load_trained(tuned)
+    assert small.step == dense.step
+    fewer = small.model.num_parameters() < dense.model.num_parameters()
+    assert fewer == (method in ("layers", "heads", "rows"))
+    assert evaluate([str(output), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 21
+    record = read_record(output)
+    assert record is not None
+    assert (record.method, record.source, record.quantized) == (method, str(tuned), False)
+
+
+def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one: RankPool) -> None:
+    """`model.init_from` takes the layers bit by bit; another training does not go on in the compressed run."""
+    assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'small'}"]) == 0
+    plain = yaml.safe_load((tuned / "config.yaml").read_text())
+    plain |= {"model": {"init_from": str(tmp_path / "small")}, "steps": 1, "output": str(tmp_path / "student")}
+    (tmp_path / "student.yaml").write_text(yaml.safe_dump(plain))
+    assert one.run(start, tmp_path / "student.yaml") == [0]
+    assert load_trained(tmp_path / "student").model.config.layers == 1
+    assert find_record(tmp_path / "student") == read_record(tmp_path / "small")
+    plain["output"] = str(tmp_path / "small")
+    plain["model"] = yaml.safe_load((tmp_path / "small" / "config.yaml").read_text())["model"]
+    (tmp_path / "resumed.yaml").write_text(yaml.safe_dump(plain | {"steps": 9}))
+    with pytest.raises(AssertionError, match=r"compress\.method: 'layers' in the checkpoint, None now"):
+        one.run(start, tmp_path / "resumed.yaml")
+
+
+@pytest.fixture(scope="module")
+def bert(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bert")
+    write_run(folder, shard_sets, [4], 2, **BERT)
+    return folder
+
+
+@pytest.mark.parametrize("method", ["layers", "rows"])
+def test_what_transformers_can_hold_goes_out(bert: Path, tmp_path: Path, method: str) -> None:
+    words = ["keep=[1]"] if method == "layers" else ["keep=5", "rows=4"]
+    assert main([str(bert), f"method={method}", *words, *FAST, f"output={tmp_path / 'small'}"]) == 0
+    assert export([str(tmp_path / "small"), str(tmp_path / "out")]) == 0
+    theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "out")
+    assert (theirs.config.num_hidden_layers, theirs.config.intermediate_size) == (
+        (1, 39) if method == "layers" else (2, 5)
+    )
+    ids = torch.arange(10, 19)[None]
+    ours = {"input_ids": ids, "position_ids": torch.arange(9)[None], "lengths": torch.tensor([9])}
+    with torch.no_grad():
+        logits = load_trained(tmp_path / "small").model.logits(ours)["masked_lm"]
+        assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
+
+
+def test_fewer_heads_stay_a_model_of_ours(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(bert), "method=heads", "keep=1", "rows=4", *FAST, f"output={tmp_path / 'small'}"]) == 0
+    assert load_trained(tmp_path / "small").model.config.attention_heads == 1
+    assert export([str(tmp_path / "small"), str(tmp_path / "out")]) == 64
+    assert "1 heads of head_dim 10 make 10 features, where most classes tie them to dim 20" in capsys.readouterr().err
+
+
+def test_a_folder_becomes_a_folder(
+    bert: Path, tmp_path: Path, shard_sets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An export of ours, and its import, lose layers; a folder without its tokenizer is refused."""
+    assert export([str(bert), str(tmp_path / "theirs")]) == 0
+    assert import_model([str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
+    expected = load_trained(bert).model.family.stack.layers[1].attention.body.out.weight
+    for source in ("theirs", "ours"):
+        output = tmp_path / f"{source}-small"
+        assert main([str(tmp_path / source), "method=layers", "keep=[1]", *FAST, f"output={output}"]) == 0
+        small = read_checkpoint(output)
+        assert (small.config.layers, small.model_type) == (1, "bert")
+        assert torch.equal(small.tensors["family.stack.layers.0.attention.body.out.weight"], expected)
+        assert export([str(output), str(tmp_path / f"{source}-again")]) == 0
+    # rows for calibration are of a set with the same tokenizer, or none at all
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    words = [str(tmp_path / "ours"), "method=wanda", "rows=4", *FAST]
+    assert main([*words, f"output={tmp_path / 'w'}"]) == 64
+    assert "give data=SHARDS" in capsys.readouterr().err
+    assert not (tmp_path / "w").exists()
+    assert main([*words, f"data={manifest}", f"output={tmp_path / 'w'}"]) == 0
+    for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"):
+        (tmp_path / "theirs" / name).unlink(missing_ok=True)
+    assert main([str(tmp_path / "theirs"), "method=layers", "keep=[1]", f"output={tmp_path / 'x'}"]) == 64
+    assert "expected a model with its tokenizer" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+REFUSED = {
+    "layers that are not there": (["method=layers", "keep=[0,7]"], "layers 0 to 1, got 7"),
+    "heads that are not there": (["method=heads", "keep=9"], "at most the 2 heads"),
+    "sparsity of everything": (["method=rows", "sparsity=1"], "sparsity"),
+    "no such method": (["method=heds", "keep=1"], "did you mean 'heads'"),
+    "a key of another method": (["method=heads", "keep=1", "scope=global"], "scope"),
+    "no rows for calibration": (["method=wanda", "rows=0"], "expected 1 or more, got 0"),
+    "nothing to compare": (["--compare"], "expected the dense model and others"),
+    "a picture of one": (["method=layers", "keep=[0]", "--html", "a.html"], "--compare"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_mistakes(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str) -> None:
+    words, message = REFUSED[case]
+    assert main([str(bert), *words, *([] if "--compare" in words else [f"output={tmp_path / 'out'}"])]) == 64
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_quantized_model_is_not_compressed_again(
+    bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = Path(shutil.copytree(bert, tmp_path / "int8"))
+    record = CompressionRecord(method="int8", options={}, claim="", lines=(), quantized=True, source=str(bert))
+    publish_json(copy / RECORD, seal(to_plain(record)))
+    assert main([str(copy), "method=layers", "keep=[0]", f"output={tmp_path / 'out'}"]) == 64
+    assert "is quantized by int8" in capsys.readouterr().err
+
+
+def test_seeds_are_one_row_with_their_deviation(
+    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tuned), "method=layers", "keep=[0]", *FAST, f"output={tmp_path / 'all/seed-0'}"]) == 0
+    assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'all/seed-1'}"]) == 0
+    capsys.readouterr()
+    task, html = tuned.parent / "sets" / "tasks" / "sst2", tmp_path / "table.html"
+    task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
+    words = ["--compare", str(tuned), str(tmp_path / "all"), f"task={task}", *FAST, "--html", str(html)]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "accuracy, %" in lines[0]
+    assert lines[2] == "  the dense model"
+    scores = [json.loads(_evaluated(tmp_path / f"all/seed-{seed}", capsys))["metrics"]["accuracy"] for seed in (0, 1)]
+    assert f"{100 * statistics.fmean(scores):.2f} ± {100 * statistics.stdev(scores):.2f}" in lines[3]
+    page = html.read_text()
+    assert page.count("<svg") == 2
+    assert "layers: half the layers" in page
+
+
+def _evaluated(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert evaluate([str(folder), "--json"]) == 0
+    return capsys.readouterr().out

@@ -1,0 +1,186 @@
+"""Make a trained model smaller: `clozeline compress RUN_OR_DIR method=NAME [keep=... sparsity=...] output=DIR`.
+
+RUN_OR_DIR is a run, a folder that import_model wrote, or one of transformers. DIR becomes a run, or a folder as
+import_model writes it: evaluate, generate, fill-mask, export-model and `model.init_from` read it. Methods are layers,
+heads, rows and others, listed below with their keys. A method that calibrates reads `rows` rows of the run's training
+set, or of `data=SHARDS`. At the end the row of the table is printed, with `task=FOLDER` also the scores.
+
+`clozeline compress --compare DENSE DIR ... [task=FOLDER] [--html FILE]` prints the table of several models, the first
+of which is the dense one. A folder of finetune with runs seed-0, seed-1, ... is one row.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT, to_plain
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.model.compression import Batch, Method
+from clozeline.pipeline.shards import open_shards
+from clozeline.registry import find, names
+from clozeline.report.html_page import write_page
+from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.models.compression.comparison import Row, Setting, comparison_page, measure_row, table_lines
+from clozeline.tools.models.compression.written_models import (
+    CompressionRecord,
+    model_folder,
+    read_record,
+    write_compressed,
+)
+from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
+from clozeline.tools.runs.inference.fisher_information import draw_rows
+from clozeline.tools.settings import add_settings, settings_of, split_settings
+from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.startup.run_directory import read_config
+from clozeline.train.startup.source_tokenizer import compare_tokenizers
+
+_METHODS: Final = "clozeline.model.compression"
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class MeasureOptions:
+    """What is measured."""
+
+    task: Annotated[Path, HOME_EXPANDED] | None = None
+    """folder of a task's sets, to score the models; default: none are scored"""
+    split: str = "dev"
+    """folder of the scored split: dev, test, dev_matched"""
+    length: Annotated[int, Field(ge=1)] = 128
+    """tokens of a row in FLOPs and latency; at most what the position tables hold"""
+    repeats: Annotated[int, Field(ge=1)] = 15
+    """timed passes of each model and batch size; the median is shown"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class CompressOptions(MeasureOptions):
+    """A method, its calibration rows, and the output; further keys are those of the method."""
+
+    method: str
+    """a file of model/compression: layers, heads, rows, magnitude, wanda"""
+    output: Annotated[Path, HOME_EXPANDED]
+    """new folder"""
+    data: Annotated[Path, HOME_EXPANDED] | None = None
+    """shard set of the calibration rows; default: the run's first training set"""
+    rows: Annotated[int, Field(ge=0)] = 128
+    """calibration rows; 0: none, importance then comes from the weights alone"""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """seed of the drawn rows"""
+
+
+def compress(source: Path, words: Sequence[str]) -> Row:
+    """Write a smaller model, and return its row of the table.
+
+    Raises:
+        ConfigurationError: the model, the method or its options do not fit together; nothing was written.
+    """
+    options, rest = split_settings(CompressOptions, words)
+    kind = find(_METHODS, options.method)
+    method: Method = kind(settings_of(kind.Options, rest))
+    if (before := read_record(source)) is not None and before.quantized:
+        raise ConfigurationError(
+            f"{source}: is quantized by {before.method}; compress the model that it was made from, {before.source}: "
+            "a second rounding would only add to the first"
+        )
+    exportable = open_exportable(source)
+    if exportable.checkpoint.absent:
+        raise ConfigurationError(f"{source}: holds a body without a head, which no tool reads; fine-tune it first")
+    with model_folder(options.output, source, exportable.tokenizer):
+        batches = _calibration(source, method, options)
+        compressed = method.compress(exportable.checkpoint, batches)
+        del exportable, batches  # the weights before must not be in memory while the others are written
+        record = CompressionRecord(
+            method=options.method,
+            options=to_plain(method.options),
+            claim=kind.claim,
+            lines=compressed.lines,
+            quantized=bool(compressed.stored),
+            source=str(source.absolute()),
+        )
+        write_compressed(options.output, source, compressed, record)
+    sys.stdout.write("".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines)))
+    del compressed
+    return measure_row(options.output, source, _setting(options))
+
+
+def _calibration(source: Path, method: Method, options: CompressOptions) -> list[Batch]:
+    """Return the calibration rows that a method reads, a batch each."""
+    run = bool(steps_in(source / "checkpoints"))
+    if method.calibration == "none" or (method.calibration == "optional" and not options.rows):
+        return []
+    if options.data is None and not run:
+        if method.calibration == "optional":
+            return []
+        raise ConfigurationError(
+            f"method={options.method}: needs calibration rows, and {source} names none: give data=SHARDS"
+        )
+    if not options.rows:
+        raise ConfigurationError(f"rows: method={options.method} needs calibration rows, expected 1 or more, got 0")
+    if options.data is not None:
+        shards = open_shards(options.data)
+    else:
+        shards = open_first_set(source, locate_sets(source, read_config(source).data, SetPaths()))
+    other = compare_tokenizers(options.output, shards)
+    if other is not None and other.size != other.known:
+        raise ConfigurationError(
+            f"{shards.path}: its tokenizer has {other.size} ids, that of the model {other.known}: calibrate with "
+            "rows of the model's tokenizer"
+        )
+    return list(draw_rows(shards, options.rows, options.seed))
+
+
+def compare(folders: Sequence[Path], words: Sequence[str]) -> list[Row]:
+    """Return the row of each model; the first is the dense one."""
+    setting = _setting(settings_of(MeasureOptions, words))
+    rows: list[Row] = []
+    for folder in folders:
+        rows.append(measure_row(folder, folders[0], setting, rows[0].score if rows else None))
+    return rows
+
+
+def _setting(options: MeasureOptions) -> Setting:
+    return Setting(task=options.task, split=options.split, length=options.length, repeats=options.repeats)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument(
+        "--compare", action="store_true", help="the table of several models, the first is the dense one"
+    )
+    parser.add_argument(
+        "--html", type=some_path, metavar="FILE", help="with --compare: the table, and scores over time"
+    )
+    options: list[Any] = [find(_METHODS, name).Options for name in names(_METHODS)]
+    add_settings(parser, CompressOptions, *options, help_text="RUN_OR_DIR, and settings, listed below")
+
+    def action(given: argparse.Namespace) -> None:
+        words = [word for word in given.overrides if re.match(r"[a-z_]+(\.[a-z_]+)*=", word)]
+        folders = [some_path(word) for word in given.overrides if word not in words]
+        if given.html is not None and not given.compare:
+            raise ConfigurationError("--html: draws the models of --compare")
+        if not given.compare:
+            if len(folders) != 1:
+                raise ConfigurationError(
+                    f"expected one run or model folder, got {len(folders)}; several need --compare"
+                )
+            rows = [compress(folders[0], words)]
+        elif len(folders) > 1:
+            rows = compare(folders, words)
+        else:
+            raise ConfigurationError(f"--compare: expected the dense model and others, got {len(folders)} folders")
+        sys.stdout.write("".join(f"{line}\n" for line in table_lines(rows)))
+        if given.html is not None:
+            write_page(given.html, comparison_page(rows))
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

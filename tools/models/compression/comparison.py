@@ -1,0 +1,172 @@
+"""The table of compressed models: sizes, measured latency and scores next to the dense model and the paper's claim."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Final
+
+from clozeline.report import charts
+from clozeline.report.html_page import grid, page, section, table
+from clozeline.tools.models.compression.measurements import (
+    BATCHES,
+    Latency,
+    Sizes,
+    measure_latencies,
+    measure_sizes,
+    open_model,
+)
+from clozeline.tools.models.compression.task_scores import Score, score, seeds_of
+from clozeline.tools.models.compression.written_models import find_record
+
+_FASTER: Final = 0.95
+"""Share of the dense model's time, or bytes, from which something is saved; closer to 1 is noise."""
+_HEADER: Final = ("model", "parameters", "non-zero", "MB", "MFLOPs/row", *(f"ms, batch {rows}" for rows in BATCHES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Conditions of the measurements."""
+
+    task: Path | None = None
+    """folder of a task's sets; None: nothing is scored"""
+    split: str = "dev"
+    length: int = 128
+    """tokens of a row in FLOPs and latency"""
+    repeats: int = 15
+    """timed passes of each model and batch size"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model of the table."""
+
+    name: str
+    sizes: Sizes
+    dense: Sizes
+    latencies: dict[int, Latency] = field(default_factory=dict)
+    """by batch size; empty: the dense model itself"""
+    score: Score | None = None
+    dense_score: Score | None = None
+    claim: str = ""
+    """result that the paper of the method reports"""
+
+    @property
+    def savings(self) -> str:
+        """What is measurably saved, in words; for the dense model nothing is said."""
+        if not self.latencies:
+            return "the dense model"
+        faster = any(latency.own <= _FASTER * latency.dense for latency in self.latencies.values())
+        smaller = self.sizes.stored <= _FASTER * self.dense.stored
+        if faster:
+            return "saves time and disk" if smaller else "saves time"
+        zeros = 1 - self.sizes.nonzero / self.sizes.parameters
+        why = (
+            f": {100 * zeros:.0f} % zeros, which dense kernels multiply like any number" if zeros > _FASTER / 10 else ""
+        )
+        return "saves disk only" if smaller else f"saves nothing measurable{why}"
+
+    @property
+    def cells(self) -> list[str]:
+        """The cells of the table, in the order of its header."""
+        times = [
+            f"{1e3 * self.latencies[rows].own:.2f} ({self.latencies[rows].dense / self.latencies[rows].own:.2f} x)"
+            if self.latencies
+            else "1 x"
+            for rows in BATCHES
+        ]
+        sizes = self.sizes
+        counts = [
+            f"{sizes.parameters:,}",
+            f"{sizes.nonzero:,}",
+            f"{sizes.stored / 1e6:.2f}",
+            f"{sizes.flops / 1e6:.1f}",
+        ]
+        scores = [] if self.score is None else [format_score(self.score)]
+        scores += [] if self.dense_score is None else [format_score(self.dense_score)]
+        return [self.name, *counts, *times, *scores]
+
+
+def measure_row(folder: Path, dense: Path, setting: Setting, dense_score: Score | None = None) -> Row:
+    """Measure a model next to the dense one, of which it is given the score or computes it.
+
+    Both models are in memory once each, and one at a time while they are scored.
+
+    Args:
+        folder: run, model folder, or folder of runs by seed; sizes and latency are those of the first.
+        dense: the model before; the same path for its own row.
+        setting: of the measurements.
+        dense_score: of the dense model, if it has been scored before.
+    """
+    runs, before = seeds_of(folder), seeds_of(dense)
+    checkpoint, own = open_model(before[0])
+    sizes_before = sizes = measure_sizes(before[0], checkpoint, own, setting.length)
+    latencies = {}
+    if runs != before:
+        checkpoint, smaller = open_model(runs[0])
+        sizes = measure_sizes(runs[0], checkpoint, smaller, setting.length)
+        latencies = measure_latencies(own, smaller, setting.length, setting.repeats)
+        del smaller
+    del own, checkpoint
+    found = None
+    if setting.task is not None:
+        found = score(runs, setting.split, setting.task)
+        dense_score = dense_score or (score(before, setting.split, setting.task) if runs != before else found)
+    record = None if runs == before else find_record(runs[0])
+    claim = "" if record is None else f"{record.method}: {record.claim}"
+    return Row(folder.name, sizes, sizes_before, latencies, found, dense_score, claim)
+
+
+def format_score(found: Score) -> str:
+    """Return the mean in percent with the standard deviation of several runs.
+
+    Example:
+        >>> format_score(Score("accuracy", (0.5, 0.75))), format_score(Score("accuracy", (0.5,)))
+        ('62.50 ± 17.68', '50.00')
+    """
+    spread = f" ± {100 * stdev(found.values):.2f}" if len(found.values) > 1 else ""
+    return f"{100 * fmean(found.values):.2f}{spread}"
+
+
+def header_of(rows: Sequence[Row]) -> list[str]:
+    """Return the names of the columns."""
+    scores = [row.score for row in rows if row.score is not None]
+    return [*_HEADER, *([f"{scores[0].metric}, %", "dense, %"] if scores else [])]
+
+
+def table_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the table; below each model, what it saves and what the paper claims."""
+    lines = [header_of(rows), *(row.cells for row in rows)]
+    widths = [max(len(line[column]) for line in lines if column < len(line)) for column in range(len(lines[0]))]
+    for number, line in enumerate(lines):
+        first, *others = line
+        yield "  ".join(
+            [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=False))]
+        )
+        if number:
+            row = rows[number - 1]
+            yield f"  {row.savings}" + (f"; the paper's claim: {row.claim}" if row.claim else "")
+
+
+def comparison_page(rows: Sequence[Row]) -> str:
+    """Return a page with the table and pictures of the score over the latency of each batch size."""
+    # the dense model has the latency that was measured next to each of the others: their median row
+    shown = [[*row.cells, row.savings, row.claim] for row in rows]
+    pictures = [_draw_scores(rows, size) for size in BATCHES]
+    names = [*header_of(rows), "saved", "the paper's claim"]
+    return page(
+        "Compressed models", [section("Table", table(names, shown)), section("Score and time", grid(*pictures))]
+    )
+
+
+def _draw_scores(rows: Sequence[Row], size: int) -> str:
+    """Return the picture of scores over the latency of a batch size; "" without scores."""
+    series = []
+    measured = [row.latencies[size] for row in rows if row.latencies]
+    for row in rows:
+        if row.score is None or not measured:
+            continue
+        seconds = row.latencies[size].own if row.latencies else fmean(latency.dense for latency in measured)
+        series.append(charts.Series(row.name, [(1e3 * seconds, 100 * fmean(row.score.values))]))
+    metric = next((row.score.metric for row in rows if row.score is not None), "score")
+    return charts.lines(f"{metric}, %, by latency at batch {size}", series, "milliseconds a batch, one thread")

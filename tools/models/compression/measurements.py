@@ -1,0 +1,132 @@
+"""Measure a model: parameters, bytes on disk, FLOPs, and latency next to the dense model."""
+
+import json
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from clozeline.model.build import Model
+from clozeline.model.checkpoints import Checkpoint, read_checkpoint
+from clozeline.model.compression import build_sharing
+from clozeline.seeding import hash64
+from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.train.checkpoint.format import WEIGHT, part_name, steps_in
+from clozeline.train.checkpoint.run_weights import find_checkpoint
+
+BATCHES: Final = (1, 32)
+"""Rows of the measured forward passes."""
+_WARMUP: Final = 2
+
+
+class Sizes(NamedTuple):
+    """What a model holds, and what one row costs."""
+
+    parameters: int
+    nonzero: int
+    """parameters that are not 0"""
+    stored: int
+    """bytes of the weights on disk"""
+    flops: float
+    """of one row's forward pass with its heads, matrix products alone"""
+
+
+class Latency(NamedTuple):
+    """Median seconds of a forward pass, of a model and of the dense one in turn."""
+
+    own: float
+    dense: float
+
+
+def open_model(folder: Path) -> tuple[Checkpoint, Model]:
+    """Read a run or a model folder, and build its model on the same memory, in evaluation mode."""
+    checkpoint = open_exportable(folder).checkpoint
+    return checkpoint, build_sharing(checkpoint)
+
+
+def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: int) -> Sizes:
+    """Return the sizes of a model; `length` is the tokens of a row."""
+    counts = [int(torch.count_nonzero(tensor)) for tensor in checkpoint.tensors.values()]
+    target = length if checkpoint.config.architecture == "encoder_decoder" else 0
+    forward = model.flops(length, target) / 3  # it counts the backward pass, too
+    return Sizes(model.num_parameters(), sum(counts), stored_bytes(folder), forward)
+
+
+def stored_bytes(folder: Path) -> int:
+    """Return the bytes of the weights of a run or model folder, without optimizer states.
+
+    Of a run's part those tensors count that stand for a weight: the weight, or what is stored in its place.
+    """
+    if not steps_in(folder / "checkpoints"):
+        return sum(path.stat().st_size for path in read_checkpoint(folder).files)
+    directory, index = find_checkpoint(folder)
+    total = 0
+    for part in range(len(index.files)):
+        with (directory / part_name(part)).open("rb") as file:
+            (size,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(size))
+        for key, entry in header.items():
+            kind, _, name = key.partition("/")
+            record = index.parameters.get(name)
+            if record is not None and (kind == WEIGHT or WEIGHT not in record.keys):
+                first, last = entry["data_offsets"]
+                total += last - first
+    return total
+
+
+def measure_latencies(dense: Model, model: Model, length: int, repeats: int) -> dict[int, Latency]:
+    """Return latencies by batch size: on one thread, the two models in turn, so that both meet the same machine.
+
+    Args:
+        dense: the model before.
+        model: the smaller one.
+        length: tokens of a row; at most what both position tables hold.
+        repeats: timed passes of each model.
+    """
+    limits = [limit for limit in (dense.position_limit, model.position_limit) if limit is not None]
+    length = min([length, *limits])
+    found = {}
+    with _one_thread(), torch.inference_mode():
+        for rows in BATCHES:
+            batch = random_batch(dense, rows, length)
+            seconds: tuple[list[float], list[float]] = ([], [])
+            for repeat in range(_WARMUP + repeats):
+                for own, times in zip((model, dense), seconds, strict=True):
+                    start = time.perf_counter()
+                    own.logits(batch)
+                    if repeat >= _WARMUP:
+                        times.append(time.perf_counter() - start)
+            found[rows] = Latency(median(seconds[0]), median(seconds[1]))
+    return found
+
+
+def random_batch(model: Model, rows: int, length: int) -> dict[str, Tensor]:
+    """Return rows of random tokens without padding, with what the families and heads read."""
+    generator = torch.Generator().manual_seed(hash64("latency", rows) >> 1)
+    ids = torch.randint(model.vocab_size, (rows, length), generator=generator)
+    tensors = {
+        "input_ids": ids,
+        "position_ids": torch.arange(length)[None].expand(rows, -1),
+        "lengths": torch.full((rows,), length),
+        "row_weight": torch.ones(rows),
+        "choices": torch.ones(rows, dtype=torch.int64),
+    }
+    if model.family.architecture == "encoder_decoder":
+        tensors |= {f"decoder_{name}": tensors[name] for name in ("input_ids", "position_ids", "lengths")}
+    return tensors
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

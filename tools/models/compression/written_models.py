@@ -1,0 +1,162 @@
+"""Write a compressed model so that every tool reads it: a run becomes a run, a model folder a model folder."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic.dataclasses import dataclass
+from torch import Tensor
+
+from clozeline.configuration.config import STRICT, save_yaml, to_plain, validate
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+from clozeline.files import publish, publish_json, read_json, sync
+from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.compression import Compressed
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.sealed_json import seal, unseal
+from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
+from clozeline.train.checkpoint.find_checkpoint import LATEST
+from clozeline.train.checkpoint.format import FROZEN, WEIGHT, Index, ParameterRecord, part_name, steps_in
+from clozeline.train.checkpoint.part_writer import Snapshot, write_part
+from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.checkpoint.state import read_state
+from clozeline.train.configuration.config import TrainConfig, frozen
+from clozeline.train.data.sets.recorded_sets import SETS_FILE
+from clozeline.train.startup.run_directory import read_config
+
+RECORD: Final = "compression.json"
+"""File that says how a folder was compressed."""
+_FORMAT: Final = 1
+_FOLLOWED: Final = 8
+"""Runs that started from one another, from a fine-tuned one back to the compressed one."""
+_OF_TRAINING: Final[dict[str, Any]] = {
+    "init_parts": (),
+    "freeze": (),
+    "regularizer": None,
+    "average": None,
+    "branch_from": None,
+}
+"""Keys of a run that refer to its start; the compressed model starts from nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class CompressionRecord:
+    """The content of compression.json."""
+
+    format: int = _FORMAT
+    method: str
+    options: dict[str, Any]
+    claim: str
+    """result that the paper reports"""
+    lines: tuple[str, ...]
+    """removed parts"""
+    quantized: bool
+    """weights are stored as integers"""
+    source: str
+    """folder of the model before"""
+
+
+def write_compressed(output: Path, source: Path, compressed: Compressed, record: CompressionRecord) -> None:
+    """Write the smaller model next to the tokenizer that `model_folder` has put there.
+
+    A run becomes a run: config.yaml with the smaller model, sets.json, and a checkpoint of the same step with the
+    weights alone, from which no training resumes. Another folder becomes one as `clozeline import-model` writes it.
+    """
+    publish_json(output / RECORD, seal(to_plain(record)))
+    if steps_in(source / "checkpoints"):
+        _write_run(output, source, compressed, record.method)
+    elif compressed.stored:
+        raise ConfigurationError(f"method={record.method}: quantizes runs only, {source} is a model folder")
+    else:
+        write_imported(output, compressed.checkpoint, source)
+
+
+@contextmanager
+def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator[None]:
+    """Put the tokenizer of a run or a folder into the output; remove the output if the block refuses the model.
+
+    Raises:
+        ConfigurationError: the output holds something, or there is no tokenizer: ids of such a model mean nothing.
+    """
+    require_empty(output)
+    try:
+        try:
+            import_tokenizer(tokenizer or source, output / TOKENIZER)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{source}: expected a model with its tokenizer, found none ({error}); export or import it with its "
+                "tokenizer"
+            ) from error
+        yield
+    except ClozelineError:
+        shutil.rmtree(output, ignore_errors=True)
+        raise
+
+
+def read_record(folder: Path) -> CompressionRecord | None:
+    """Return how a folder was compressed; None: it was not."""
+    path = folder / RECORD
+    if not path.is_file():
+        return None
+    try:
+        record: CompressionRecord = validate(
+            CompressionRecord, unseal(read_json(path) or {}, path, _FORMAT) | {"format": _FORMAT}, str(path)
+        )
+    except (ValueError, ConfigurationError) as error:
+        raise IntegrityError(f"{path}: is damaged: {error}; compress the model again") from error
+    return record
+
+
+def find_record(folder: Path) -> CompressionRecord | None:
+    """Return how a folder was compressed, or the model that a run was initialized from."""
+    for _ in range(_FOLLOWED):
+        if (record := read_record(folder)) is not None or not (folder / "config.yaml").is_file():
+            return record
+        source = read_config(folder).model.init_from
+        if source is None or not source.expanduser().is_dir():
+            return None
+        folder = source.expanduser()
+    return None
+
+
+def _write_run(output: Path, source: Path, compressed: Compressed, method: str) -> None:
+    """Write a run directory; its checkpoint, which marks it as one, is last."""
+    _, index = find_checkpoint(source)
+    state = read_state(index)
+    config = _smaller_run(read_config(source, state), compressed.checkpoint, output)
+    if (source / SETS_FILE).is_file():
+        shutil.copyfile(source / SETS_FILE, output / SETS_FILE)
+    with publish(output / "config.yaml") as temporary:
+        save_yaml(to_plain(config), temporary)
+    # the part: weights in a row, and what a method stores in the place of some of them
+    checkpoint, tensors = compressed.checkpoint, dict[str, Tensor]()
+    records: dict[str, ParameterRecord] = {}
+    for name, tensor in checkpoint.tensors.items():
+        parts = compressed.stored.get(name, {})
+        tensors |= {f"{key}/{name}": part for key, part in parts.items()} or {f"{WEIGHT}/{name}": tensor.reshape(-1)}
+        records[name] = ParameterRecord(list(tensor.shape), FROZEN, sorted(parts) or [WEIGHT], [(0, 0, tensor.numel())])
+    folder = output / "checkpoints" / f"step-{state.step:08d}"
+    hidden = folder.with_name(f".{folder.name}")
+    hidden.mkdir(parents=True)
+    written = write_part(Snapshot(tensors, [], {}, [], {}), hidden / part_name(0))
+    # the index: a training with this output is refused, as its configuration has no such key
+    keys = frozen(config) | {"compress.method": method}
+    smaller = replace(state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys)
+    Index(smaller.plain(), {}, records, [], {part_name(0): written.file}).write(hidden)
+    sync(hidden)
+    hidden.rename(folder)
+    with publish(folder.with_name(LATEST)) as temporary:
+        temporary.write_text(f"{folder.name}\n", encoding="utf-8")
+
+
+def _smaller_run(config: TrainConfig, checkpoint: Checkpoint, output: Path) -> TrainConfig:
+    """Return the configuration of a run of the smaller model, without the keys of the start of the larger one."""
+    here = {field.name for field in fields(config)}
+    changes: dict[str, Any] = {
+        key: value for key, value in (_OF_TRAINING | {"distil": None, "prune": None}).items() if key in here
+    }
+    model = replace(checkpoint.config, adapter=None, init_from=None)
+    return replace(config, model=model, output=output.absolute(), **changes)
