@@ -22,10 +22,10 @@ from pydantic.dataclasses import dataclass
 from clozeline.configuration.config import STRICT, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
+from clozeline.files import publish_text
 from clozeline.model.compression import Batch, Method
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
-from clozeline.report.html_page import write_page
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.models.compression.comparison import Row, Setting, comparison_page, measure_row, table_lines
 from clozeline.tools.models.compression.written_models import (
@@ -47,7 +47,7 @@ _METHODS: Final = "clozeline.model.compression"
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class MeasureOptions:
-    """What is measured."""
+    """Conditions of the measurements."""
 
     task: Annotated[Path, HOME_EXPANDED] | None = None
     """folder of a task's sets, to score the models; default: none are scored"""
@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ConfigurationError(f"--compare: expected the dense model and others, got {len(folders)} folders")
         sys.stdout.write("".join(f"{line}\n" for line in table_lines(rows)))
         if given.html is not None:
-            write_page(given.html, comparison_page(rows))
+            publish_text(given.html, comparison_page(rows))
 
     return run_tool(parser, arguments, action)
 

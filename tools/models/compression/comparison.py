@@ -26,7 +26,7 @@ _HEADER: Final = ("model", "parameters", "non-zero", "MB", "MFLOPs/row", *(f"ms,
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Conditions of the measurements."""
+    """A task, and the sizes of the timed passes."""
 
     task: Path | None = None
     """folder of a task's sets; None: nothing is scored"""
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def savings(self) -> str:
-        """What is measurably saved, in words; for the dense model nothing is said."""
+        """Measurable savings in words."""
         if not self.latencies:
             return "the dense model"
         faster = any(latency.own <= _FASTER * latency.dense for latency in self.latencies.values())

@@ -26,7 +26,7 @@ _WARMUP: Final = 2
 
 
 class Sizes(NamedTuple):
-    """What a model holds, and what one row costs."""
+    """Parameters and bytes of a model, and the cost of one row."""
 
     parameters: int
     nonzero: int

@@ -42,7 +42,9 @@ def test_optimizer_states_are_not_counted_but_what_replaces_a_weight_is(shard_se
     name = next(name for name in tensors if name.endswith("up.weight")).removeprefix("weight/")
     weight = tensors.pop(f"weight/{name}")
     tensors |= {f"int8/{name}": weight.to(torch.int8), f"scale/{name}": torch.zeros(5)}
-    tensors |= {f"exp_avg/{key.removeprefix('weight/')}": value.clone() for key, value in tensors.items() if "weight/" in key}
+    tensors |= {
+        f"exp_avg/{key.removeprefix('weight/')}": value.clone() for key, value in tensors.items() if "weight/" in key
+    }
     save_file(tensors, part)
     index = Index.read(part.parent)
     record = index.parameters[name]
