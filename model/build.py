@@ -48,6 +48,16 @@ class Model(nn.Module):
         return self.family.needs.union({"row_weight"}, *(head.needs for head in self.heads.values()))
 
     @property
+    def counted(self) -> Mapping[str, Head]:
+        """The object that counts the divisor of each loss."""
+        return self.heads
+
+    @property
+    def loss_weights(self) -> dict[str, float]:
+        """The factor of each mean loss."""
+        return self.config.head_weights
+
+    @property
     def host_tensors(self) -> frozenset[str]:
         """Tensors that `add_host_shapes` must add to a batch before it moves to an accelerator."""
         return frozenset().union(*(head.host_tensors for head in self.heads.values()))

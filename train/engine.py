@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
@@ -22,6 +23,7 @@ from clozeline.train.configuration.config import TrainConfig, check_world, zero_
 from clozeline.train.configuration.engine_config import wrap_in_zero
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
+from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.step_clock import StepClock
 from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
@@ -61,13 +63,14 @@ class Engine:
     state has to be saved.
     """
 
-    def __init__(self, model: nn.Module, config: TrainConfig, world: World) -> None:
+    def __init__(self, model: Model, config: TrainConfig, world: World, teacher: Teacher | None = None) -> None:
         self.config = config
         self.world = world
         self.skipped = 0
         self.gradient_bytes = 0
         self._accumulation = check_world(config, world.size)
-        self._weights = config.model.head_weights
+        self._weights = model.loss_weights
+        self._teacher = None if teacher is None else teacher.to(world.device, config.precision)
         # compile and recompute layers before ZeRO wraps them
         model.to(world.device)
         if config.compile:
@@ -105,6 +108,11 @@ class Engine:
     def heads(self) -> Mapping[str, Any]:
         """The model's heads by name."""
         return cast(Mapping[str, Any], self.model.heads)
+
+    @property
+    def counted(self) -> Mapping[str, Any]:
+        """The object that counts the divisor of each loss, by the name of the loss."""
+        return self.model.counted
 
     def step(
         self, batches: Sequence[MicroBatch], counts: Mapping[str, float], step: int, learning_rate: float
@@ -179,6 +187,8 @@ class Engine:
         tensors = add_host_shapes(tensors, self.config.model.position_limit, added)
         moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in tensors.items()}
         moved["input_ids"] = wide_ids(moved["input_ids"])
+        if self._teacher is not None:
+            moved |= self._teacher(moved)
         return cast(dict[str, Loss], self.deepspeed(moved))
 
     def train(self, mode: bool) -> None:
@@ -211,7 +221,7 @@ class Engine:
 
     def _label_share(self, batch: MicroBatch, counts: Mapping[str, float]) -> float:
         weights = {head: weight for head, weight in self._weights.items() if counts[head]}
-        parts = [weight * self.heads[head].count(batch.tensors) / counts[head] for head, weight in weights.items()]
+        parts = [weight * self.counted[head].count(batch.tensors) / counts[head] for head, weight in weights.items()]
         return float(sum(parts) / sum(weights.values())) if parts else 0.0
 
     def _finish_gradient(self) -> float | None:

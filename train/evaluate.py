@@ -41,7 +41,7 @@ class Evaluation:
     losses: dict[str, float]
     """head → mean loss over all its labels"""
     figures: dict[str, float]
-    """"head/name" → further metrics of a head, per label"""
+    """"head/name" → further metrics of a head, per label; `distil/name` → losses of distillation"""
     labels: int
     """predictions that the means are over, in `unit`s; rows for heads that average over rows"""
     unigram_entropy: float
@@ -95,21 +95,21 @@ def _run_pass(
     engine: Engine, heldout: HeldoutSet, source: _OnePass, watchdog: Watchdog, stop: StopRequest
 ) -> Evaluation | None:
     # accumulate losses, metrics and counts in float64 over this rank's batches
-    heads = engine.config.model.head_weights
-    sums = {head: torch.zeros((), dtype=torch.float64, device=engine.world.device) for head in heads}
+    heads, counted = engine.config.model.head_weights, engine.counted
+    sums = {name: torch.zeros((), dtype=torch.float64, device=engine.world.device) for name in counted}
     figures: dict[str, Tensor] = {}
-    counts = dict.fromkeys(heads, 0.0)
+    counts = dict.fromkeys(counted, 0.0)
     seen: dict[str, Counter[int]] = {head: Counter() for head in heads if heldout.entropies is None}
     for _ in range(heldout.batches):
-        batch = next_global_batch(source, engine.heads, engine.world, stop)
+        batch = next_global_batch(source, counted, engine.world, stop)
         if batch.stop:
             return None
         for micro_batch in batch.micro_batches:
             add_sums(engine.losses(engine.inputs(micro_batch, step=0)), sums, figures)
             for head, counter in seen.items():
                 counter.update(engine.heads[head].classes(micro_batch.tensors).tolist())
-        for head in heads:
-            counts[head] += batch.counts[head]
+        for name in counted:
+            counts[name] += batch.counts[name]
         watchdog.beat()
     # sum over the ranks, and divide by the counts
     named = {**sums, **figures}
@@ -120,11 +120,12 @@ def _run_pass(
         heldout.entropies = {head: unigram_entropy([*counts.values()]) for head, counts in merged.items() if counts}
     entropies = heldout.entropies
     means = shares(dict(zip(named, totals, strict=True)), counts)
+    figures |= {name: sums[name] for name in counted if name not in heads and counts[name]}
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),
         losses={head: means[head] for head in heads},
         figures={name: means[name] for name in figures},
-        labels=int(sum(counts.values())),
+        labels=int(sum(counts[head] for head in heads)),
         unigram_entropy=sum(w * entropies[h] for h, w in heads.items()) if heads.keys() == entropies.keys() else 0.0,
         entropies=entropies,
         unit=_unit([engine.heads[head] for head in heads]),

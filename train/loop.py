@@ -116,7 +116,7 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     if profiler is not None:
         profiler.begin(state.step + 1)
     began, worked = time.perf_counter(), time.process_time()
-    batch = next_batch_of_tokens(run.stream, engine.heads, run.world, run.stop, config.data.batch_tokens)
+    batch = next_batch_of_tokens(run.stream, engine.counted, run.world, run.stop, config.data.batch_tokens)
     if batch.stop:
         return state, True
     # update the weights

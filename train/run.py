@@ -81,14 +81,14 @@ def _train(checked: CheckedStart, world: World, journal: Journal, resources: Exi
         stop.interrupts = False
 
     # build the optimizer and the engine under ZeRO, and load the checkpoint into them
-    engine = resources.enter_context(closing(Engine(starting.model, config, world)))
+    engine = resources.enter_context(closing(Engine(starting.model, config, world, starting.teacher)))
     with world.together():
         restore(engine, point.checkpoint, starting.new)
 
     # open the data at the position of the checkpoint
     heldout = open_heldout(config, datasets, world, resources)
     stream = resources.enter_context(datasets.open_training(config.data, world.rank, world.size))
-    state = point.position(stream, starting.base)
+    state = point.position(stream, starting.base, starting.distillation)
 
     # write to the run directory for the first time
     with world.together():

@@ -12,6 +12,8 @@ _FILLERS: Final = {
     **dict.fromkeys(("label_index", "label_weight", "sample_words", "span_left", "span_right"), 0),
     "label_ids": IGNORED,
     "span_offset": -1,
+    "teacher_ids": 0,
+    "teacher_weights": 0,
 }
 """Tensors with one entry per label, and the padding entry that losses and counts ignore."""
 
@@ -31,5 +33,9 @@ def pad_labels(tensors: Mapping[str, Tensor], capacity: int) -> dict[str, Tensor
         return dict(tensors)
     count = len(tensors["label_index"])
     missing = -count % capacity if count else capacity
-    added = {name: tensors[name].new_full((missing,), filler) for name, filler in _FILLERS.items() if name in tensors}
+    added = {
+        name: tensors[name].new_full((missing, *tensors[name].shape[1:]), filler)
+        for name, filler in _FILLERS.items()
+        if name in tensors
+    }
     return {**tensors, **{name: torch.cat((tensors[name], entries)) for name, entries in added.items()}}

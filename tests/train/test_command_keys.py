@@ -42,6 +42,7 @@ HEADS = (
 
 MAPPINGS = {
     "average": ["average={decay: 0.9}"],
+    "distil": ["distil={teacher: t, start: {layers: [0]}}"],
     "early_stop": ["evaluate.every=5", "early_stop={metric: heldout/loss}"],
     "profile": ["profile={from: 20}"],
     "model.adapter": ["model.init_from=runs/base"],

@@ -45,6 +45,8 @@ class TrainState:
     """`Stream.state_dict`; empty in earlier versions"""
     base: str = ""
     """digest of an adapter's base weights, which the checkpoint does not hold; empty: it holds all"""
+    distillation: dict[str, Any] = field(default_factory=dict)
+    """digest of a teacher's weights, and by loss the layers of the student with those of the teacher; empty: none"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)
@@ -54,7 +56,7 @@ class TrainState:
 
     def plain(self) -> dict[str, Any]:
         """Return the state as plain data for the index, without empty optional keys."""
-        absent = [key for key in ("heldout_losses", "best", "base") if not getattr(self, key)]
+        absent = [key for key in ("heldout_losses", "best", "base", "distillation") if not getattr(self, key)]
         return {key: value for key, value in asdict(self).items() if key not in absent}
 
     def advance(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:

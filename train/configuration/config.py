@@ -23,6 +23,7 @@ from clozeline.train.configuration.logs import LogConfig, ProfileConfig
 from clozeline.train.configuration.milestones import milestone_tokens
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.zero import ZeroConfig
+from clozeline.train.distillation.config import DistilConfig
 from clozeline.train.optim.early_stopping import EarlyStopConfig
 from clozeline.train.optim.optimizers import OptimizerBuilder
 from clozeline.train.optim.weights.moving_average import AverageConfig
@@ -112,6 +113,8 @@ class TrainConfig:
     train from the start"""
     regularizer: Annotated[Chosen, OneOf("clozeline.train.optim.regularizers")] | None = None
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
+    distil: DistilConfig | None = None
+    """distillation: {teacher: RUN, losses: [{name: scores, temperature: 2.0}], start: {layers: [0, 2]}}; null: none"""
     average: AverageConfig | None = None
     """evaluate and export an exponential moving average of the weights, {decay: 0.999}; null: none"""
     zero: ZeroConfig = ZeroConfig()
@@ -201,6 +204,8 @@ class TrainConfig:
         unfit = [key for key, value in incompatible.items() if value is not None]
         self.zero.check_offload(self.optimizer, self.precision, unfit)
         self._check_model()
+        if self.distil is not None:
+            self.distil.check(self.model, compiled=self.compile, label_capacity=data.label_capacity)
 
     def _check_model(self) -> None:
         """Check what regularizers, heads and adapters need."""
@@ -275,6 +280,7 @@ _FREE: Final = (
     *("model.init_from", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore", "data.heldout"),
     *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes", "data.token_dtype"),
     *("data.length_buckets", "data.label_capacity", "data.on_damaged", "data.max_damaged_fraction", "data.store"),
+    *("distil.teacher", "distil.start"),
 )
 """Keys that may differ from the checkpoint. Sets, weights, objectives and phases are part of the stream's state."""
 

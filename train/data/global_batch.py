@@ -134,11 +134,11 @@ def count_labels(head: CountingHead, micro_batches: Iterable[MicroBatch]) -> flo
 
 
 def shares(totals: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-    """Divide sums named "head" or "head/name" by the count of the head; 0 where the count is 0.
+    """Divide sums named "head" or "head/name" by the count of that name, or of the head; 0 where the count is 0.
 
     Example: `shares({"lm": 6.0, "lm/right": 1.0}, {"lm": 2.0})` is `{"lm": 3.0, "lm/right": 0.5}`.
     """
-    divisors = {name: counts[name.partition("/")[0]] for name in totals}
+    divisors = {name: counts[name if name in counts else name.partition("/")[0]] for name in totals}
     return {name: total / divisors[name] if divisors[name] else 0.0 for name, total in totals.items()}
 
 

@@ -136,18 +136,18 @@ def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def open_model(source: Path) -> tuple[ModelConfig, Mapping[str, Tensor]]:
+def open_model(source: Path, key: str = "model.init_from") -> tuple[ModelConfig, Mapping[str, Tensor]]:
     """Return the configuration and the parameters of a run or model folder."""
     if steps_in(source / "checkpoints"):
         directory, index = find_checkpoint(source)
         config = read_config(source, read_state(index)).model
         if config.adapter is not None:
             remedy = f"start from a folder into which `clozeline export-model {source} FOLDER` has merged it"
-            raise ConfigurationError(f"model.init_from: {source} trained an adapter: {remedy}")
+            raise ConfigurationError(f"{key}: {source} trained an adapter: {remedy}")
         refuse_integers(config, source)
         return config, read_weights(directory, index)
     if not source.is_dir():
-        raise ConfigurationError(f"model.init_from: {source}: expected a folder, it is none")
+        raise ConfigurationError(f"{key}: {source}: expected a folder, it is none")
     checkpoint = read_checkpoint(source)
     refuse_integers(checkpoint.config, source)
     return checkpoint.config, checkpoint.tensors

@@ -29,16 +29,17 @@ class OtherTokenizer:
         return f"           another tokenizer: {self.known} ids there, {self.size} here; shared ids have equal pieces"
 
 
-def compare_tokenizers(source: Path, shards: ShardSet) -> OtherTokenizer | None:
+def compare_tokenizers(source: Path, shards: ShardSet, key: str = "model.init_from") -> OtherTokenizer | None:
     """Compare the pieces of the ids that both tokenizers have; return the extension, or None if they are equal.
 
-    The source is a run or model folder; without a tokenizer nothing is compared. Another piece of an id is refused.
+    The source is a run or model folder; without a tokenizer nothing is compared. Another piece of an id is refused, under
+    the key that names the source.
     """
     try:
         ours = find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)
     except ConfigurationError:  # the set was copied without it
         return None
-    if (theirs := _folder(source.expanduser())) is None:
+    if (theirs := find_source_tokenizer(source.expanduser())) is None:
         return None
     there, here = load_tokenizer(theirs), load_tokenizer(ours)
     if there.vocabulary.fingerprint == here.vocabulary.fingerprint:
@@ -47,7 +48,7 @@ def compare_tokenizers(source: Path, shards: ShardSet) -> OtherTokenizer | None:
     for token in range(min(sizes)):
         if (piece := there.piece(token)) != (own := here.piece(token)):
             raise ConfigurationError(
-                f"model.init_from: {source} has another tokenizer than the shards: id {token} is {piece!r} there, "
+                f"{key}: {source} has another tokenizer than the shards: id {token} is {piece!r} there, "
                 f"{own!r} here; make the shards with the tokenizer of that model ({theirs})"
             )
     texts = {token: "" if here.vocabulary.special[token] else here.decode_part([token]) for token in range(*sizes)}
@@ -57,8 +58,8 @@ def compare_tokenizers(source: Path, shards: ShardSet) -> OtherTokenizer | None:
     return OtherTokenizer(*sizes, parts)
 
 
-def _folder(source: Path) -> Path | None:
-    """Return the folder of a source's tokenizer, or None."""
+def find_source_tokenizer(source: Path) -> Path | None:
+    """Return the folder of the tokenizer of a run or model folder, or None."""
     if not steps_in(source / "checkpoints"):
         own = source / "tokenizer"
         return find_imported_tokenizer(source) or (own if (own / "vocabulary.json").is_file() else None)

@@ -1,5 +1,6 @@
 """Find where a run starts, at step 0 or at a checkpoint, and refuse a configuration that cannot continue it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -53,7 +54,7 @@ class StartingPoint:
                 if own != other:
                     raise ConfigurationError(f"ranks disagree: rank {world.rank} has {own}, rank {rank} has {other}")
 
-    def position(self, stream: Stream, base: str) -> TrainState:
+    def position(self, stream: Stream, base: str, distillation: Mapping[str, Any]) -> TrainState:
         """Move the stream to the starting point and return the state there."""
         state = self.state
         if self.saved is not None:
@@ -61,7 +62,7 @@ class StartingPoint:
             state = replace(self.saved, **now)
         saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
         stream.load_state_dict(saved_stream, allow_changed=["data"])
-        return replace(state, stream=stream.state_dict(), base=base)
+        return replace(state, stream=stream.state_dict(), base=base, distillation=dict(distillation))
 
     def beyond_horizon(self) -> str:
         """Describe the learning rate after the schedule's last step; empty where there is nothing to say."""

@@ -1,6 +1,8 @@
 """Build the model that a run starts with: initial weights from the seed, then those of `model.init_from`."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from clozeline.model.adaptation import freeze_base
 from clozeline.model.build import Model, build_model
@@ -8,10 +10,12 @@ from clozeline.model.parameters.sharding import WHOLE, Placement
 from clozeline.pipeline.shards import ShardSet
 from clozeline.seeding import hash64
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.optim.weights.freezing import freeze
 from clozeline.train.startup.initial_weights import fill, refuse_other_base
 from clozeline.train.startup.source_tokenizer import compare_tokenizers
 from clozeline.train.startup.start_or_resume import StartingPoint
+from clozeline.train.startup.teacher_model import prepare_student, refuse_other_teacher
 from clozeline.train.startup.token_characters import spellings_of
 
 
@@ -25,6 +29,10 @@ class StartingModel(NamedTuple):
     """digest of the frozen weights under an adapter; empty: there is no adapter"""
     new: list[str]
     """parameters that `model.init_from` does not have"""
+    teacher: Teacher | None = None
+    """teacher of a distillation, in memory"""
+    distillation: Mapping[str, Any] = MappingProxyType({})
+    """digest of the teacher's weights, and the layers that each loss compares"""
 
 
 def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
@@ -35,6 +43,23 @@ def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placeme
 
 
 def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Placement = WHOLE) -> StartingModel:
+    """Build and initialize the model; with `distil`, as the student of a teacher.
+
+    Raises:
+        ClozelineError: see `_build_model` and `prepare_student`; or a resumed run has another teacher.
+    """
+    starting, config = _build_model(point, shards, placement), point.config
+    if config.distil is None:
+        return starting
+    resumed = point.saved is not None
+    student, teacher, record, lines = prepare_student(config, starting.model, shards, placement, resumed=resumed)
+    if point.saved is not None:
+        refuse_other_teacher(point.saved.distillation, record, config.distil.teacher)
+    new = [*starting.new, *(name for name, _ in student.new_parameters())]
+    return StartingModel(student, [*starting.lines, *lines], starting.base, new, teacher, record)
+
+
+def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -> StartingModel:
     """Build the model, initialize it from `model.init_from`, and freeze what the configuration freezes.
 
     A resumed run reads `model.init_from` only for an adapter: its checkpoint holds all other weights.

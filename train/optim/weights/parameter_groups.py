@@ -64,7 +64,7 @@ def depths_below_heads(model: nn.Module) -> dict[str, int]:
         layer = _LAYER.match(name)
         if layer is not None:
             depths[name] = layers[layer["stack"]] - int(layer["index"])
-        elif name.startswith("heads.") or name.rpartition(".norm.")[0] in layers:
+        elif name.startswith(("heads.", "distillation.")) or name.rpartition(".norm.")[0] in layers:
             depths[name] = 0
         else:
             depths[name] = bottom

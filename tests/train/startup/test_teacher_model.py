@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.datasets import open_datasets
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
+from clozeline.train.startup.starting_model import build_random_model
+from clozeline.train.startup.teacher_model import Distillation, prepare_student, refuse_other_teacher
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
+
+
+def start(world: World, config: Path, overrides: list[str]) -> int:
+    return run(load_config(TrainConfig, config, overrides), joined=world)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+    """A folder with a trained run of four layers, `teacher`, and the configuration of a student of two."""
+    folder = tmp_path_factory.mktemp("teacher")
+    shards = write_masked_sets(folder / "sets")
+    config = write_config(folder / "train.yaml", shards, folder / "teacher", evaluate__max_rows=0)
+    assert one_rank.run(start, config, ["steps=2", "model.layers=4", "model.type_vocab_size=2"]) == [0]
+    return folder
+
+
+@pytest.fixture
+def prepare(folder: Path) -> Callable[..., Distillation]:
+    """Prepare a student; the arguments are words of its configuration."""
+
+    def prepared(*words: str, resumed: bool = False) -> Distillation:
+        here = [f"distil.teacher={folder / 'teacher'}", "data.ignore=[]", *words]
+        config = load_config(TrainConfig, folder / "train.yaml", here)
+        shards = open_datasets(config).train
+        return prepare_student(config, build_random_model(config, shards), shards, resumed=resumed)
+
+    return prepared
+
+
+def test_layers_are_copied_bit_by_bit(folder: Path, prepare: Callable[..., Distillation]) -> None:
+    made = prepare("distil.start.layers=[3, 1]")
+    theirs = read_weights(*find_checkpoint(folder / "teacher"))
+    for name, parameter in made.student.named_parameters():
+        origin = name.replace("layers.0.", "layers.3.")
+        assert torch.equal(parameter, theirs[origin]), name
+    assert made.lines[0].endswith(f"parameters from {folder / 'teacher'}, layers 0←3 1←1")
+    assert not any("new:" in line for line in made.lines), "segment types, which the student does not have, are left"
+    ours = {name: parameter.clone() for name, parameter in made.student.named_parameters()}
+    assert made.teacher is not None
+    assert all(torch.equal(own, theirs[name]) for name, own in made.teacher.model.named_parameters())
+    # a resumed run reads its own weights
+    again = dict(prepare("distil.start.layers=[3, 1]", resumed=True).student.named_parameters())
+    assert not torch.equal(again["family.tokens.weight"], ours["family.tokens.weight"])
+
+
+def test_a_student_may_have_what_its_teacher_has_not(prepare: Callable[..., Distillation]) -> None:
+    lines = prepare("distil.start.layers=[0, 1]", "model.emb_norm=true").lines
+    assert lines[1] == "           new: family.stack.embeddings.norm.weight, family.stack.embeddings.norm.bias"
+
+
+def test_the_record_names_the_teacher_and_the_layers(prepare: Callable[..., Distillation]) -> None:
+    found = prepare("distil.losses=[scores, states]").record
+    assert found["layers"] == {"states": {"1": 2, "2": 4}}
+    refuse_other_teacher(found, found, None)
+    with pytest.raises(ConfigurationError, match=f"digest {'0' * 32}, this one has {found['digest']}"):
+        refuse_other_teacher({"digest": "0" * 32}, found, Path("runs/other"))
+
+
+def test_without_a_teacher_in_memory(folder: Path, prepare: Callable[..., Distillation]) -> None:
+    made = prepare("distil.teacher=null", "distil.losses=[scores, cosine]", "distil.start.layers=[0, 1]")
+    assert made.teacher is None
+    assert made.lines[-1] == "           no teacher in memory: without cosine, start.layers"
+    named = prepare("distil.teacher=null", f"distil.start={{layers: [0, 1], source: {folder / 'teacher'}}}")
+    assert named.lines[0].endswith("layers 0←0 1←1")
+    assert not any("without" in line for line in named.lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["distil.start.layers=[0, 4]"], "distil.start.layers: .* has the layers 0 to 3, got 4"),
+        (["distil.start.layers=[0]"], "distil.start.layers: expected 2, one for each layer, got 1"),
+        (["distil.start.layers=[0, 1]", "model.dim=24"], "shape .* there, .* here: a student of other widths"),
+        (["distil.losses=[{name: states, layers: {1: 5}}]"], "the teacher has the layers 0 to 4, got 5"),
+        (["distil.losses=[attention]", "model.attention_heads=4"], "take the loss relations"),
+        (["distil.teacher=/nowhere"], "distil.teacher: /nowhere: expected a folder, it is none"),
+    ],
+)
+def test_refusals(prepare: Callable[..., Distillation], words: list[str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        prepare(*words)
+
+
+def test_another_tokenizer_is_refused(folder: Path, prepare: Callable[..., Distillation], tmp_path: Path) -> None:
+    shards = write_masked_sets(
+        tmp_path / "other",
+        tokenizer={"name": "byte_bpe", "fingerprint": "e" * 64, "vocab_size": 51, "special_ids": {"pad": 0, "mask": 3},
+                   "sentinels": []},
+    )  # fmt: skip
+    with pytest.raises(
+        ConfigurationError, match=r"distil\.teacher: .* tokenizer ffff.*, the shards have eeee"
+    ):
+        prepare(f"data.shards={shards}")

@@ -1,0 +1,77 @@
+"""Configuration of distillation: the teacher, the losses against it, and the layers that a student starts from."""
+
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from clozeline.configuration.config import STRICT
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import Chosen, OneOf, choose
+
+UNFIT: Final = ("replaced_tokens", "elmo", "awd_lstm")
+"""Families that are neither student nor teacher: a generator changes their rows, or their layers are recurrent."""
+
+_LOSSES: Final = "clozeline.train.distillation.losses"
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class StudentStart:
+    """Weights that a student starts from."""
+
+    layers: tuple[Annotated[int, Field(ge=0)], ...]
+    """layer of the teacher that each layer of the student copies, both from 0: [0, 2, 4, 6, 8, 10]. Embeddings and
+    heads are copied, too"""
+    source: Annotated[Path, HOME_EXPANDED] | None = None
+    """run or model folder to copy from; null: distil.teacher"""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class DistilConfig:
+    """Distillation of a teacher into the model of this run (arXiv 1503.02531)."""
+
+    teacher: Annotated[Path, HOME_EXPANDED] | None = None
+    """run or model folder that is compared with the model, held in memory on every rank; null: the scores that are
+    stored with the data, which only the loss scores reads"""
+    losses: tuple[Annotated[Chosen, OneOf("clozeline.train.distillation.losses")], ...] = Field(
+        default_factory=lambda: (choose(_LOSSES, "scores"),)
+    )
+    """losses in addition to those of the heads: [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
+    start: StudentStart | None = None
+    """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or model.init_from"""
+
+    def __post_init__(self) -> None:
+        names = [loss.name for loss in self.losses]
+        if len(set(names)) < len(names) or not names:
+            raise ValueError(f"losses: expected one or more, each once, got {', '.join(names) or 'none'}")
+        if not self.active:
+            raise ValueError(f"teacher: expected a run or a model folder, with which {names[0]} compares, got none")
+
+    @property
+    def active(self) -> tuple[Chosen, ...]:
+        """The losses that have something to compare: all with a teacher in memory, else those on stored scores."""
+        return tuple(loss for loss in self.losses if self.teacher is not None or not loss.type.live)
+
+    @property
+    def start_from(self) -> Path | None:
+        """The run or folder from which layers are copied; None: none are."""
+        return None if self.start is None else self.start.source or self.teacher
+
+    def check(self, model: ModelConfig, *, compiled: bool, label_capacity: int | None) -> None:
+        """Check that a model can be a student.
+
+        Raises:
+            ValueError: it cannot; the message names the key.
+        """
+        if model.family in UNFIT:
+            raise ValueError(f"distil: expected another family than {', '.join(UNFIT)}, got {model.family}: remove it")
+        if model.adapter is not None:
+            raise ValueError("distil: expected a model that is trained entirely, got model.adapter: remove one of them")
+        if self.start is not None and model.init_from is not None:
+            raise ValueError("distil.start: model.init_from gives the initial weights already: remove one of them")
+        for loss in self.active if compiled else ():
+            if loss.type.reads_attention or (not loss.type.live and label_capacity is not None):
+                key = "compile" if loss.type.reads_attention else "data.label_capacity"
+                raise ValueError(f"{key}: distil's loss {loss.name} reads values inside compiled code: remove the key")

@@ -1,0 +1,51 @@
+"""Distance between scores of attention (TinyBERT, arXiv 1909.10351, equation 7)."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.train.distillation.losses import DistillationLoss, LayerMapOptions
+
+
+class Attention(DistillationLoss):
+    """Sum over layers of MSE(A_s, A_t), scores before the softmax; a mean over heads, real tokens and keys they see.
+
+    A key that a query does not see has no score, and adds nothing.
+    """
+
+    Options: ClassVar = LayerMapOptions
+    reads_attention: ClassVar = True
+    reads = ("attention", "visible")
+
+    def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
+        super().__init__(options, student, teacher)
+        self._map_layers(options, student, teacher, first=1)
+        if student.attention_heads != teacher.attention_heads:
+            raise ConfigurationError(
+                f"distil.losses: attention compares head by head, and the student has {student.attention_heads} heads, "
+                f"the teacher {teacher.attention_heads}: take the loss relations, or set model.attention_heads="
+                f"{teacher.attention_heads}"
+            )
+        refuse_relative(self.key(), student, teacher)
+
+    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
+        total = weights.new_zeros(())
+        for here, there in self.layers.items():
+            visible = student[f"visible_{here}"] & teacher[f"visible_{there}"]  # [B or 1, 1, T, T]
+            squares = (student[f"attention_{here}"] - teacher[f"attention_{there}"].float()).square() * visible
+            by_query = squares.sum(-1).mean(1) / visible.sum(-1).clamp(min=1)[:, 0]  # mean over keys and heads: [B, T]
+            total = total + (by_query * weights).sum()
+        return total
+
+
+def refuse_relative(loss: str, student: ModelConfig, teacher: ModelConfig) -> None:
+    """Refuse models whose scores have terms that are not products of queries and keys."""
+    for side, model in (("student", student), ("teacher", teacher)):
+        if model.position.disentangled is not None:
+            raise ConfigurationError(
+                f"distil.losses: {loss} compares products of queries and keys, and the {side}'s attention is "
+                "disentangled (model.position.disentangled): take the loss states"
+            )

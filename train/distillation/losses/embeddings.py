@@ -1,0 +1,22 @@
+"""Distance between the outputs of the embeddings (TinyBERT, arXiv 1909.10351, equation 9)."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.train.distillation.losses import DistillationLoss, LossOptions
+from clozeline.train.distillation.losses._distillation_loss import add_up, project, refuse_unlayered
+
+
+class Embeddings(DistillationLoss):
+    """MSE(E_s W_e, E_t), a mean over real tokens and the teacher's width; W_e is missing where the widths are equal."""
+
+    def __init__(self, options: LossOptions, student: ModelConfig, teacher: ModelConfig) -> None:
+        super().__init__(options, student, teacher)
+        refuse_unlayered(self.key(), student, teacher)
+        self.layers = {0: 0}
+        self.project = project(student, teacher)
+
+    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
+        return add_up((self.project(student["state_0"]).float() - teacher["state_0"].float()).square(), weights)

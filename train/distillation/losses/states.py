@@ -1,0 +1,33 @@
+"""Distance between the states of layers (TinyBERT, arXiv 1909.10351, equation 8)."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from torch import Tensor
+
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.train.distillation.losses import DistillationLoss, LayerMapOptions
+from clozeline.train.distillation.losses._distillation_loss import add_up, project
+
+
+class States(DistillationLoss):
+    """Sum over layers of MSE(H_s W_h, H_t), a mean over real tokens and the teacher's width.
+
+    W_h is one matrix for all layers, and missing where the widths are equal.
+    """
+
+    Options: ClassVar = LayerMapOptions
+
+    def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
+        super().__init__(options, student, teacher)
+        self._map_layers(options, student, teacher, first=0)
+        if not options.layers:
+            self.layers = {here: there for here, there in self.layers.items() if here}  # the loss embeddings has 0
+        self.project = project(student, teacher)
+
+    def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
+        total = weights.new_zeros(())
+        for here, there in self.layers.items():
+            mapped = self.project(student[f"state_{here}"]).float()
+            total = total + add_up((mapped - teacher[f"state_{there}"].float()).square(), weights)
+        return total

@@ -1,0 +1,216 @@
+"""Open the teacher of a distillation, and start a student from its layers."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
+from clozeline.pipeline.shards import ShardSet
+from clozeline.registry import find
+from clozeline.seeding import hash64
+from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.padded_vocabulary import row_multiple
+from clozeline.train.data.sets.recorded_sets import read_sets
+from clozeline.train.distillation.config import UNFIT
+from clozeline.train.distillation.student import Student
+from clozeline.train.distillation.teacher import Teacher
+from clozeline.train.startup.initial_weights import digest_of, open_model
+from clozeline.train.startup.run_directory import read_config
+from clozeline.train.startup.source_tokenizer import compare_tokenizers, find_source_tokenizer
+
+_TABLE: Final = "family.tokens.weight"
+_LAYER: Final = re.compile(r"(?P<stack>.*\.layers\.)(?P<index>\d+)(?P<rest>\..*)")
+
+
+@dataclass(frozen=True)
+class TeacherWeights:
+    """A trained model that teaches, or lends its layers."""
+
+    source: Path
+    config: ModelConfig
+    tensors: Mapping[str, Tensor]
+
+    @cached_property
+    def digest(self) -> str:
+        """xxh3-128 (hex) of names, shapes and values."""
+        return digest_of(self.tensors, self.tensors)
+
+    def build(self, vocab_size: int) -> Model:
+        """Return the model with its weights."""
+        model = Model(self.config, vocab_size)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if name not in self.tensors:
+                    raise ConfigurationError(f"distil.teacher: {self.source}: its weights lack {name}")
+                parameter.copy_(self.tensors[name])
+        return model
+
+
+class Distillation(NamedTuple):
+    """A student, its teacher, and what a checkpoint says of them."""
+
+    student: Student
+    teacher: Teacher | None
+    record: dict[str, Any]
+    lines: list[str]
+
+
+def prepare_student(
+    config: TrainConfig, model: Model, shards: ShardSet, placement: Placement = WHOLE, *, resumed: bool = False
+) -> Distillation:
+    """Wrap a model as a student, open its teacher, and copy the layers that the student starts from.
+
+    Raises:
+        ConfigurationError: the teacher has another tokenizer or architecture, or lacks what a loss or a copy needs.
+        CheckpointError: the teacher's run has no valid checkpoint.
+    """
+    distil = config.distil
+    assert distil is not None
+    opened: dict[Path, TeacherWeights] = {}
+
+    def weights(source: Path, key: str) -> TeacherWeights:
+        if source not in opened:
+            opened[source] = open_teacher(source, config.model, shards, key)
+        return opened[source]
+
+    lines: list[str] = []
+    # start from the layers of the teacher; a resumed run has its own weights
+    if distil.start is not None and distil.start_from is not None and not resumed:
+        source = weights(distil.start_from, "distil.start")
+        lines += copy_layers(model, source, distil.start.layers, placement)
+    # the student, with projections of its own
+    theirs = None if distil.teacher is None else weights(distil.teacher, "distil.teacher")
+    seed = hash64("weights", config.seed)
+    student = Student(model, distil.active, None if theirs is None else theirs.config, seed, placement)
+    lines += student.lines()
+    # the teacher, in memory
+    if theirs is None:
+        skipped = [loss.name for loss in distil.losses if loss not in distil.active]
+        skipped += ["start.layers"] if distil.start is not None and distil.start_from is None else []
+        lines.append(f"           no teacher in memory: without {', '.join(skipped)}" if skipped else "")
+        return Distillation(student, None, {"layers": student.layer_maps}, [line for line in lines if line])
+    teacher = Teacher(theirs.build(model.vocab_size), student.needed_of_teacher)
+    lines.append(f"           teacher {theirs.source}: {teacher.model.num_parameters():,} parameters, {theirs.digest}")
+    return Distillation(student, teacher, {"digest": theirs.digest, "layers": student.layer_maps}, lines)
+
+
+def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], source: Path | None) -> None:
+    """Refuse to resume with other weights of the teacher than those that the checkpoint was trained with."""
+    if (before := saved.get("digest")) != (after := now.get("digest")):
+        raise ConfigurationError(
+            f"distil.teacher: {source}: the student was trained with a teacher of digest {before}, this one has "
+            f"{after}: a run that was resumed, or another model; give the weights that it started with"
+        )
+
+
+def open_teacher(source: Path, student: ModelConfig, shards: ShardSet, key: str) -> TeacherWeights:
+    """Read a run or a model folder, and check that it can read what its student reads.
+
+    Raises:
+        ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few positions.
+    """
+    source = source.expanduser()
+    config, tensors = open_model(source, key)
+    if config.family in UNFIT:
+        raise ConfigurationError(f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}")
+    if config.architecture != student.architecture:
+        raise ConfigurationError(
+            f"{key}: {source}: expected a model of the student's architecture {student.architecture}, got "
+            f"{config.architecture}"
+        )
+    refuse_other_tokenizer(source, shards, key)
+    vocab_size, rows = shards.manifest.tokenizer.vocab_size, len(tensors[_TABLE])
+    if (multiple := row_multiple(rows, vocab_size)) is None:
+        raise ConfigurationError(f"{key}: {source}: expected a table for {vocab_size} ids, got {rows} rows")
+    limit, longest = config.position_limit, shards.manifest.max_length
+    if limit is not None and longest > limit:
+        raise ConfigurationError(
+            f"{key}: {source}: rows of {shards.path} have up to {longest} tokens, the teacher has {limit} positions: "
+            "group into shorter rows, or take another teacher"
+        )
+    theirs, ours = (find("clozeline.model.families", model.family).needs for model in (config, student))
+    if missing := theirs - ours:
+        raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
+    return TeacherWeights(source, replace(config, vocab_multiple=multiple, init_from=None), tensors)
+
+
+def refuse_other_tokenizer(source: Path, shards: ShardSet, key: str) -> None:
+    """Refuse a teacher that was not trained on the ids of the shards."""
+    expected = shards.manifest.tokenizer.fingerprint
+    is_run = bool(steps_in(source / "checkpoints"))
+    if is_run:
+        theirs = read_sets(source, read_config(source).data)[0].tokenizer.fingerprint
+        if theirs == expected:
+            return
+    if find_source_tokenizer(source) is None:
+        what = f"was trained with the tokenizer {theirs[:16]}" if is_run else "has no tokenizer"
+        raise ConfigurationError(
+            f"{key}: {source} {what}, the shards have {expected[:16]}, and without its files their ids cannot be "
+            "compared: copy the files of the teacher's tokenizer into its folder, or make the shards with it"
+        )
+    other = compare_tokenizers(source, shards, key)
+    if other is not None and other.known != other.size:
+        raise ConfigurationError(
+            f"{key}: {source} has a tokenizer of {other.known} ids, the shards have {other.size}: a student reads the "
+            "ids of its teacher; make the shards with the teacher's tokenizer"
+        )
+
+
+def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:
+    """Copy layers, embeddings and heads of a teacher, bit by bit; return the lines to print.
+
+    Args:
+        model: the student.
+        source: the teacher.
+        layers: layer of the teacher for each layer of every stack of the student, from 0.
+        placement: of the student's parameters.
+
+    Raises:
+        ConfigurationError: there is no such layer, or it has another shape.
+    """
+    ours, tensors = dict(model.named_parameters()), source.tensors
+    there = _count_layers(tensors)
+    for stack, count in _count_layers(ours).items():
+        if count != len(layers):
+            raise ConfigurationError(f"distil.start.layers: expected {count}, one for each layer, got {len(layers)}")
+        if beyond := [layer for layer in layers if layer >= there.get(stack, 0)]:
+            raise ConfigurationError(
+                f"distil.start.layers: {source.source} has the layers 0 to {there.get(stack, 0) - 1}, got {beyond[0]}"
+            )
+    copied, new = 0, []
+    with torch.no_grad():
+        for name, parameter in ours.items():
+            match = _LAYER.fullmatch(name)
+            origin = name if match is None else f"{match['stack']}{layers[int(match['index'])]}{match['rest']}"
+            if origin not in tensors:
+                new.append(name)
+                continue
+            if (shape := list(full_shape(parameter))) != (other := list(tensors[origin].shape)):
+                raise ConfigurationError(
+                    f"distil.start: {source.source}: {origin} has shape {other} there, {shape} here: a student of "
+                    "other widths cannot start from layers; remove the key"
+                )
+            with placement.gather([parameter]):
+                parameter.copy_(tensors[origin])
+            copied += 1
+    text = " ".join(f"{here}←{there}" for here, there in enumerate(layers))
+    line = f"weights    {copied} parameters from {source.source}, layers {text}"
+    return [line, *([f"           new: {', '.join(new)}"] if new else [])]
+
+
+def _count_layers(names: Iterable[str]) -> dict[str, int]:
+    """Return the number of layers of each stack."""
+    counts: dict[str, int] = {}
+    for match in filter(None, map(_LAYER.fullmatch, names)):
+        counts[match["stack"]] = max(counts.get(match["stack"], 0), int(match["index"]) + 1)
+    return counts
