@@ -32,8 +32,8 @@ class OtherTokenizer:
 def compare_tokenizers(source: Path, shards: ShardSet, key: str = "model.init_from") -> OtherTokenizer | None:
     """Compare the pieces of the ids that both tokenizers have; return the extension, or None if they are equal.
 
-    The source is a run or model folder; without a tokenizer nothing is compared. Another piece of an id is refused, under
-    the key that names the source.
+    The source is a run or model folder, which `key` names; without a tokenizer nothing is compared. Another piece of an
+    id is refused.
     """
     try:
         ours = find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)

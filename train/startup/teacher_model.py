@@ -15,6 +15,7 @@ from clozeline.model.build import Model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.registry import find
 from clozeline.seeding import hash64
 from clozeline.train.checkpoint.format import steps_in
@@ -158,6 +159,7 @@ def refuse_other_tokenizer(source: Path, shards: ShardSet, key: str) -> None:
             f"{key}: {source} {what}, the shards have {expected[:16]}, and without its files their ids cannot be "
             "compared: copy the files of the teacher's tokenizer into its folder, or make the shards with it"
         )
+    find_tokenizer(shards.path, expected)  # raises where the set was copied without it
     other = compare_tokenizers(source, shards, key)
     if other is not None and other.known != other.size:
         raise ConfigurationError(

@@ -106,7 +106,5 @@ def test_another_tokenizer_is_refused(folder: Path, prepare: Callable[..., Disti
         tokenizer={"name": "byte_bpe", "fingerprint": "e" * 64, "vocab_size": 51, "special_ids": {"pad": 0, "mask": 3},
                    "sentinels": []},
     )  # fmt: skip
-    with pytest.raises(
-        ConfigurationError, match=r"distil\.teacher: .* tokenizer ffff.*, the shards have eeee"
-    ):
+    with pytest.raises(ConfigurationError, match=r"distil\.teacher: .* tokenizer ffff.*, the shards have eeee"):
         prepare(f"data.shards={shards}")
