@@ -13,7 +13,7 @@ from clozeline.pipeline.dedup.counts import DedupCounts, read_by
 from clozeline.pipeline.dedup.near_passes import SignatureParameters
 from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.execution.unit_record import Output, require_equal
 from clozeline.recorded_file import find_file
 
 _DEAL: Final = 1 << 20  # level of the ranks that deal components to ranges; no label is chosen by it
@@ -101,8 +101,10 @@ class NearDrops(Pass[DedupCounts]):
     def run(self, unit: int, output: Output) -> DedupCounts:
         parts = self.parts
         rows = read_rows(parts.folder, parts.exchange("near-clusters"), unit, CLUSTER)
-        with output.file(f"clusters/near/{unit:06d}.arrow") as path:
-            write_clusters(path, rows)
+        name = f"clusters/near/{unit:06d}.arrow"
+        with output.file(name) as path:
+            written = write_clusters(path, rows)
+        require_equal(f"dedup: {name}", "members of clusters", len(rows), "rows written", written)
         drops = read_rows(parts.folder, parts.exchange("near-decisions"), unit, _PART_DROP)
         read = {"near-clusters": len(rows), "near-decisions": len(drops)}
         if self.after_exact:

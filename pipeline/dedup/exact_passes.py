@@ -13,7 +13,7 @@ from clozeline.pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
 from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep, choose_kept, merits
 from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.execution.unit_record import Output, require_equal
 from clozeline.pipeline.ingest.documents.files import read_batches
 
 _ROW: Final = (("hash", "S16"), ("uid", "S16"), ("merit", "<i8"), ("part", "<u4"))
@@ -91,7 +91,9 @@ class ExactSurvivors(Pass[DedupCounts]):
         stays = kept[members] == members
         columns = {"cluster": uids[members][names], "uid": uids[members], "kept": stays}
         columns["similarity"] = np.ones(len(members), dtype=np.float32)
-        with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
-            write_clusters(path, pack_rows(CLUSTER, columns))
+        name = f"clusters/exact/{unit:06d}.arrow"
+        with output.file(name) as path:
+            written = write_clusters(path, pack_rows(CLUSTER, columns))
+        require_equal(f"dedup: {name}", "members of clusters", len(members), "rows written", written)
         clusters = int(stays.sum())
         return {"sent": sent, "exact": {"compared": len(rows), "clusters": clusters, "dropped": len(dropped)}}

@@ -77,8 +77,8 @@ def count_ranges(shards: int) -> int:
     return min(shards, max(_RANGES, -(-shards // 16)))
 
 
-def write_clusters(path: Path, rows: NDArray[Any]) -> None:
-    """Write cluster members, sorted by (cluster, uid)."""
+def write_clusters(path: Path, rows: NDArray[Any]) -> int:
+    """Write cluster members sorted by (cluster, uid) and return their number."""
     rows = rows[np.lexsort((rows["uid"], rows["cluster"]))]
     identities = [
         pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows[name]))])
@@ -88,3 +88,4 @@ def write_clusters(path: Path, rows: NDArray[Any]) -> None:
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3), use_threads=False)
     with path.open("wb") as file, pa.ipc.new_file(file, CLUSTER_SCHEMA, options=options) as writer:
         writer.write_batch(batch)
+    return int(batch.num_rows)

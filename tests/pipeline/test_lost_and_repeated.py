@@ -106,7 +106,7 @@ PLACES = {
     "a row of a token shard": Place("encode", "shards.set_writer:write_shard", 1),
     "a row of a table of documents": Place("encode", "tokenize.encode.merge_runs:write_table", 1),
     "a token shard in the manifest": Place("encode", "shards.set_writer:write_manifest", "shards"),
-    "a document that is balanced": Place("balance", "balance.passes:CountTokens._count", 1),
+    "a document that is balanced": Place("balance", "shards.reader:ShardSet.read_block"),
     "a training document": Place("group", "group.passes:train_documents"),
     "a held-out document": Place("group", "group.passes:heldout_documents"),
     "a copy of a document": Place("group", "group.passes:with_copies"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -110,18 +110,25 @@ def _write(path: Path, schema: pa.Schema, rows: Iterable[dict[str, Any]], text: 
     count = 0
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         for rows_of_batch in _split_batches(rows, text):
-            columns = []
-            for field in schema:
-                values = [row[field.name] for row in rows_of_batch]
-                if (entries := known.get(field.name)) is None:
-                    columns.append(pa.array(values, type=field.type))
-                    continue
-                codes = [None if value is None else entries.setdefault(value, len(entries)) for value in values]
-                names = pa.array(list(entries), pa.utf8())
-                columns.append(pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), names))
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-            count += len(rows_of_batch)
+            batch = _make_batch(schema, rows_of_batch, known)
+            writer.write_batch(batch)
+            count += batch.num_rows
     return count
+
+
+def _make_batch(
+    schema: pa.Schema, rows: Sequence[Mapping[str, Any]], known: dict[str, dict[str, int]]
+) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        values = [row[field.name] for row in rows]
+        if (entries := known.get(field.name)) is None:
+            columns.append(pa.array(values, type=field.type))
+            continue
+        codes = [None if value is None else entries.setdefault(value, len(entries)) for value in values]
+        names = pa.array(list(entries), pa.utf8())
+        columns.append(pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), names))
+    return pa.record_batch(columns, schema=schema)
 
 
 def _split_batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[dict[str, Any]]]:

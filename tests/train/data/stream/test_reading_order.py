@@ -221,7 +221,7 @@ class Play:
         assert [[visit.source, *visit.stored] if visit.stored else [-1] * 3 for visit in visits] == expected
         for visit in visits[:: max(1, len(visits) // 3)]:
             if visit.stored:
-                assert self.feed.visit(visit.source, visit.stored, visit.epoch) == visit
+                assert self.feed.reading.find(visit.source, visit.stored, visit.epoch) == visit
 
 
 def together(ranks: list[Any]) -> Origins:
