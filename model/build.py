@@ -18,7 +18,7 @@ from clozeline.model.layers.scalar_mix import ScalarMix
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
-from clozeline.model.quantization import attach_format, count_quantized
+from clozeline.model.quantization import attach_format, count_quantized, leave_memory_untouched
 from clozeline.registry import find
 
 
@@ -31,8 +31,9 @@ class Model(nn.Module):
         super().__init__()
         rows = table_rows(vocab_size, config.vocab_multiple)
         self.vocab_size = vocab_size
-        self.family: Family = find("clozeline.model.families", config.family)(config, rows)
-        self.use_heads(config, build_heads(config, self.family, vocab_size))
+        with leave_memory_untouched(config.quantization):
+            self.family: Family = find("clozeline.model.families", config.family)(config, rows)
+            self.use_heads(config, build_heads(config, self.family, vocab_size))
         if config.quantization is not None:
             attach_format(self, config.quantization)
         self.adapters = cast("dict[str, Adapter]", nn.ModuleDict())

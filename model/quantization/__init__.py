@@ -1,6 +1,6 @@
 """Quantized weights: number formats, modules that compute with them, and calibrated rounding."""
 
-from clozeline.model.quantization.attach import attach_format, quantizable_modules
+from clozeline.model.quantization.attach import attach_format, leave_memory_untouched, quantizable_modules
 from clozeline.model.quantization.modules import INTEGERS, SCALES, count_quantized, stored_modules, stored_tensors
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "SCALES",
     "attach_format",
     "count_quantized",
+    "leave_memory_untouched",
     "quantizable_modules",
     "stored_modules",
     "stored_tensors",
