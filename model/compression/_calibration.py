@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch
+from clozeline.model.quantization import share_integers
 
 _Hook: TypeAlias = Callable[[str, nn.Module, Tensor], Tensor | None]
 
@@ -44,6 +45,7 @@ def build_sharing(checkpoint: Checkpoint) -> Model:
                 wide = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
                 parameters[name] = nn.Parameter(wide, requires_grad=False)
             setattr(module, key, parameters[name])
+    share_integers(model, checkpoint.tensors)
     return model.eval()
 
 

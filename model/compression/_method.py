@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from torch import Tensor
@@ -18,12 +18,10 @@ class Compressed:
     """A smaller model."""
 
     checkpoint: Checkpoint
-    """the model as every reader sees it: its configuration, and floating-point parameters"""
+    """the model as every reader sees it: its configuration and parameters; a quantized one has integers and scales in
+    place of some weights"""
     lines: tuple[str, ...]
     """removed parts, for people"""
-    stored: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
-    """tensors on disk by parameter, then by key, such as {"int8": ..., "scale": ...}; a parameter that is not listed is
-    stored as it is"""
 
 
 class Method(ABC):

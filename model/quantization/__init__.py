@@ -1,7 +1,14 @@
 """Quantized weights: number formats, modules that compute with them, and calibrated rounding."""
 
 from clozeline.model.quantization.attach import attach_format, leave_memory_untouched, quantizable_modules
-from clozeline.model.quantization.modules import INTEGERS, SCALES, count_quantized, stored_modules, stored_tensors
+from clozeline.model.quantization.modules import (
+    INTEGERS,
+    SCALES,
+    count_quantized,
+    share_integers,
+    stored_modules,
+    stored_tensors,
+)
 
 __all__ = [
     "INTEGERS",
@@ -10,6 +17,7 @@ __all__ = [
     "count_quantized",
     "leave_memory_untouched",
     "quantizable_modules",
+    "share_integers",
     "stored_modules",
     "stored_tensors",
 ]

@@ -1,5 +1,6 @@
 """Linear maps and tables with quantized weights: stored as integers, or rounded in each forward pass of a training."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import torch
@@ -130,6 +131,14 @@ def stored_tensors(model: nn.Module) -> dict[str, Tensor]:
     for path, module in stored_modules(model).items():
         tensors |= {f"{path}{INTEGERS}": module.integers, f"{path}{SCALES}": module.scales}
     return tensors
+
+
+def share_integers(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Let a model read the integers and scales in these tensors, without a copy."""
+    paths = {id(module.integers): path for path, module in stored_modules(model).items()}
+    stored = [(paths[id(module.integers)], module) for module in model.modules() if isinstance(module, _Stored)]
+    for path, module in stored:
+        module.integers, module.scales = tensors[f"{path}{INTEGERS}"], tensors[f"{path}{SCALES}"]
 
 
 def count_quantized(model: nn.Module) -> dict[str, int]:

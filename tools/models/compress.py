@@ -23,6 +23,7 @@ from clozeline.configuration.config import STRICT, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
+from clozeline.model.checkpoints import is_quantized
 from clozeline.model.compression import Batch, Method
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
@@ -64,7 +65,7 @@ class CompressOptions(MeasureOptions):
     """A method, its calibration rows, and the output; further keys are those of the method."""
 
     method: str
-    """a file of model/compression: layers, heads, rows, magnitude, wanda"""
+    """a file of model/compression: layers, heads, rows, magnitude, wanda, int8, int4"""
     output: Annotated[Path, HOME_EXPANDED]
     """new folder"""
     data: Annotated[Path, HOME_EXPANDED] | None = None
@@ -90,6 +91,8 @@ def compress(source: Path, words: Sequence[str]) -> Row:
             "a second rounding would only add to the first"
         )
     exportable = open_exportable(source)
+    if is_quantized(exportable.checkpoint):
+        raise ConfigurationError(f"{source}: is quantized; compress the model that it was made from")
     if exportable.checkpoint.absent:
         raise ConfigurationError(f"{source}: holds a body without a head, which no tool reads; fine-tune it first")
     with model_folder(options.output, source, exportable.tokenizer):
@@ -101,7 +104,7 @@ def compress(source: Path, words: Sequence[str]) -> Row:
             options=to_plain(method.options),
             claim=kind.claim,
             lines=compressed.lines,
-            quantized=bool(compressed.stored),
+            quantized=is_quantized(compressed.checkpoint),
             source=str(source.absolute()),
         )
         write_compressed(options.output, source, compressed, record)

@@ -57,6 +57,7 @@ METHODS = {
     "rows": ["sparsity=0.5"],
     "magnitude": ["sparsity=0.5"],
     "wanda": ["sparsity=0.5"],
+    "int8": ["embeddings=true"],
 }
 
 
@@ -76,7 +77,7 @@ def test_a_compressed_run_is_read_like_a_run(
     assert json.loads(capsys.readouterr().out)["n"] == 21
     record = read_record(output)
     assert record is not None
-    assert (record.method, record.source, record.quantized) == (method, str(tuned), False)
+    assert (record.method, record.source, record.quantized) == (method, str(tuned), method == "int8")
 
 
 def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one: RankPool) -> None:
@@ -93,6 +94,63 @@ def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one: Ra
     (tmp_path / "resumed.yaml").write_text(yaml.safe_dump(plain | {"steps": 9}))
     with pytest.raises(AssertionError, match=r"compress\.method: 'layers' in the checkpoint, None now"):
         one.run(start, tmp_path / "resumed.yaml")
+
+
+def test_integers_start_no_training(tuned: Path, tmp_path: Path, one: RankPool) -> None:
+    small, student = tmp_path / "small", tmp_path / "student"
+    assert main([str(tuned), "method=int8", *FAST, f"output={small}"]) == 0
+    plain = yaml.safe_load((tuned / "config.yaml").read_text())
+    models = {"init_from": str(small)}, {**plain["model"], "init_from": str(small)}
+    for model in models:  # the keys of the source, or those of the model before
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(plain | {"model": model, "output": str(student)}))
+        with pytest.raises(AssertionError, match=r"small is quantized, .* model\.quantization=int8"):
+            one.run(start, tmp_path / "config.yaml")
+    plain |= {"model": yaml.safe_load((small / "config.yaml").read_text())["model"], "output": str(small)}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(plain))
+    with pytest.raises(AssertionError, match=r"model\.quantization\.stored=true: the model is quantized"):
+        one.run(start, tmp_path / "config.yaml")
+
+
+def test_a_training_for_int8_computes_what_its_compressed_run_does(tuned: Path, tmp_path: Path, one: RankPool) -> None:
+    """Stopped and resumed, it has the same weights; the export's logits are those of the training."""
+    plain = yaml.safe_load((tuned / "config.yaml").read_text())
+    plain["model"] = {**plain["model"], "init_from": str(tuned), "quantization": {"name": "int8", "embeddings": True}}
+    weights = []
+    for name in ("at once", "resumed"):
+        if name == "resumed":  # as a run that was killed after its second step
+            shutil.copytree(tmp_path / "at once", tmp_path / name)
+            shutil.rmtree(tmp_path / name / "checkpoints" / "step-00000004")
+            (tmp_path / name / "checkpoints" / "latest").write_text("step-00000002\n")
+        config = plain | {"steps": 4, "checkpoint": {"every": 2, "keep_last": 3}, "output": str(tmp_path / name)}
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+        assert one.run(start, tmp_path / "config.yaml") == [0]
+        weights.append(load_trained(tmp_path / name).model)
+    for first, second in zip(*(model.parameters() for model in weights), strict=True):
+        assert torch.equal(first, second)
+    small = tmp_path / "small"
+    assert main([str(tmp_path / "at once"), "method=int8", "embeddings=true", *FAST, f"output={small}"]) == 0
+    model, ids = load_trained(small).model, torch.arange(10, 19)[None]
+    ours = {"input_ids": ids, "position_ids": torch.arange(9)[None], "lengths": torch.tensor([9])}
+    with torch.no_grad():
+        (found,), (expected,) = (each.logits(ours).values() for each in (model, weights[0]))
+    assert (found - expected).abs().max() <= 1e-5
+    before = dict(load_trained(tuned).model.named_parameters())
+    assert any(not torch.equal(before[name], parameter) for name, parameter in weights[0].named_parameters())
+
+
+def test_an_int4_run_goes_out_dequantized(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    even = tmp_path / "even"
+    write_run(even, shard_sets, [4], 2, **BERT, model__ffn_dim=40)
+    assert main([str(even), "method=int4", "group=2", "rows=4", *FAST, f"output={tmp_path / 'small'}"]) == 0
+    assert "12 rounded by GPTQ with 4 rows" in capsys.readouterr().out
+    assert export([str(tmp_path / "small"), str(tmp_path / "out")]) == 0
+    theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "out")
+    ids = torch.arange(10, 19)[None]
+    ours = {"input_ids": ids, "position_ids": torch.arange(9)[None], "lengths": torch.tensor([9])}
+    with torch.no_grad():
+        logits = load_trained(tmp_path / "small").model.logits(ours)["masked_lm"]
+        assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
+    assert export([str(tmp_path / "small"), str(tmp_path / "other"), "--format", "torchao"]) == 64
 
 
 @pytest.fixture(scope="module")

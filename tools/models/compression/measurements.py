@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint, read_checkpoint
+from clozeline.model.checkpoints import Checkpoint, dequantize_checkpoint, read_checkpoint
 from clozeline.model.compression import build_sharing
+from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.seeding import hash64
 from clozeline.tools.models.export.exportable import open_exportable
 from clozeline.train.checkpoint.format import WEIGHT, part_name, steps_in
@@ -52,7 +53,7 @@ def open_model(folder: Path) -> tuple[Checkpoint, Model]:
 
 def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: int) -> Sizes:
     """Return the sizes of a model; `length` is the tokens of a row."""
-    counts = [int(torch.count_nonzero(tensor)) for tensor in checkpoint.tensors.values()]
+    counts = [int(torch.count_nonzero(tensor)) for tensor in dequantize_checkpoint(checkpoint).tensors.values()]
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
     forward = model.flops(length, target) / 3  # it counts the backward pass, too
     return Sizes(model.num_parameters(), sum(counts), stored_bytes(folder), forward)
@@ -61,7 +62,7 @@ def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: in
 def stored_bytes(folder: Path) -> int:
     """Return the bytes of the weights of a run or model folder, without optimizer states.
 
-    Of a run's part those tensors count that stand for a weight: the weight, or what is stored in its place.
+    Of a run's part its weights count, and the integers and scales that are stored in place of some.
     """
     if not steps_in(folder / "checkpoints"):
         return sum(path.stat().st_size for path in read_checkpoint(folder).files)
@@ -73,8 +74,7 @@ def stored_bytes(folder: Path) -> int:
             header = json.loads(file.read(size))
         for key, entry in header.items():
             kind, _, name = key.partition("/")
-            record = index.parameters.get(name)
-            if record is not None and (kind == WEIGHT or WEIGHT not in record.keys):
+            if (kind == WEIGHT and name in index.parameters) or name.endswith((INTEGERS, SCALES)):
                 first, last = entry["data_offsets"]
                 total += last - first
     return total

@@ -15,6 +15,7 @@ from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.files import publish, publish_json, read_json, sync
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression import Compressed
+from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
@@ -68,8 +69,6 @@ def write_compressed(output: Path, source: Path, compressed: Compressed, record:
     publish_json(output / RECORD, seal(to_plain(record)))
     if steps_in(source / "checkpoints"):
         _write_run(output, source, compressed, record.method)
-    elif compressed.stored:
-        raise ConfigurationError(f"method={record.method}: quantizes runs only, {source} is a model folder")
     else:
         write_imported(output, compressed.checkpoint, source)
 
@@ -131,21 +130,24 @@ def _write_run(output: Path, source: Path, compressed: Compressed, method: str) 
         shutil.copyfile(source / SETS_FILE, output / SETS_FILE)
     with publish(output / "config.yaml") as temporary:
         save_yaml(to_plain(config), temporary)
-    # the part: weights in a row, and what a method stores in the place of some of them
+    # the part: weights in a row, and as buffers the integers and scales that a quantized model has in their place
     checkpoint, tensors = compressed.checkpoint, dict[str, Tensor]()
     records: dict[str, ParameterRecord] = {}
+    buffers = sorted(name for name in checkpoint.tensors if name.endswith((INTEGERS, SCALES)))
     for name, tensor in checkpoint.tensors.items():
-        parts = compressed.stored.get(name, {})
-        tensors |= {f"{key}/{name}": part for key, part in parts.items()} or {f"{WEIGHT}/{name}": tensor.reshape(-1)}
-        records[name] = ParameterRecord(list(tensor.shape), FROZEN, sorted(parts) or [WEIGHT], [(0, 0, tensor.numel())])
+        if name in buffers:
+            tensors[f"buffer/{name}"] = tensor
+            continue
+        tensors[f"{WEIGHT}/{name}"] = tensor.reshape(-1)
+        records[name] = ParameterRecord(list(tensor.shape), FROZEN, [WEIGHT], [(0, 0, tensor.numel())])
     folder = output / "checkpoints" / f"step-{state.step:08d}"
     hidden = folder.with_name(f".{folder.name}")
     hidden.mkdir(parents=True)
-    written = write_part(Snapshot(tensors, [], {}, [], {}), hidden / part_name(0))
+    written = write_part(Snapshot(tensors, [], {}, buffers, {}), hidden / part_name(0))
     # the index: a training with this output is refused, as its configuration has no such key
     keys = frozen(config) | {"compress.method": method}
     smaller = replace(state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys)
-    Index(smaller.plain(), {}, records, [], {part_name(0): written.file}).write(hidden)
+    Index(smaller.plain(), {}, records, buffers, {part_name(0): written.file}).write(hidden)
     sync(hidden)
     hidden.rename(folder)
     with publish(folder.with_name(LATEST)) as temporary:

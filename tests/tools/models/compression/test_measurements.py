@@ -18,7 +18,7 @@ from clozeline.tools.models.compression.measurements import (
     random_batch,
     stored_bytes,
 )
-from clozeline.train.checkpoint.format import Index, ParameterRecord
+from clozeline.train.checkpoint.format import Index
 from tests.model.small_models import FAMILIES, built
 from tests.tools.runs.inference.test_trained_model import write_run
 
@@ -41,18 +41,15 @@ def test_optimizer_states_are_not_counted_but_what_replaces_a_weight_is(shard_se
     tensors = load_file(part)
     name = next(name for name in tensors if name.endswith("up.weight")).removeprefix("weight/")
     weight = tensors.pop(f"weight/{name}")
-    tensors |= {f"int8/{name}": weight.to(torch.int8), f"scale/{name}": torch.zeros(5)}
+    path = name.removesuffix(".weight")
+    tensors |= {f"buffer/{path}.integers": weight.to(torch.int8), f"buffer/{path}.scales": torch.zeros(5)}
     tensors |= {
         f"exp_avg/{key.removeprefix('weight/')}": value.clone() for key, value in tensors.items() if "weight/" in key
     }
     save_file(tensors, part)
     index = Index.read(part.parent)
-    record = index.parameters[name]
-    changed = ParameterRecord(record.shape, record.group, ["int8", "scale"], record.slices)
-    stored = {**index.parameters, name: changed}
-    replaced = Index(index.state, {}, stored, [], index.files)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measurements, "find_checkpoint", lambda _: (part.parent, replaced))
+        patch.setattr(measurements, "find_checkpoint", lambda _: (part.parent, index))
         assert stored_bytes(tmp_path) == before - 4 * weight.numel() + weight.numel() + 20
 
 
