@@ -55,11 +55,6 @@ def freeze_base(model: Model, trained: Collection[str] = ()) -> None:
         parameter.requires_grad_(name.startswith(key) or name in trained)
 
 
-def adapter_weights(model: Model, name: str) -> dict[str, Tensor]:
-    """Return the parameters of an adapter by name."""
-    return {key: parameter.detach() for key, parameter in model.find_adapter(name).named_parameters()}
-
-
 def fill_adapter(model: Model, name: str, weights: Mapping[str, Tensor]) -> None:
     """Copy weights into an adapter.
 

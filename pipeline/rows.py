@@ -156,10 +156,6 @@ class Rows:
         fixed = {name: column[rows] for name, column in self.fixed.items()}
         return Rows(fixed, {name: column.take(rows) for name, column in self.columns.items()})
 
-    def with_columns(self, columns: Mapping[str, Ragged]) -> Rows:
-        """Return rows with the same fixed columns and other list columns."""
-        return Rows(self.fixed, columns)
-
     @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
         fixed = {name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed}

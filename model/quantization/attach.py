@@ -20,11 +20,7 @@ from clozeline.model.quantization.modules import (
 from clozeline.registry import Chosen
 
 _TABLE: Final = "family.tokens"
-_ROUNDED: Final = {
-    nn.Linear: RoundedLinear,
-    nn.Embedding: RoundedEmbedding,
-    VocabularyProjection: RoundedProjection,
-}
+_ROUNDED: Final = {nn.Linear: RoundedLinear, nn.Embedding: RoundedEmbedding, VocabularyProjection: RoundedProjection}
 
 
 def quantizable_modules(model: nn.Module, number_format: Format) -> dict[str, nn.Module]:

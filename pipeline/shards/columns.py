@@ -59,9 +59,9 @@ class ColumnSpec:
         raise IntegrityError(f"column {name}: unknown type '{arrow_type}', known ones look like uint64 or list<uint16>")
 
 
-def base_columns(names: Iterable[str] = tuple(FIXED_COLUMNS)) -> list[ColumnSpec]:
+def base_columns() -> list[ColumnSpec]:
     """Return the fixed columns that every sample and example row has."""
-    return [ColumnSpec(name, FIXED_COLUMNS[name], "fixed", _FIXED_TEXT[name]) for name in names]  # type: ignore[arg-type]
+    return [ColumnSpec(name, dtype, "fixed", _FIXED_TEXT[name]) for name, dtype in FIXED_COLUMNS.items()]  # type: ignore[arg-type]
 
 
 _FIXED_TEXT: Final = {

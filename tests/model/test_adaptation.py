@@ -5,7 +5,7 @@ import torch
 
 import clozeline.model.adaptation
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.adaptation import adapter_weights, add_adapter, fill_adapter, freeze_base, merge_adapter
+from clozeline.model.adaptation import add_adapter, fill_adapter, freeze_base, merge_adapter
 from tests.model.small_models import batch_for, built
 
 
@@ -32,7 +32,7 @@ def test_parameters_that_train_beside_the_adapter_are_named():
     head = [name for name, _ in network.named_parameters() if name.startswith("heads.")]
     freeze_base(network, head)
     trained = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
-    assert trained == {*head, *(f"adapters.own.{name}" for name in adapter_weights(network, "own"))}
+    assert trained == {*head, *(f"adapters.own.{name}" for name, _ in network.find_adapter("own").named_parameters())}
 
 
 def test_weights_of_another_adapter_are_refused():
@@ -40,13 +40,13 @@ def test_weights_of_another_adapter_are_refused():
     add_adapter(network, "small", {"name": "lora", "rank": 2})
     add_adapter(network, "large", {"name": "lora", "rank": 3})
     with pytest.raises(WeightsError, match=r"expected shape \[2, 24\], got \[3, 24\] \(8 parameters differ\)"):
-        fill_adapter(network, "small", adapter_weights(network, "large"))
-    weights = adapter_weights(network, "small")
+        fill_adapter(network, "small", dict(network.find_adapter("large").named_parameters()))
+    weights = dict(network.find_adapter("small").named_parameters())
     del weights[max(weights)]
     with pytest.raises(WeightsError, match="got None"):
         fill_adapter(network, "small", weights)
     with pytest.raises(ConfigurationError, match="no adapter 'none'; there are: small, large"):
-        adapter_weights(network, "none")
+        network.find_adapter("none")
 
 
 def test_a_merged_adapter_that_was_not_in_use_leaves_the_other_in_use():

@@ -66,4 +66,4 @@ def test_rows_keep_fixed_and_list_columns_together() -> None:
     both = Rows.concatenate([moved, rows])
     assert (len(both), both.fixed["uid"].tolist()) == (5, [9, 7, 7, 8, 9])
     assert plain(both.columns["ids"]) == [[2, 3], [1], [1], [], [2, 3]]
-    assert len(rows.with_columns({})) == 3
+    assert len(Rows(rows.fixed, {})) == 3

@@ -42,7 +42,7 @@ def changed(rows: Rows, name: str, row: int, place: int, value: int) -> Rows:
     column = rows.columns[name]
     values = column.values.copy()
     values[int(column.offsets[row]) + place] = value
-    return rows.with_columns({**rows.columns, name: Ragged(values, column.offsets)})
+    return Rows(rows.fixed, {**rows.columns, name: Ragged(values, column.offsets)})
 
 
 def repeated(rows: Rows, name: str) -> Rows:

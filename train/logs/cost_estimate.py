@@ -280,12 +280,12 @@ def estimate_memory(
     )
 
 
-def operations_per_second(device: torch.device, precision: str, repeats: int = 4) -> float:
+def operations_per_second(device: torch.device, precision: str) -> float:
     """Return the FLOPs per second of a matrix product on one rank, the best of a few; no step can be faster."""
     size = 512 if device.type == "cpu" else 8192  # accelerators need large matrices
     matrix = torch.full((size, size), 0.5, device=device, dtype=_TYPES[precision])
     best = float("inf")
-    for _ in range(repeats):
+    for _ in range(4):
         began = time.perf_counter()
         float((matrix @ matrix).sum())
         best = min(best, time.perf_counter() - began)

@@ -36,15 +36,14 @@ DOCUMENT_SCHEMA: Final = row_schema(
 """Columns of the documents between stages (`<stage>/documents/<unit:06d>.arrow`)."""
 
 
-def document_uid(corpus: str, source: str, kind: str, locator: int, chunk: int | None = None) -> bytes:
+def document_uid(corpus: str, source: str, kind: str, locator: int) -> bytes:
     """Return the permanent 16-byte id of a document: BLAKE2b of corpus, source path and record locator.
 
     `kind` is the type of `locator`: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row (`parquet`), or 0 for an
-    entire file. `chunk` is the index of a piece of a split record.
+    entire file.
     """
     head = b"clozeline-doc\0" + corpus.encode() + b"\0" + source.encode() + b"\0" + kind.encode() + b"\0"
-    tail = b"" if chunk is None else b"\0" + str(chunk).encode()
-    return hashlib.blake2b(head + locator.to_bytes(8, "little") + tail, digest_size=16).digest()
+    return hashlib.blake2b(head + locator.to_bytes(8, "little"), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._json_lines import (
-    Object,
-    field_of,
-    json_objects,
-    require_fields,
-    texts_in,
-)
+from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields, texts_in
 from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
 
 

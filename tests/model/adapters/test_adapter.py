@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.adaptation import adapter_weights, add_adapter, fill_adapter, freeze_base, merge_adapter
+from clozeline.model.adaptation import add_adapter, fill_adapter, freeze_base, merge_adapter
 from clozeline.model.build import build_model
 from clozeline.model.compilation.layer_calls import compile_layers, recompute_layers
 from clozeline.model.generation.decoding import Decoding
@@ -104,7 +104,7 @@ def test_the_adapter_alone_trains(name, recomputed):
 def test_weights_of_an_adapter_give_the_same_bits_elsewhere(name):
     model, tensors = case(name)
     other, _ = case(name, noise=False)
-    fill_adapter(other, "own", adapter_weights(model, "own"))
+    fill_adapter(other, "own", dict(model.find_adapter("own").named_parameters()))
     assert torch.equal(scores(model, tensors), scores(other, tensors))
 
 

@@ -13,7 +13,7 @@ from clozeline.model.adapters import Adapter
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint, find_imported_tokenizer, read_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.tools.runs.data.run_sets import SetPaths, read_recorded_sets
+from clozeline.tools.runs.data.run_sets import read_recorded_sets
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.state import read_state
@@ -48,10 +48,10 @@ class Adapted:
     step: int
 
 
-def open_exportable(source: Path, step: int | None = None, given: SetPaths | None = None) -> Exportable:
+def open_exportable(source: Path, step: int | None = None) -> Exportable:
     """Read a run (its fp32 master weights), an imported model, or a transformers folder.
 
-    `step` None: the newest complete checkpoint. Only runs of earlier versions need the current paths of their sets.
+    `step` None: the newest complete checkpoint.
     """
     if not steps_in(source / "checkpoints") and step is None:
         checkpoint = read_checkpoint(source)
@@ -59,7 +59,7 @@ def open_exportable(source: Path, step: int | None = None, given: SetPaths | Non
         return Exportable(checkpoint, facts, (), find_imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
     config = read_config(source, read_state(index))
-    trained_on = read_recorded_sets(source, config.data, given)[0]
+    trained_on = read_recorded_sets(source, config.data, None)[0]
     model_config = _extend_rope_range(config.model, trained_on)
     rows = trained_on.tokenizer.vocab_size
     if model_config.adapter is None:

@@ -59,5 +59,5 @@ def test_a_row_has_one_weight(tmp_path: Path) -> None:
     column = Ragged.from_lists([[0.5, 0.5] if row == 2 else [0.5] for row in range(len(rows))], np.float32)
     with pytest.raises(IntegrityError, match=r"row 2 .*one label_weight in a row with labels"):
         check_rows(
-            LocatedRows(shards.path, 0, rows.with_columns({**rows.columns, "label_weight": column})), shards.manifest
+            LocatedRows(shards.path, 0, Rows(rows.fixed, {**rows.columns, "label_weight": column})), shards.manifest
         )

@@ -55,7 +55,7 @@ def changed(rows: Rows, name: str, position: int, value: int) -> Rows:
     column = rows.columns[name]
     values = column.values.copy()
     values[int(column.offsets[2]) + position] = value
-    return rows.with_columns({**rows.columns, name: Ragged(values, column.offsets)})
+    return Rows(rows.fixed, {**rows.columns, name: Ragged(values, column.offsets)})
 
 
 @pytest.mark.parametrize("label", PAIRED)
@@ -108,20 +108,18 @@ def test_a_row_that_lost_what_its_part_has_is_found(out: Path, column: str, part
     lists = [values if row != lost else values[:0] for row, values in enumerate(rows.columns[column])]
     broken = Ragged.from_lists(lists, rows.columns[column].values.dtype)
     with pytest.raises(IntegrityError, match=rf"row {lost} .*expected (two|one) {column}"):
-        check_rows(
-            LocatedRows(examples.path, 0, rows.with_columns({**rows.columns, column: broken})), examples.manifest
-        )
+        check_rows(LocatedRows(examples.path, 0, Rows(rows.fixed, {**rows.columns, column: broken})), examples.manifest)
 
 
 def own_partner(rows: Rows) -> Rows:
     uids = rows.columns["partner_document_uid"]
     values = uids.values.copy()
     values[32:48] = rows.fixed["document_uid"][2]
-    return rows.with_columns({**rows.columns, "partner_document_uid": Ragged(values, uids.offsets)})
+    return Rows(rows.fixed, {**rows.columns, "partner_document_uid": Ragged(values, uids.offsets)})
 
 
 def long_partner(rows: Rows) -> Rows:
-    return rows.with_columns({**rows.columns, "partner_ids": rows.columns["ids"]})
+    return Rows(rows.fixed, {**rows.columns, "partner_ids": rows.columns["ids"]})
 
 
 def unknown_language(rows: Rows) -> Rows:

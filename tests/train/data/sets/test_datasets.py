@@ -12,7 +12,7 @@ import yaml
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import check_languages, open_datasets
@@ -248,7 +248,7 @@ def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> No
 
 def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path: Path, sets: list[str]) -> None:
     rows = masked_rows(1, 9)
-    rows = rows.with_columns({**rows.columns, "label_weight": Ragged.from_lists([[2.0]] * 9, np.float32)})
+    rows = Rows(rows.fixed, {**rows.columns, "label_weight": Ragged.from_lists([[2.0]] * 9, np.float32)})
     columns = (*_columns(), ColumnSpec("label_weight", "float32", "list", "weight of the row's labels"))
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
     weighted = write_set(tmp_path / "set", [rows], objective=facts, columns=columns, tokenizer=_tokenizer())

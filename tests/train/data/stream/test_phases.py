@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, StateMismatch
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.train.data.stream.mixture import Phase
@@ -201,7 +201,7 @@ class Sevens(Fake):
     def __call__(self, rows: Any, variants: Any) -> Any:
         ids = rows.columns["input_ids"]
         sevens = Ragged(np.full_like(ids.values, 7), ids.offsets)
-        return rows.with_columns({"input_ids": sevens}), np.zeros(len(rows), np.uint8)
+        return Rows(rows.fixed, {"input_ids": sevens}), np.zeros(len(rows), np.uint8)
 
 
 @pytest.mark.parametrize("threads", [0, 2])
