@@ -33,7 +33,7 @@ from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
 
-STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
+_STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
 _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
 _FEW_KEYS: Final = 8
 """Keys that a message about an unknown one lists."""
@@ -46,7 +46,7 @@ def config_class(cls: type[T]) -> type[T]:
 
     Its types are checked, unknown keys are errors, and the docstring below a field describes it.
     """
-    return cast(type[T], dataclass(frozen=True, kw_only=True, config=STRICT)(cls))
+    return cast(type[T], dataclass(frozen=True, kw_only=True, config=_STRICT)(cls))
 
 
 def config_file(location: str, kind: str) -> Path:

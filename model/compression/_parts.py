@@ -27,13 +27,13 @@ def split_name(name: str) -> tuple[str, int, str] | None:
     return None if match is None else (match[1], int(match[2]), match[3])
 
 
-def changed_config(config: ModelConfig, method: str, **changes: Any) -> ModelConfig:
+def change_config(config: ModelConfig, method: str, **changes: Any) -> ModelConfig:
     """Return a configuration with other values; one that contradicts itself is refused in the name of the method."""
     plain = TypeAdapter(type(config)).dump_python(config, mode="json", exclude_none=True)
-    given = {key: value for key, value in changes.items() if value is not None}
-    removed = changes.keys() - given.keys()
+    present = {key: value for key, value in changes.items() if value is not None}
+    removed = changes.keys() - present.keys()
     changed: ModelConfig = validate(
-        ModelConfig, {key: value for key, value in {**plain, **given}.items() if key not in removed}, method, "model."
+        ModelConfig, {key: value for key, value in {**plain, **present}.items() if key not in removed}, method, "model."
     )
     return changed
 

@@ -4,17 +4,17 @@ from typing import Annotated, TypeAlias
 
 import torch
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.key_types import STRICT, Width
+from clozeline.model.configuration.key_types import Width
 
 Sparsity: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 """Share of what is removed, in (0, 1)."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class StructureOptions:
     """Size of what stays in each layer: `keep` or `sparsity`, one of both."""
 

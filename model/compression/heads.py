@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._calibration import build_sharing, gate_importance
 from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import changed_config, cut_parameters, refuse_shared_layers, split_name
+from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
 from clozeline.model.compression._sizes import StructureOptions, choose_best
-from clozeline.model.configuration.key_types import STRICT
 from clozeline.model.configuration.model_config import ModelConfig
 
 _BODIES: Final = ("attention.body.", "cross.body.")
@@ -40,7 +39,7 @@ class Heads(Method):
     )
     calibration: ClassVar = "optional"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(StructureOptions):
         """Number of heads that each attention keeps, or share that it loses."""
 
@@ -60,7 +59,7 @@ class Heads(Method):
         scores = self._scores(checkpoint, groups, batches)
         chosen = {path: choose_best(scores[path], kept[own] // sizes[own]) for path, own in of_decoder.items()}
         own_decoder = config.decoder_attention_heads is not None
-        smaller = changed_config(
+        smaller = change_config(
             config,
             "heads",
             attention_heads=kept[False],

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
+from clozeline.configuration.config import config_class
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._quantization import quantize
-from clozeline.model.configuration.key_types import STRICT
 from clozeline.registry import choose
 
 
@@ -30,7 +29,7 @@ class Int4(Method):
     claim: ClassVar = "3 to 4 bits with little loss of perplexity at 175 B parameters (2210.17323)"
     calibration: ClassVar = "optional"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Groups, and matrices to round."""
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pydantic.dataclasses import dataclass
-
+from clozeline.configuration.config import config_class
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._quantization import quantize
-from clozeline.model.configuration.key_types import STRICT
 from clozeline.registry import choose
 
 
@@ -28,7 +26,7 @@ class Int8(Method):
     options: Options
     claim: ClassVar = "a quarter of the bytes, 99 % of the score after training with it (1910.06188)"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Matrices to round."""
 

@@ -13,7 +13,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import changed_config, cut_parameters, refuse_shared_layers, split_name
+from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
 from clozeline.model.configuration.model_config import ModelConfig
 
 _Index = Annotated[int, Field(ge=0)]
@@ -55,12 +55,12 @@ class Layers(Method):
             kept["decoder"] = tuple(range(config.decoder_depth))
         _refuse_other_depth(config, kept["encoder"])
         depths = {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
-        smaller = changed_config(config, "layers", layers=len(kept["encoder"]), **depths)
+        smaller = change_config(config, "layers", layers=len(kept["encoder"]), **depths)
 
         def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
-            if (found := split_name(name)) is None:
+            if (parts := split_name(name)) is None:
                 return tensors[name]
-            stack, layer, rest = found
+            stack, layer, rest = parts
             numbers = kept["decoder" if ".decoder." in stack else "encoder"]
             return tensors[f"{stack}{numbers[layer]}.{rest}"]
 

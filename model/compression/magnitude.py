@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from clozeline.configuration.config import config_class
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import matrices_of_layers
 from clozeline.model.compression._sizes import Sparsity
-from clozeline.model.configuration.key_types import STRICT
 
 
 class Magnitude(Method):
@@ -30,7 +29,7 @@ class Magnitude(Method):
     options: Options
     claim: ClassVar = "30 % to 40 % zeros in BERT change neither its loss nor its transfer (2002.08307)"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Share of zeros, and what competes."""
 

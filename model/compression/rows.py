@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._calibration import build_sharing, gate_importance
 from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import changed_config, cut_parameters, refuse_shared_layers, split_name
+from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
 from clozeline.model.compression._sizes import StructureOptions, choose_best
-from clozeline.model.configuration.key_types import STRICT
 
 _BODY = "feed_forward.body."
 
@@ -32,7 +31,7 @@ class Rows(Method):
     claim: ClassVar = "with heads: nearly twice as fast for less than 0.5 F1 on Natural Questions, trained (1910.06360)"
     calibration: ClassVar = "optional"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options(StructureOptions):
         """Number of units that each feed-forward block keeps, or share that it loses."""
 
@@ -52,7 +51,7 @@ class Rows(Method):
         chosen = {path: choose_best(scores[path], self.options.kept_of(count, "rows")) for path, count in units.items()}
         stay = {".decoder." in path: len(indices) for path, indices in chosen.items()}
         own_decoder = {"decoder_ffn_dim": stay[True]} if config.decoder_ffn_dim is not None else {}
-        smaller = changed_config(config, "rows", ffn_dim=stay.get(False, stay.get(True)), **own_decoder)
+        smaller = change_config(config, "rows", ffn_dim=stay.get(False, stay.get(True)), **own_decoder)
 
         def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
             found = split_name(name)

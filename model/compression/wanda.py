@@ -8,15 +8,14 @@ from itertools import groupby
 from typing import ClassVar
 
 import torch
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
+from clozeline.configuration.config import config_class
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._calibration import build_sharing, input_norms
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import matrices_of_layers, split_name
 from clozeline.model.compression._sizes import Sparsity
-from clozeline.model.configuration.key_types import STRICT
 
 
 class Wanda(Method):
@@ -34,7 +33,7 @@ class Wanda(Method):
     claim: ClassVar = "LLaMA-7B at 50 %: perplexity 5.68 to 7.26, by magnitude 17.29 (2306.11695)"
     calibration: ClassVar = "required"
 
-    @dataclass(frozen=True, kw_only=True, config=STRICT)
+    @config_class
     class Options:
         """Share of zeros, and its pattern."""
 

@@ -5,8 +5,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from clozeline.configuration.config import STRICT as STRICT
-
 # upper bounds catch typing errors before memory is allocated; the largest published models fit
 Width = Annotated[int, Field(ge=1, le=2**20)]
 Depth = Annotated[int, Field(ge=1, le=1024)]

@@ -33,21 +33,21 @@ def quantizable_modules(model: nn.Module, number_format: Format) -> dict[str, nn
         ConfigurationError: there are none, or the format cannot store one of them.
     """
     family = {path: module for path, module in model.named_modules() if path.startswith("family.")}
-    found: dict[str, nn.Module] = {path: module for path, module in family.items() if type(module) is nn.Linear}
+    modules: dict[str, nn.Module] = {path: module for path, module in family.items() if type(module) is nn.Linear}
     if number_format.options.embeddings:
         tables = {path: module for path, module in family.items() if path == _TABLE}
         projections = {path: module for path, module in model.named_modules() if path.startswith("heads.")}
-        found |= {path: module for path, module in tables.items() if type(module) is nn.Embedding}
-        found |= {path: module for path, module in projections.items() if type(module) is VocabularyProjection}
+        modules |= {path: module for path, module in tables.items() if type(module) is nn.Embedding}
+        modules |= {path: module for path, module in projections.items() if type(module) is VocabularyProjection}
     name = type(number_format).__name__.lower()
-    if not found:
+    if not modules:
         raise ConfigurationError(
             f"model.quantization {name}: expected a family with linear maps, got one without; LSTMs have none"
         )
-    for path, module in found.items():
+    for path, module in modules.items():
         if problem := number_format.problem(module.weight.shape[1]):  # type: ignore[index, arg-type]
             raise ConfigurationError(f"model.quantization {name}: {path}: {problem}")
-    return found
+    return modules
 
 
 class _SkipInitialValues(TorchFunctionMode):
@@ -80,17 +80,17 @@ def attach_format(model: nn.Module, chosen: Chosen) -> None:
         ConfigurationError: the format does not fit the model.
     """
     number_format: Format = chosen.build()
-    found = quantizable_modules(model, number_format)
+    modules = quantizable_modules(model, number_format)
     if not number_format.options.stored:
-        # the same module with another forward: its parameters, hooks and place in the model stay
-        for module in found.values():
+        # the same module with another forward: its parameters, hooks and position in the model stay
+        for module in modules.values():
             module.__class__ = _ROUNDED[type(module)]
             module.number_format = number_format  # type: ignore[assignment]
         return
-    table = found.get(_TABLE)
+    table = modules.get(_TABLE)
     stored: dict[int, nn.Module] = {}
     embedding = StoredEmbedding(number_format, table) if isinstance(table, nn.Embedding) else None
-    for path, module in found.items():
+    for path, module in modules.items():
         if isinstance(module, nn.Embedding):
             assert embedding is not None, "the token table is the only one"
             stored[id(module)] = embedding

@@ -12,7 +12,7 @@ from clozeline.model.quantization.formats import Format
 
 INTEGERS: Final = ".integers"
 SCALES: Final = ".scales"
-"""Ends of the names of buffers that take the place of `.weight`."""
+"""Ends of the names of buffers that replace `.weight`."""
 
 
 class _Stored(nn.Module):
@@ -118,11 +118,11 @@ class RoundedProjection(VocabularyProjection):
 
 def stored_modules(model: nn.Module) -> dict[str, _Stored]:
     """Return the modules with stored integers by path, each tensor of integers once."""
-    found: dict[str, _Stored] = {}
+    modules: dict[str, _Stored] = {}
     for path, module in model.named_modules():
-        if isinstance(module, _Stored) and not any(module.integers is other.integers for other in found.values()):
-            found[path] = module
-    return found
+        if isinstance(module, _Stored) and not any(module.integers is other.integers for other in modules.values()):
+            modules[path] = module
+    return modules
 
 
 def stored_tensors(model: nn.Module) -> dict[str, Tensor]:

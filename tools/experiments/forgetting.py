@@ -38,8 +38,7 @@ class ForgettingOptions:
     tasks: Annotated[list[Path], BeforeValidator(_as_list), Field(min_length=1)]
     """YAML files of tasks in learning order, each with {name, shards, heldout, config}"""
     method: Annotated[list[Method], BeforeValidator(_as_list), Field(min_length=1)] = Field(
-        default_factory=lambda: list[Method](get_args(Method)),
-        description="plain, replay, ewc, l2_sp",
+        default_factory=lambda: list[Method](get_args(Method)), description="plain, replay, ewc, l2_sp"
     )
     output: Annotated[Path, HOME_EXPANDED]
     """folder for all runs and scores"""

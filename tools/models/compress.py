@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT, to_plain
+from clozeline.configuration.config import config_class, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
@@ -46,7 +45,7 @@ from clozeline.train.startup.source_tokenizer import compare_tokenizers
 _METHODS: Final = "clozeline.model.compression"
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class MeasureOptions:
     """Conditions of the measurements."""
 
@@ -60,7 +59,7 @@ class MeasureOptions:
     """timed passes of each model and batch size; the median is shown"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class CompressOptions(MeasureOptions):
     """A method, its calibration rows, and the output; further keys are those of the method."""
 

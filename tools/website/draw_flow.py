@@ -101,9 +101,9 @@ def _stage_boxes() -> list[Box]:
     owners: dict[str, str] = {}
     for name, stage in files.items():
         for file in sorted(stage.parent.glob("*.py")):
-            owners |= dict.fromkeys(_registries_named_in(file), name)
+            owners |= dict.fromkeys(_find_registries(file), name)
     for name, stage in reversed(files.items()):
-        owners |= dict.fromkeys(_registries_named_in(stage), name)
+        owners |= dict.fromkeys(_find_registries(stage), name)
     return [
         Box(name, _first_clause(stage), [registry for registry in sorted(owners) if owners[registry] == name])
         for name, stage in files.items()
@@ -117,7 +117,7 @@ def _first_clause(path: Path) -> str:
     return re.split(r"[;.]( |$)", sentence)[0].replace("`", "")
 
 
-def _registries_named_in(file: Path) -> set[str]:
+def _find_registries(file: Path) -> set[str]:
     packages = re.findall(r"clozeline\.pipeline\.([\w.]+)", file.read_text(encoding="utf-8"))
     return set(_registries_in(_ROOT / "pipeline")) & {package.replace(".", "/") for package in packages}
 

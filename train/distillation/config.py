@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import Chosen, OneOf, choose
@@ -17,7 +16,7 @@ UNFIT: Final = ("replaced_tokens", "elmo", "awd_lstm")
 _LOSSES: Final = "clozeline.train.distillation.losses"
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class StudentStart:
     """Weights that a student starts from."""
 
@@ -28,7 +27,7 @@ class StudentStart:
     """run or model folder to copy from; null: distil.teacher"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class DistilConfig:
     """Distillation of a teacher into the model of this run (arXiv 1503.02531)."""
 

@@ -69,7 +69,11 @@ class Squad(TaskReader):
     def open(self, path: Path) -> TaskFile:
         data = read_whole_json(path, self.limits)
         articles = data.get("data") if isinstance(data, Mapping) else None
-        if not isinstance(articles, list) or not articles or not all(isinstance(one, Mapping) for one in articles):
+        if (
+            not isinstance(articles, list)
+            or not articles
+            or not all(isinstance(article, Mapping) for article in articles)
+        ):
             raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
         return TaskFile(path, Layout(f"SQuAD {data.get('version', 'without version')}", data=articles))
 

@@ -1,7 +1,7 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression._parts import changed_config, cut_parameters, refuse_shared_layers, split_name
+from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
 from tests.model.compression.compressed_models import odd_checkpoint
 
 
@@ -21,16 +21,16 @@ def test_the_layer_of_a_parameter_is_in_its_name(name, parts):
 
 def test_a_configuration_changes_and_loses_keys():
     config = odd_checkpoint(head_dim=4).config
-    assert changed_config(config, "heads", layers=2, head_dim=None).head_width == 5
+    assert change_config(config, "heads", layers=2, head_dim=None).head_width == 5
     assert config.layers == 5
     with pytest.raises(ConfigurationError, match="heads: model: attention_heads: 2 heads do not divide"):
-        changed_config(odd_checkpoint().config, "heads", attention_heads=2)
+        change_config(odd_checkpoint().config, "heads", attention_heads=2)
 
 
 def test_a_tensor_of_another_shape_is_refused():
     dense = odd_checkpoint()
     with pytest.raises(ConfigurationError, match=r"expected shape \[7, 15\]"):
-        cut_parameters(dense, changed_config(dense.config, "rows", ffn_dim=7), lambda name, tensors: tensors[name])
+        cut_parameters(dense, change_config(dense.config, "rows", ffn_dim=7), lambda name, tensors: tensors[name])
 
 
 def test_layers_with_their_own_weights_pass():

@@ -111,7 +111,7 @@ def training_of(
     heads = validated.model.heads
     if set(heads) != {HEAD} or heads[HEAD].normalise != "label":
         raise ConfigurationError(
-            f"{name}: train.model.heads: expected {HEAD} alone, each label weighing alike, got "
+            f"{name}: train.model.heads: expected {HEAD} alone, with equal weights for all labels, got "
             + ", ".join(f"{head} normalised by {options.normalise}" for head, options in heads.items())
         )
     # paths of the training sets, which the entry gives by name

@@ -7,10 +7,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from clozeline.configuration.config import STRICT, save_yaml, to_plain, validate
+from clozeline.configuration.config import config_class, save_yaml, to_plain, validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.files import publish, publish_json, read_json, sync
 from clozeline.model.checkpoints import Checkpoint
@@ -43,7 +42,7 @@ _OF_TRAINING: Final[dict[str, Any]] = {
 """Keys of a run that refer to its start; the compressed model starts from nothing."""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class CompressionRecord:
     """The content of compression.json."""
 

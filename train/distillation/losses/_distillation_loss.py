@@ -6,17 +6,16 @@ from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor, nn
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import find
 from clozeline.train.distillation.layer_map import check_layers
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class LossOptions:
     """Options that every loss has."""
 
@@ -24,7 +23,7 @@ class LossOptions:
     """factor of the mean loss"""
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class LayerMapOptions(LossOptions):
     """Options of a loss that compares layers."""
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.masks import BLOCKED
@@ -17,7 +16,7 @@ from clozeline.train.distillation.losses._distillation_loss import refuse_unlaye
 from clozeline.train.distillation.losses.attention import refuse_relative
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class RelationOptions(LossOptions):
     """Options of `Relations`."""
 

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
-from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from clozeline.configuration.config import STRICT
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import find
@@ -16,7 +15,7 @@ from clozeline.train.distillation.losses import DistillationLoss, LossOptions
 from clozeline.train.distillation.observation import has_label_logits
 
 
-@dataclass(frozen=True, kw_only=True, config=STRICT)
+@config_class
 class ScoreOptions(LossOptions):
     """Options of `Scores`."""
 

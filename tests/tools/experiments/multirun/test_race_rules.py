@@ -54,7 +54,7 @@ def test_what_is_fixed_is_the_races_and_the_rest_is_the_entrys() -> None:
         ({"data__shards": RACE.heldout}, f"train.data: expected sets of {ALLOWED}, got '{RACE.heldout}'"),
         ({"data__shards": [TRAIN, "/other/train"]}, "got '/other/train'"),
         ({"data": {"phases": [{"shards": TRAIN, "until_samples": 8}, {"shards": RACE.heldout}]}}, "train.data: "),
-        ({"model__heads": {"masked_lm": {"normalise": "row"}}}, "alike, got masked_lm normalised by row"),
+        ({"model__heads": {"masked_lm": {"normalise": "row"}}}, "for all labels, got masked_lm normalised by row"),
         ({"model__heads": {"masked_lm": 1.0, "sentence": 1.0}}, "expected masked_lm alone"),
         ({"model__no_such": 1}, "train.model.no_such"),
         ({"data": 3}, "mine: train.data"),
