@@ -3,7 +3,7 @@
 import json
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint, dequantize_checkpoint, read_checkpoint
+from clozeline.model.checkpoints import Checkpoint, dequantize_checkpoint
 from clozeline.model.compression import build_sharing
 from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.seeding import hash64
@@ -56,16 +56,16 @@ def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: in
     counts = [int(torch.count_nonzero(tensor)) for tensor in dequantize_checkpoint(checkpoint).tensors.values()]
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
     forward = model.flops(length, target) / 3  # it counts the backward pass, too
-    return Sizes(model.num_parameters(), sum(counts), stored_bytes(folder), forward)
+    return Sizes(model.num_parameters(), sum(counts), stored_bytes(folder, checkpoint.files), forward)
 
 
-def stored_bytes(folder: Path) -> int:
-    """Return the bytes of the weights of a run or model folder, without optimizer states.
+def stored_bytes(folder: Path, files: Sequence[Path]) -> int:
+    """Return the bytes of the weights of a run, or of a model folder with these files, without optimizer states.
 
     Of a run's part its weights count, and the integers and scales that are stored in place of some.
     """
     if not steps_in(folder / "checkpoints"):
-        return sum(path.stat().st_size for path in read_checkpoint(folder).files)
+        return sum(path.stat().st_size for path in files)
     directory, index = find_checkpoint(folder)
     total = 0
     for part in range(len(index.files)):
