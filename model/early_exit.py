@@ -1,0 +1,253 @@
+"""Early exit: a classifier after each layer, and rows that leave at the first one that is sure enough.
+
+A row that leaves is removed from the batch, so that later layers compute only the others. The model is unchanged: the
+off-ramps are parameters of their own, and the classifier after the last layer is the model's head.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model, build_heads
+from clozeline.model.compilation.host_shapes import add_host_shapes
+from clozeline.model.flops import matrix_flops
+from clozeline.model.heads import Head
+from clozeline.model.heads.classification import Classification
+from clozeline.model.heads.regression import Regression
+from clozeline.model.initialization import initialize_parameters
+from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embedding_flops, find_body, record_layers
+from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.loss import Loss
+
+_PURPOSE: Final = "early exit"
+
+
+@dataclass(frozen=True)
+class Entropy:
+    """Leave at the first classifier whose entropy -sum p ln p is below a threshold (DeeBERT, arXiv 2004.12993).
+
+    Example (entropies 0.69 and 0.09 nats):
+        >>> scores = torch.tensor([[0.0, 0.0], [4.0, 0.0]])
+        >>> Entropy(0.5).leave(scores, None, torch.zeros(2, dtype=torch.int64))[0].tolist()
+        [False, True]
+    """
+
+    threshold: float
+    """nats; 0: all layers read every row; above ln(classes): one layer does"""
+
+    def __post_init__(self) -> None:
+        if not self.threshold >= 0:
+            raise ConfigurationError(f"early exit: threshold: expected 0 nats or more, got {self.threshold}")
+
+    def check(self, head: Head) -> None:
+        """Refuse a head whose scores are not those of classes."""
+        if not isinstance(head, Classification):
+            raise ConfigurationError(f"early exit: entropy needs scores of classes, got {head.key()}: take Patience")
+
+    def leave(self, scores: Tensor, before: Tensor | None, agreed: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which rows leave, [b] bool, by their scores [b, classes], and `agreed` [b] as it is."""
+        logs = scores.float().log_softmax(-1)
+        return -(logs.exp() * logs).sum(-1) < self.threshold, agreed
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Leave when consecutive classifiers have agreed often enough (PABEE, arXiv 2006.04152).
+
+    The first classifier has nothing to agree with: t agreements need t + 1 classifiers. A disagreement sets the count
+    back to 0.
+
+    Example (classes 1, 1, 0, 0 by one row's classifiers):
+        >>> rule, before, agreed, counts = Patience(2), None, torch.zeros(1, dtype=torch.int64), []
+        >>> for scores in torch.eye(2)[[1, 1, 0, 0]].split(1):
+        ...     (leaves, agreed), before = rule.leave(scores, before, agreed), scores
+        ...     counts.append(agreed.item())
+        >>> counts, leaves.item()
+        ([0, 1, 0, 1], False)
+    """
+
+    agreements: int
+    """t; 0: one layer reads every row; as many as there are layers, or more: all do"""
+    tolerance: float | None = None
+    """regression: predictions agree if they differ by less than this, in the unit of the target"""
+
+    def __post_init__(self) -> None:
+        if self.agreements < 0:
+            raise ConfigurationError(f"early exit: agreements: expected 0 or more, got {self.agreements}")
+
+    def check(self, head: Head) -> None:
+        """Refuse a regression without tolerance, and a classification with one."""
+        if isinstance(head, Regression) != (self.tolerance is not None):
+            got = f"{self.tolerance} for {head.key()}"
+            raise ConfigurationError(f"early exit: tolerance: expected one for regression alone, got {got}")
+
+    def leave(self, scores: Tensor, before: Tensor | None, agreed: Tensor) -> tuple[Tensor, Tensor]:
+        """Return which rows leave, [b] bool, and their new number of agreements in a row, from `agreed` [b].
+
+        `scores` and those of the classifier `before` it are [b, classes], or [b] of a regression.
+        """
+        if before is not None and self.tolerance is not None:
+            agreed = ((scores - before).abs() < self.tolerance) * (agreed + 1)
+        elif before is not None:
+            agreed = (scores.argmax(-1) == before.argmax(-1)) * (agreed + 1)
+        return agreed >= self.agreements, agreed
+
+
+Rule: TypeAlias = Entropy | Patience
+
+
+class Exits(NamedTuple):
+    """The results of a batch, in the order of its rows."""
+
+    scores: Tensor
+    """[B, classes], or [B] of a regression, by the classifier at which the row left"""
+    depths: Tensor
+    """int64 [B], number of layers that have read the row"""
+    flops: Tensor
+    """float64 [B], of these layers and their classifiers, for the row's own tokens without padding"""
+
+
+def build_off_ramps(model: Model, head: str, seed: int = 0) -> nn.ModuleList:
+    """Return classifiers for all layers but the last, like the model's own head, with weights drawn from the seed.
+
+    Raises:
+        ConfigurationError: the model or its head does not fit, see `EarlyExit`.
+    """
+    own = next(_find_head(model, head).parameters())
+    count = model.config.layers - 1
+    ramps = nn.ModuleList(build_heads(model.config, model.family, model.vocab_size)[head] for _ in range(count))
+    initialize_parameters(ramps, model.config, seed, prefix="off_ramps.")
+    return ramps.to(own.device, own.dtype)
+
+
+class EarlyExit(nn.Module):
+    """A model with off-ramps; except for rounding, the results of a row do not depend on the other rows of a batch.
+
+    In a stack with a final norm, off-ramps read the states after that norm, as the last classifier does.
+
+    Args:
+        model: one stack of layers: encoder, decoder or mobilebert.
+        head: name of the model's head, classification or regression.
+        ramps: classifiers after layers 1 to L - 1, from `build_off_ramps`.
+
+    Raises:
+        ConfigurationError: the model has several stacks, the head scores tokens or reads a mix of all layers, or there
+            is not one off-ramp for each layer but the last.
+    """
+
+    def __init__(self, model: Model, head: str, ramps: nn.ModuleList) -> None:
+        super().__init__()
+        own, expected = _find_head(model, head), model.config.layers - 1
+        if len(ramps) != expected or any(type(ramp) is not type(own) for ramp in ramps):
+            raise ConfigurationError(
+                f"early exit: expected {expected} off-ramps {head}, one for each layer but the last, got "
+                f"{[type(ramp).__name__ for ramp in ramps]}: build them by build_off_ramps, and train them"
+            )
+        self.model, self.head, self.ramps = model, head, ramps
+
+    @torch.no_grad()
+    def forward(self, tensors: Mapping[str, Tensor], rule: Rule) -> Exits:
+        """Return the scores, the depth and the FLOPs of each row.
+
+        Raises:
+            BatchError: packed documents or padding on the left, or a position id is beyond the table.
+            ConfigurationError: the model is in training mode, or the rule does not fit the head.
+        """
+        if self.training:
+            raise ConfigurationError("early exit needs a model in evaluation mode, call eval(): dropout is random")
+        classifiers = self._classifiers()
+        rule.check(classifiers[-1])
+        x, calls, batch, tokens = inputs = record_layers(self.model, tensors, _PURPOSE)
+        # x, rows, agreed, before: of the b rows that are left; depths, flops, spent, found: of all B
+        rows = torch.arange(len(x), device=x.device)
+        agreed, before, found = torch.zeros_like(rows), None, torch.empty(0)
+        depths, spent, flops = rows.clone(), embedding_flops(self.model, tokens), tokens.double()
+        for depth, (call, classifier) in enumerate(zip(calls, classifiers, strict=True), start=1):
+            x = call.layer(x, select_rows(call.plan, rows), *call.rest)
+            scores = classifier.scores(apply_final_norm(self.model, x), batch)
+            spent = spent + tokens * matrix_flops(call.layer) + attention_flops(self.model, depth - 1, tokens)
+            spent = spent + classifier.flops()
+            # rows that leave write their results to where they came from
+            leaves, agreed = rule.leave(scores, before, agreed)
+            leaves = leaves | (depth == len(classifiers))
+            found = scores.new_zeros(len(depths), *scores.shape[1:]) if before is None else found
+            left, stay = rows[leaves], ~leaves
+            found[left], depths[left], flops[left] = scores[leaves], depth, spent[left]
+            if not bool(stay.any()):
+                break
+            x, rows, before, agreed = x[stay], rows[stay], scores[stay], agreed[stay]
+            read = {name: tensor for name, tensor in inputs.tensors.items() if name in _POOLED}
+            batch = {name: tensor[rows.to(tensor.device)] if tensor.ndim else tensor for name, tensor in read.items()}
+        return Exits(found, depths, flops)
+
+    def off_ramp_loss(self, tensors: Mapping[str, Tensor]) -> Loss:
+        """Return the sum of the off-ramps' losses, DeeBERT's second stage, with the divisor of one head.
+
+        The body runs without gradient, and the last classifier not at all: only off-ramps learn.
+        """
+        with torch.no_grad():
+            states, shaped = self._read(tensors)
+        losses = [ramp.loss(state, shaped) for ramp, state in zip(self._classifiers()[:-1], states[:-1], strict=True)]
+        return _add_losses(losses, [1.0] * len(losses))
+
+    def joint_loss(self, tensors: Mapping[str, Tensor]) -> Loss:
+        """Return sum_j j L_j / sum_j j over the classifiers j = 1 .. L: PABEE's loss, which also trains the body."""
+        states, shaped = self._read(tensors)
+        losses = [head.loss(state, shaped) for head, state in zip(self._classifiers(), states, strict=True)]
+        depths = range(1, len(losses) + 1)
+        return _add_losses(losses, [depth / sum(depths) for depth in depths])
+
+    def _classifiers(self) -> list[Head]:
+        return [*(cast("Head", ramp) for ramp in self.ramps), self.model.heads[self.head]]
+
+    def _read(self, tensors: Mapping[str, Tensor]) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """Return the states [B, T, dim] that each classifier reads, and the batch."""
+        shaped = add_host_shapes(tensors, self.model.position_limit, self.model.host_tensors)
+        _, *states, last = self.model.family.layer_states(shaped)
+        return [*(apply_final_norm(self.model, state) for state in states), last], shaped
+
+
+_POOLED: Final = frozenset({"lengths", "type_ids", "segment_ids"})
+"""Tensors of a batch by which heads pool."""
+
+
+def select_rows(plan: AttentionPlan, rows: Tensor) -> AttentionPlan:
+    """Return the plan of some rows [b] of a batch; parts that are the same for all rows stay as they are."""
+
+    def select(part: Tensor) -> Tensor:
+        return part if len(part) in (1, len(rows)) else part[rows]
+
+    mask, relative = plan.mask, plan.relative
+    if relative is not None:
+        relative = relative._replace(rows=select(relative.rows), absolute=select(relative.absolute))
+    rotation = None if plan.rotation is None else (select(plan.rotation[0]), select(plan.rotation[1]))
+    return plan._replace(mask=None if mask is None else select(mask), rotation=rotation, relative=relative)
+
+
+def _find_head(model: Model, name: str) -> Head:
+    """Return a head of the model; refuse models and heads without early exit."""
+    find_body(model, _PURPOSE)
+    if name not in model.heads:
+        raise ConfigurationError(f"early exit: no head '{name}'; the model has {', '.join(model.heads)}")
+    head = model.heads[name]
+    if head.target == "lm":
+        raise ConfigurationError(
+            f"early exit: expected classification or regression, got {name}: a decoder that generates with a cache "
+            "needs the keys and values of all layers for each token, and one that left early has none"
+        )
+    if not isinstance(head, Classification | Regression) or head.options.multi_label or head.mix is not None:
+        raise ConfigurationError(
+            f"early exit: expected classification into one class, or regression, from the last layer; got {name}, "
+            "which scores tokens or choices, or has multi_label or scalar_mix"
+        )
+    return head
+
+
+def _add_losses(losses: list[Loss], factors: list[float]) -> Loss:
+    total = torch.stack([factor * loss.total for factor, loss in zip(factors, losses, strict=True)]).sum()
+    figures = {f"exit_{depth}": loss.total.detach() for depth, loss in enumerate(losses, start=1)}
+    return Loss(total, losses[0].divisor, figures)

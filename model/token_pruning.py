@@ -1,0 +1,259 @@
+"""Token pruning: later layers read fewer and fewer tokens of a row, those that others attend to.
+
+Rules are PoWER-BERT's schedule (arXiv 2001.08950) and LTP's thresholds (arXiv 2107.00910). Tokens leave between the
+attention and the feed-forward block of a layer, as in PoWER-BERT. Heads read a state at every position: a dropped token
+keeps its last one. Neither PoWER-BERT's search for a schedule nor LTP's training of thresholds is implemented.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
+from clozeline.model.flops import matrix_flops
+from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embedding_flops, find_body, record_layers
+from clozeline.model.layers.attention import Attention
+from clozeline.model.layers.layer import Layer
+from clozeline.model.layers.masks import BLOCKED, AttentionPlan
+from clozeline.model.layers.position import rotate
+from clozeline.model.loss import Loss
+
+_PURPOSE: Final = "token pruning"
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class TopTokens:
+    """Keep the most significant tokens, a share of each row (PoWER-BERT, arXiv 2001.08950).
+
+    The significance of a token is the attention that it receives, summed over heads and queries. Of equal ones the
+    first stays.
+
+    Example (half of four tokens stay):
+        >>> attention = torch.tensor([[torch.inf, 0.1, 0.3, 0.2]])
+        >>> TopTokens((0.5,)).keep(0, attention, torch.tensor([4])).int().tolist()
+        [[1, 0, 1, 0]]
+    """
+
+    shares: tuple[float, ...]
+    """of the row's tokens that each layer keeps, rounded up, [CLS] included: (0, 1], never rising; 1 = all"""
+
+    def check(self, layers: int) -> None:
+        """Refuse a schedule that is not one for this number of layers."""
+        if len(self.shares) != layers or not all(0 < share <= 1 for share in self.shares):
+            _refuse("shares", f"{layers} numbers in (0, 1]", self.shares)
+        if sorted(self.shares, reverse=True) != list(self.shares):
+            _refuse("shares", "none above the one before it: dropped tokens do not come back", self.shares)
+
+    def prunes(self, layer: int) -> bool:
+        """Return whether tokens may leave in a layer, from 0."""
+        return self.shares[layer] < (self.shares[layer - 1] if layer else 1.0)
+
+    def keep(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
+        """Return which of the tokens [B, K] stay, by the mean attention that each receives; rows have `lengths` [B].
+
+        The attention is inf at [CLS], which stays, and -inf at padding and dropped tokens, which do not.
+        """
+        counts = (lengths * self.shares[layer] - _ROUNDING).ceil().clamp(min=1)
+        ranks = attention.argsort(descending=True, stable=True).argsort()
+        return (ranks < counts[:, None]) & (attention > -torch.inf)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Keep the tokens whose mean attention is above a threshold, so that longer rows lose more (LTP, arXiv 2107.00910).
+
+    Example:
+        >>> attention = torch.tensor([[torch.inf, 0.1, 0.3, 0.2]])
+        >>> Threshold((0.15,)).keep(0, attention, torch.tensor([4])).int().tolist()
+        [[1, 0, 1, 1]]
+    """
+
+    thresholds: tuple[float, ...]
+    """of each layer, in [0, 1]; 0 = all tokens stay, 1 = [CLS] alone"""
+
+    def check(self, layers: int) -> None:
+        """Refuse thresholds that are not those of this number of layers."""
+        if len(self.thresholds) != layers or not all(0 <= threshold <= 1 for threshold in self.thresholds):
+            _refuse("thresholds", f"{layers} numbers in [0, 1]", self.thresholds)
+
+    def prunes(self, layer: int) -> bool:
+        """Return whether tokens may leave in a layer, from 0."""
+        return self.thresholds[layer] > 0
+
+    def keep(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
+        """Return which of the tokens [B, K] stay, as that of `TopTokens`; `lengths` do not matter."""
+        return attention > self.thresholds[layer]
+
+
+Rule: TypeAlias = TopTokens | Threshold
+
+
+class Pruned(NamedTuple):
+    """The results of a batch."""
+
+    hidden: Tensor
+    """[B, T, dim], at dropped tokens their last states"""
+    kept: Tensor
+    """int64 [B, L], tokens that each layer keeps"""
+    flops: Tensor
+    """float64 [B]: of the layers for the tokens that they read, and of finding those that stay; without heads"""
+
+
+class TokenPruning(nn.Module):
+    """A model that drops tokens. The results of a row do not depend on the other rows, except for rounding.
+
+    Calling it returns losses, so that a model can be trained further with its schedule: gradients go through the tokens
+    that stay, not through the choice.
+
+    Args:
+        model: of the family encoder, with layers of the usual form.
+        rule: choice of tokens.
+
+    Raises:
+        ConfigurationError: the model has other layers, an adapter with a prefix, or a head that reads a mix of all
+            layers or two views of a row; or the rule does not fit the model's depth.
+    """
+
+    def __init__(self, model: Model, rule: Rule) -> None:
+        super().__init__()
+        body = find_body(model, _PURPOSE)
+        usual = model.family.architecture == "encoder" and all(type(layer) is Layer for layer in body.layers)
+        prefix = any(isinstance(module, Attention) and module.prefix is not None for module in body.modules())
+        if not usual or prefix or model.config.position.disentangled is not None:
+            raise ConfigurationError(
+                "token pruning: expected an encoder of attention and feed-forward blocks, without disentangled "
+                f"attention or an active prefix adapter, got the family {model.config.family}"
+            )
+        for name, head in model.heads.items():
+            if head.mix is not None or "input_ids_b" in head.needs:
+                raise ConfigurationError(
+                    f"token pruning: expected heads that read the last states of one row, got {name}, which reads all "
+                    "layers (scalar_mix) or a second view"
+                )
+        rule.check(model.config.layers)
+        self.model, self.rule = model, rule
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """Return the loss of each head."""
+        hidden = self.prune(tensors).hidden
+        return {name: head.loss(hidden, tensors) for name, head in self.model.heads.items()}
+
+    def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the scores of each head: [B, T, classes], or [B, classes] for rows."""
+        hidden = self.prune(tensors).hidden
+        return {name: head.scores(hidden, tensors) for name, head in self.model.heads.items()}
+
+    def prune(self, tensors: Mapping[str, Tensor]) -> Pruned:
+        """Return the states of a batch, the tokens that were kept, and the FLOPs.
+
+        Raises:
+            BatchError: packed documents or padding on the left, or a position id is beyond the table.
+        """
+        x, calls, _, lengths = record_layers(self.model, tensors, _PURPOSE)
+        # K slots hold the tokens that are left: columns [B, K] are their positions, alive [B, K] is False at padding
+        columns = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
+        alive = columns < lengths[:, None]
+        every: Tensor | None = None  # last states [B, T, dim] of all positions, once tokens have been dropped
+        tokens, kept, flops = lengths, [], embedding_flops(self.model, lengths)
+        for number, call in enumerate(calls):
+            layer, mixing = cast("Layer", call.layer), attention_flops(self.model, number, tokens)
+            body = cast("Attention", layer.attention.body)
+            plan = call.plan if every is None else select_tokens(call.plan, columns, alive)
+            flops = flops + tokens * matrix_flops(layer.attention) + mixing
+            with _record_outputs(body.query, body.key) as (queries, keys):
+                x = layer.attention(x, plan)
+            stays = alive
+            if self.rule.prunes(number):
+                flops = flops + mixing / 2  # the scores, a second time
+                heads = queries[0].shape[-1] // body.head_dim
+                received = sum_attention(body, queries[0], keys[0], plan, alive) / (heads * tokens[:, None])
+                received[:, 0] = torch.inf
+                stays = self.rule.keep(number, received.masked_fill(~alive, -torch.inf), lengths)
+            if not torch.equal(stays, alive):
+                every = _store(every, x, columns, alive)
+                # move the tokens that stay to the first slots, in the order of the row
+                tokens = stays.sum(1)
+                slots = (~stays).int().argsort(dim=1, stable=True)[:, : int(tokens.max())]
+                x = x.gather(1, slots[..., None].expand(-1, -1, x.shape[-1]))
+                columns, alive = columns.gather(1, slots), stays.gather(1, slots)
+            x = layer.feed_forward(x)
+            kept.append(tokens)
+            flops = flops + tokens * matrix_flops(layer.feed_forward)
+        hidden = x if every is None else _store(every, x, columns, alive)
+        return Pruned(apply_final_norm(self.model, hidden), torch.stack(kept, dim=1), flops)
+
+
+@torch.no_grad()
+def sum_attention(body: Attention, query: Tensor, key: Tensor, plan: AttentionPlan, alive: Tensor) -> Tensor:
+    """Return the attention that each token receives, summed over heads and queries, fp32 or fp64 [B, K].
+
+    Args:
+        body: the attention, for its scale and the width of a head.
+        query: [B, K, heads x head_dim], before rotation.
+        key: [B, K, kv_heads x head_dim].
+        plan: that of the attention.
+        alive: [B, K] bool; padding neither reads nor is read.
+    """
+    queries, keys = (part.view(*part.shape[:2], -1, body.head_dim).transpose(1, 2) for part in (query, key))
+    if plan.rotation is not None:
+        queries, keys = rotate(queries, plan.rotation), rotate(keys, plan.rotation)
+    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
+    scores = body.scale * (queries @ keys.mT)  # [B, heads, K, K]
+    scores = scores if scores.dtype == torch.float64 else scores.float()
+    if plan.mask is not None:
+        boolean = plan.mask.dtype == torch.bool
+        scores = scores.masked_fill(~plan.mask, BLOCKED) if boolean else scores + plan.mask
+    probabilities = scores.softmax(-1) * alive[:, None, :, None]
+    return probabilities.sum((1, 2))
+
+
+def select_tokens(plan: AttentionPlan, columns: Tensor, alive: Tensor) -> AttentionPlan:
+    """Return the plan of some positions [B, K] of each row, where slots that are not alive are hidden."""
+
+    def select(part: Tensor, dim: int) -> Tensor:
+        """Take the columns along a dimension of [B or 1, n, T or 1, m]."""
+        index = columns.unflatten(1, (1, *(-1 if at == dim else 1 for at in (2, 3))))  # type: ignore[no-untyped-call]
+        part = part.expand(len(columns), -1, -1, -1)
+        return part.gather(dim, index.expand(*(index.shape[at] if at == dim else part.shape[at] for at in range(4))))
+
+    mask, rotation, seen = plan.mask, plan.rotation, alive[:, None, None]
+    if mask is not None:
+        mask = select(mask, 3)
+        mask = select(mask, 2) if mask.shape[2] > 1 else mask
+    if mask is not None and mask.is_floating_point():
+        mask = mask.masked_fill(~seen, BLOCKED)
+    elif not bool(alive.all()) or mask is not None:
+        # every slot sees itself: one that sees nothing would become NaN
+        itself = torch.eye(alive.shape[1], dtype=torch.bool, device=alive.device)
+        mask = (seen if mask is None else mask & seen) | itself
+    if rotation is not None:
+        rotation = (select(rotation[0], 2), select(rotation[1], 2))
+    return plan._replace(mask=mask, rotation=rotation)
+
+
+def _store(every: Tensor | None, x: Tensor, columns: Tensor, alive: Tensor) -> Tensor:
+    """Return the last states [B, T, dim] of all positions, with those of living slots written to their columns."""
+    if every is None:
+        return x
+    index = columns[..., None].expand(-1, -1, x.shape[-1])
+    return every.scatter(1, index, torch.where(alive[..., None], x, every.gather(1, index)))
+
+
+@contextmanager
+def _record_outputs(*modules: nn.Module) -> Iterator[tuple[list[Tensor], ...]]:
+    """Collect what each module returns."""
+    outputs: tuple[list[Tensor], ...] = tuple([] for _ in modules)
+    with ExitStack() as hooks:
+        for module, found in zip(modules, outputs, strict=True):
+            hooks.callback(module.register_forward_hook(lambda _, __, output, to=found: to.append(output)).remove)
+        yield outputs
+
+
+def _refuse(key: str, expected: str, got: tuple[float, ...]) -> None:
+    raise ConfigurationError(f"token pruning: {key}: expected one a layer, {expected}, got {list(got)}")

@@ -1,0 +1,249 @@
+"""Early exit against loops over complete forward passes, scripted rules, and the ends of the thresholds."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.early_exit import EarlyExit, Entropy, Patience, build_off_ramps
+from tests.model.small_models import batch_for, built, rows_of
+from tests.model.test_layer_inputs import MODELS
+
+CLASSES, LAYERS = 3, 5
+HEADS = {"classification": {"classes": CLASSES, "hidden": "tanh"}, "regression": {}}
+SIZES = {"layers": LAYERS, "dim": 15, "attention_heads": 3, "heads": HEADS}
+
+
+def wrapped(name="encoder", head="classification", **changes):
+    """A model with random off-ramps whose scores are spread, in fp64."""
+    family = name if name in ("decoder", "mobilebert") else "encoder"
+    sizes = SIZES | ({} if family == "encoder" and name != "local" else {"dim": 24, "attention_heads": 4})
+    model = built(family, **sizes | MODELS[name] | changes)
+    ramps = build_off_ramps(model, head, seed=3)
+    draw = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in (*model.parameters(), *ramps.parameters()):
+            parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.25)
+    return EarlyExit(model, head, ramps).double().eval()
+
+
+def batch(rows=9):
+    draw = torch.Generator().manual_seed(2)
+    tensors = batch_for("encoder", lengths=[*torch.randint(1, 12, (rows - 1,), generator=draw).tolist(), 11])
+    tensors["label"] = torch.randint(CLASSES, (rows,), generator=draw)
+    tensors["target"] = torch.randn(rows, generator=draw)
+    tensors["label"][1], tensors["row_weight"][2] = -100, 0
+    return tensors
+
+
+def all_scores(early, tensors):
+    """The scores of every classifier [L, B, ...] for all rows: complete forward passes, written out."""
+    states = early.model.family.layer_states(tensors)[1:]
+    stack = getattr(early.model.family, "stack", None)
+    found = []
+    for depth, state in enumerate(states, start=1):
+        head = early.model.heads[early.head] if depth == len(states) else early.ramps[depth - 1]
+        read = state if stack is None or depth == len(states) else stack.norm(state)
+        found.append(head.scores(read, tensors))
+    return torch.stack(found).detach()
+
+
+def entropy(scores):
+    total = sum(math.exp(score) for score in scores)
+    return -sum(math.exp(score) / total * math.log(math.exp(score) / total) for score in scores)
+
+
+def expected_depth(rule, scores):
+    """The depth of one row from the scores [L, classes] or [L] of its classifiers, by a plain loop."""
+    count = 0
+    for depth in range(1, len(scores) + 1):
+        now = scores[depth - 1].tolist()
+        if isinstance(rule, Entropy):
+            if entropy(now) < rule.threshold:
+                return depth
+            continue
+        if depth > 1:
+            last = scores[depth - 2].tolist()
+            if rule.tolerance is not None:
+                same = abs(now - last) < rule.tolerance
+            else:
+                same = now.index(max(now)) == last.index(max(last))
+            count = count + 1 if same else 0
+        if count >= rule.agreements:
+            return depth
+    return len(scores)
+
+
+RULES = [Entropy(0.5), Entropy(0.9), Entropy(1.05), Patience(1), Patience(2), Patience(3)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_and_depths_are_those_of_a_loop_over_complete_passes(name):
+    early, tensors = wrapped(name), batch()
+    scores = all_scores(early, tensors)
+    seen = set()
+    for rule in RULES:
+        exits = early(tensors, rule)
+        depths = [expected_depth(rule, scores[:, row]) for row in range(len(exits.depths))]
+        assert exits.depths.tolist() == depths
+        expected = torch.stack([scores[depth - 1, row] for row, depth in enumerate(depths)])
+        torch.testing.assert_close(exits.scores, expected, rtol=1e-10, atol=1e-10)
+        seen |= set(depths)
+    assert len(seen) >= 3, "rows leave at several depths"
+
+
+def test_regression_leaves_when_predictions_stay_close():
+    early, tensors = wrapped(head="regression"), batch()
+    scores = all_scores(early, tensors)
+    gaps = (scores[1:] - scores[:-1]).abs().median().item()
+    for agreements in (1, 2):
+        rule = Patience(agreements, tolerance=gaps)
+        depths = [expected_depth(rule, scores[:, row]) for row in range(9)]
+        exits = early(tensors, rule)
+        assert exits.depths.tolist() == depths
+        assert exits.scores.shape == (9,)
+        assert len(set(depths)) > 1
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_ends_of_the_thresholds(name):
+    early, tensors = wrapped(name).float(), batch()
+    full = early.model.logits(tensors)["classification"]
+    for rule in (Entropy(0.0), Patience(LAYERS), Patience(LAYERS + 4)):
+        exits = early(tensors, rule)
+        assert exits.depths.tolist() == [LAYERS] * 9
+        assert torch.equal(exits.scores, full), "bit-identical"
+    for rule in (Entropy(math.log(CLASSES) + 1e-6), Entropy(math.inf), Patience(0)):
+        assert early(tensors, rule).depths.tolist() == [1] * 9
+
+
+def test_the_mean_depth_falls_as_the_threshold_rises_and_grows_with_patience():
+    early, tensors = wrapped(), batch(40)
+    by_entropy = [early(tensors, Entropy(0.1 * step)).depths.double().mean().item() for step in range(12)]
+    assert by_entropy == sorted(by_entropy, reverse=True)
+    assert by_entropy[0] == LAYERS
+    assert by_entropy[-1] == 1 < by_entropy[8] < LAYERS
+    by_patience = [early(tensors, Patience(agreements)).depths.double().mean().item() for agreements in range(6)]
+    assert by_patience == sorted(by_patience)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_a_row_does_not_depend_on_its_batch(rule):
+    early, tensors = wrapped(), batch()
+    together = early(tensors, rule)
+    for row in range(9):
+        alone = rows_of(tensors, slice(row, row + 1))
+        length = int(tensors["lengths"][row])
+        alone |= {name: alone[name][:, :length] for name in ("input_ids", "position_ids")}
+        exits = early(alone, rule)
+        assert exits.depths[0] == together.depths[row]
+        assert exits.flops[0] == together.flops[row]
+        torch.testing.assert_close(exits.scores[0], together.scores[row], rtol=1e-10, atol=1e-10)
+
+
+def test_t_agreements_need_one_classifier_more():
+    """A script: the classes of a row's classifiers, and the depth at which it leaves with each patience."""
+    for classes, depths in (([0, 0, 0, 0], [1, 2, 3, 4]), ([0, 1, 1, 1], [1, 3, 4, 4]), ([2, 2, 0, 0], [1, 2, 4, 4])):
+        for agreements, depth in enumerate(depths):
+            agreed, before, left = torch.zeros(1, dtype=torch.int64), None, []
+            for scores in F.one_hot(torch.tensor(classes), 3).double().split(1):
+                leaves, agreed = Patience(agreements).leave(scores, before, agreed)
+                before, left = scores, [*left, leaves.item()]
+            assert (left.index(True) + 1 if any(left) else 4) == depth
+
+
+def test_flops_are_the_sum_over_the_layers_that_read_the_row():
+    early, tensors = wrapped(), batch()
+    exits = early(tensors, Entropy(0.9))
+    dim, inner = 15, early.model.config.ffn_dim
+    for length, depth, flops in zip(
+        tensors["lengths"].tolist(), exits.depths.tolist(), exits.flops.tolist(), strict=True
+    ):
+        layer = length * (2 * (4 * dim * dim + 2 * dim * inner) + 4 * dim * length)
+        assert flops == depth * (layer + 2 * (dim * dim + dim * CLASSES))
+
+
+def test_losses_are_those_of_each_classifier_written_out():
+    early, tensors = wrapped(), batch()
+    scores = all_scores(early, tensors)
+    labels = torch.where(tensors["row_weight"] == 0, -100, tensors["label"])
+    each = [F.cross_entropy(one.float(), labels, reduction="sum", ignore_index=-100).item() for one in scores]
+    stage_two, joint = early.off_ramp_loss(tensors), early.joint_loss(tensors)
+    assert stage_two.total.item() == pytest.approx(sum(each[:-1]), rel=1e-5)
+    weighted = sum(depth * loss for depth, loss in enumerate(each, start=1)) / (1 + 2 + 3 + 4 + 5)
+    assert joint.total.item() == pytest.approx(weighted, rel=1e-5)
+    assert stage_two.count == joint.count == int((labels != -100).sum()) == 7
+    figures = {f"exit_{depth}": pytest.approx(loss, rel=1e-5) for depth, loss in enumerate(each, start=1)}
+    assert {name: figure.item() for name, figure in joint.figures.items()} == figures
+
+
+def test_micro_batches_add_up():
+    early, tensors = wrapped(), batch()
+    for loss in (early.off_ramp_loss, early.joint_loss):
+        parts = [loss(rows_of(tensors, rows)) for rows in (slice(0, 4), slice(4, 9))]
+        assert sum(part.total.item() for part in parts) == pytest.approx(loss(tensors).total.item(), rel=1e-5)
+        assert sum(part.count for part in parts) == loss(tensors).count
+
+
+def test_the_second_stage_leaves_the_body_and_the_last_head_as_they_are():
+    early, tensors = wrapped(), batch()
+    before = {name: parameter.detach().clone() for name, parameter in early.named_parameters()}
+    optimizer = torch.optim.AdamW(early.parameters(), lr=0.01, weight_decay=0.1)
+    full = early.model.logits(tensors)["classification"]
+    for _ in range(3):
+        optimizer.zero_grad()
+        early.off_ramp_loss(tensors).total.backward()
+        optimizer.step()
+    for name, parameter in early.named_parameters():
+        assert torch.equal(parameter, before[name]) != name.startswith("ramps."), name
+    assert torch.equal(early.model.logits(tensors)["classification"], full)
+    optimizer.zero_grad()
+    early.joint_loss(tensors).total.backward()
+    assert early.model.family.tokens.weight.grad.abs().sum() > 0, "the joint loss trains the body"
+
+
+def test_refusals():
+    model = built("encoder", **SIZES | {"heads": HEADS | {"masked_lm": 1.0}})
+    ramps = build_off_ramps(model, "classification")
+    for wrong in (ramps[:2], torch.nn.ModuleList(), build_off_ramps(model, "regression")):
+        with pytest.raises(
+            ConfigurationError, match=r"expected 4 off-ramps classification, .* build_off_ramps, and train"
+        ):
+            EarlyExit(model, "classification", wrong)
+    with pytest.raises(ConfigurationError, match=r"early exit: no head 'tagging'; the model has classification"):
+        build_off_ramps(model, "tagging")
+    with pytest.raises(
+        ConfigurationError, match=r"into one class, or regression, .* got masked_lm, which scores tokens"
+    ):
+        build_off_ramps(model, "masked_lm")
+    several = built("encoder", heads={"classification": {"classes": 3, "multi_label": True}})
+    with pytest.raises(ConfigurationError, match=r"got classification, .* multi_label"):
+        build_off_ramps(several, "classification")
+    with pytest.raises(ConfigurationError, match=r"got lm: a decoder that generates with a cache needs the keys"):
+        build_off_ramps(built("decoder"), "lm")
+    with pytest.raises(ConfigurationError, match=r"expected one stack of equal attention layers"):
+        build_off_ramps(built("encoder_decoder", heads={"classification": {"classes": 3}}), "classification")
+    early = EarlyExit(model, "classification", ramps)
+    with pytest.raises(ConfigurationError, match=r"call eval\(\)"):
+        early(batch(), Entropy(0.5))
+    with pytest.raises(ConfigurationError, match=r"tolerance: expected one for regression alone, got 0.1 for classif"):
+        early.eval()(batch(), Patience(2, tolerance=0.1))
+    number = EarlyExit(model, "regression", build_off_ramps(model, "regression")).eval()
+    with pytest.raises(ConfigurationError, match=r"entropy needs scores of classes, got regression: take Patience"):
+        number(batch(), Entropy(0.5))
+    with pytest.raises(ConfigurationError, match=r"got None for regression"):
+        number(batch(), Patience(2))
+    for wrong in (lambda: Entropy(-0.1), lambda: Entropy(math.nan), lambda: Patience(-1)):
+        with pytest.raises(ConfigurationError, match=r"expected 0"):
+            wrong()
+
+
+def test_off_ramps_are_drawn_from_the_seed_each_with_its_own_values():
+    model = built("encoder", **SIZES)
+    first, again, other = (build_off_ramps(model, "classification", seed) for seed in (1, 1, 2))
+    weights = [ramp.classifier.out.weight for ramp in first]
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
+    assert not torch.equal(weights[0], other[0].classifier.out.weight)
+    assert not torch.equal(weights[0], weights[1])

@@ -1,0 +1,225 @@
+"""Token pruning against one row at a time, written out token by token; the ends of the rules, and refusals."""
+
+import math
+
+import pytest
+import torch
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
+from clozeline.model.layers.position import rotate
+from clozeline.model.token_pruning import Threshold, TokenPruning, TopTokens
+from tests.model.small_models import batch_for, built, rows_of
+
+LAYERS, HEADS, DIM = 5, 3, 18
+TASKS = {"classification": {"classes": 3}, "tagging": {"classes": 4}, "masked_lm": 1.0}
+MODELS = {
+    "learned": {},
+    "final_norm": {"final_norm": True, "norm_place": "pre"},
+    "rope": {"position": PositionConfig(kind="rope")},
+    "t5": {"position": PositionConfig(kind="t5", buckets=8, max_distance=6)},
+    "local": {"position": PositionConfig(kind="rope"), "local": LocalConfig(window=2, global_every=2, theta=50.0)},
+    "grouped": {"attention_heads": 6, "kv_heads": 3, "head_dim": 4},
+    "shared": {"share": {"groups": 1}, "emb_dim": 8},
+}
+SHARES = (1.0, 0.8, 0.8, 0.5, 0.2)
+THRESHOLDS = (0.0, 0.08, 0.1, 0.12, 0.2)
+
+
+def model_of(name="learned", **changes):
+    """A model in fp64 whose attention is uneven."""
+    model = built("encoder", **{"layers": LAYERS, "dim": DIM, "attention_heads": HEADS, "heads": TASKS}
+                  | _keys(MODELS[name]) | changes)  # fmt: skip
+    draw = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.3)
+    return model.double().eval()
+
+
+def _keys(changes):
+    from clozeline.model.configuration.layer import ShareConfig
+
+    return {key: ShareConfig(**value) if key == "share" else value for key, value in changes.items()}
+
+
+def batch(rows=7):
+    draw = torch.Generator().manual_seed(8)
+    tensors = batch_for("encoder", lengths=[11, *torch.randint(1, 12, (rows - 2,), generator=draw).tolist(), 6])
+    tensors["label"] = torch.randint(3, (rows,), generator=draw)
+    tensors["label_ids"] = tensors["label_ids"] % 4
+    return tensors
+
+
+def one_row(tensors, row):
+    alone = rows_of(tensors, slice(row, row + 1))
+    length = int(tensors["lengths"][row])
+    return alone | {name: alone[name][:, :length] for name in ("input_ids", "position_ids")}
+
+
+def norm_of(residual, x):
+    return residual.norm(x) if residual.before else x
+
+
+def slow_states(model, tensors, stays):
+    """States [T, dim] and kept tokens of one row: explicit softmax, and lists of the positions that are left.
+
+    `stays(layer, received, positions, length, heads)` returns the positions that stay, from the sums of attention.
+    """
+    stack, config = model.family.stack, model.config
+    positions, length = tensors["position_ids"], tensors["input_ids"].shape[1]
+    x = stack.embeddings(model.family.tokens(tensors["input_ids"]), stack.position, positions, None)[0]
+    last, left, kept = x.clone(), list(range(length)), []
+    for number, weights in enumerate(stack.order):
+        layer, local = stack.layers[weights], number in stack.local_layers
+        position = stack.local_position if local else stack.position
+        body, before = layer.attention.body, norm_of(layer.attention, last[left])
+        query, key, value = (
+            part(before).view(len(left), -1, body.head_dim).transpose(0, 1)
+            for part in (body.query, body.key, body.value)
+        )
+        if (angles := position.rotation(positions[:, left])) is not None:
+            query, key = (rotate(part[None], angles)[0] for part in (query, key))
+        groups = len(query) // len(key)
+        key, value = (torch.cat([part[head // groups][None] for head in range(len(query))]) for part in (key, value))
+        bias = position.bias(positions, positions)
+        mixed, received = torch.zeros_like(query), [0.0] * len(left)
+        for head in range(len(query)):
+            for i, p in enumerate(left):
+                scores = body.scale * (key[head] @ query[head, i])
+                for k, q in enumerate(left):
+                    scores[k] += 0.0 if bias is None else bias[0, head, p, q]
+                    if local and abs(p - q) > stack.window:
+                        scores[k] = -math.inf
+                share = scores.softmax(0)
+                mixed[head, i] = share @ value[head]
+                received = [total + one for total, one in zip(received, share.tolist(), strict=True)]
+        out = body.out(mixed.transpose(0, 1).flatten(1))
+        attended = last[left] + out if layer.attention.before else layer.attention.norm(last[left] + out)
+        last = last.index_copy(0, torch.tensor(left), attended)
+        left = stays(number, received, left, length, len(query))
+        last = last.index_copy(0, torch.tensor(left), layer.feed_forward(last[left]))
+        kept.append(len(left))
+    assert config.layers == len(kept)
+    return stack.norm(last).detach(), kept
+
+
+def slow_top(number, received, left, length, heads):
+    count = math.ceil(SHARES[number] * length - 1e-9)
+    order = sorted(left[1:], key=lambda position: -received[left.index(position)])
+    return sorted([0, *order[: count - 1]])
+
+
+def slow_threshold(number, received, left, length, heads):
+    limit = THRESHOLDS[number]
+    means = [total / heads / len(left) for total in received]
+    return [position for position, mean in zip(left, means, strict=True) if position == 0 or mean > limit]
+
+
+RULES = {"top": (TopTokens(SHARES), slow_top), "threshold": (Threshold(THRESHOLDS), slow_threshold)}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_of_a_batch_are_those_computed_one_by_one_and_token_by_token(name, rule):
+    model, tensors = model_of(name), batch()
+    fast, slow = RULES[rule]
+    with torch.no_grad():
+        pruned = TokenPruning(model, fast).prune(tensors)
+        every = []
+        for row, length in enumerate(tensors["lengths"].tolist()):
+            states, kept = slow_states(model, one_row(tensors, row), slow)
+            torch.testing.assert_close(pruned.hidden[row, :length], states, rtol=1e-9, atol=1e-9)
+            assert pruned.kept[row].tolist() == kept
+            every += [count < length for count in kept]
+        alone = TokenPruning(model, fast).prune(one_row(tensors, 2))
+    assert any(every), "tokens were dropped"
+    length = int(tensors["lengths"][2])
+    torch.testing.assert_close(alone.hidden[0], pruned.hidden[2, :length], rtol=1e-9, atol=1e-9)
+    assert alone.flops[0] == pruned.flops[2]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_keeping_all_is_bit_identical(name):
+    model, tensors = model_of(name).float(), batch()
+    lengths = tensors["lengths"].tolist()
+    for rule in (TopTokens((1.0,) * LAYERS), Threshold((0.0,) * LAYERS)):
+        pruning = TokenPruning(model, rule)
+        scores, full = pruning.logits(tensors), model.logits(tensors)
+        assert all(torch.equal(scores[head], full[head]) for head in TASKS)
+        pruned = pruning.prune(tensors)
+        assert pruned.kept.tolist() == [[length] * LAYERS for length in lengths]
+        assert pruned.flops.tolist() == pytest.approx([model.family.flops(length, 0) for length in lengths])
+        losses, expected = pruning(tensors), model(tensors)
+        assert all(torch.equal(losses[head].total, expected[head].total) for head in TASKS)
+
+
+def test_the_first_token_always_stays_and_padding_never_does():
+    """Padding that would receive all attention, next to a first token that receives none."""
+    attention = torch.tensor([[torch.inf, 0.3, 0.2, -torch.inf, -torch.inf], [torch.inf, 0.1, 0.1, 0.4, 0.1]])
+    lengths = torch.tensor([3, 5])
+    kept = TopTokens((0.6,)).keep(0, attention, lengths)
+    assert kept.int().tolist() == [[1, 1, 0, 0, 0], [1, 1, 0, 1, 0]], "of equal ones the first stays"
+    assert TopTokens((1.0,)).keep(0, attention, torch.tensor([5, 5])).sum().item() == 8
+    model, tensors = model_of(), batch()
+    for rule in (TopTokens((1e-6,) * LAYERS), Threshold((1.0,) * LAYERS)):
+        assert TokenPruning(model, rule).prune(tensors).kept.tolist() == [[1] * LAYERS] * 7
+    # other ids and positions at padding change nothing
+    filled = {name: tensors[name].clone() for name in ("input_ids", "position_ids")}
+    padding = torch.arange(11) >= tensors["lengths"][:, None]
+    filled["input_ids"][padding] = 7
+    for rule, _ in RULES.values():
+        before, after = (TokenPruning(model, rule).prune(one) for one in (tensors, tensors | filled))
+        assert torch.equal(before.kept, after.kept)
+        torch.testing.assert_close(before.hidden[~padding], after.hidden[~padding], rtol=1e-10, atol=1e-10)
+
+
+def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
+    model, tensors = model_of(), batch()
+    inner = model.config.ffn_dim
+    pruned = TokenPruning(model, TopTokens(SHARES)).prune(tensors)
+    for row, length in enumerate(tensors["lengths"].tolist()):
+        total, before = 0, length
+        for number, share in enumerate(SHARES):
+            count = math.ceil(share * length - 1e-9)
+            assert pruned.kept[row, number] == count
+            again = 2 * DIM * before**2 if share < ([1.0, *SHARES][number]) else 0  # the scores, to choose by
+            total += 8 * DIM**2 * before + 4 * DIM * before**2 + again + 4 * DIM * inner * count
+            before = count
+        assert pruned.flops[row].item() == total
+    assert pruned.flops[0] < 0.8 * model.family.flops(11, 0)
+
+
+def test_heads_of_tokens_read_the_last_states_of_dropped_tokens():
+    model, tensors = model_of(), batch()
+    pruning = TokenPruning(model, TopTokens(SHARES))
+    hidden, scores = pruning.prune(tensors).hidden, pruning.logits(tensors)
+    assert scores["tagging"].shape == (7, 11, 4)
+    torch.testing.assert_close(scores["tagging"], model.heads["tagging"].logits(hidden))
+    assert scores["classification"].shape == (7, 3)
+    loss = pruning(tensors)["masked_lm"]
+    assert loss.count == 14
+    pruning(tensors)["tagging"].total.backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters() if parameter.grad is not None)
+    assert model.family.tokens.weight.grad.abs().sum() > 0
+
+
+def test_refusals():
+    model = model_of()
+    for shares in ((0.5,) * 4, (0.5, 0.6, 0.5, 0.5, 0.5), (1.0, 1.0, 1.0, 1.0, 0.0), (1.5,) * 5):
+        with pytest.raises(ConfigurationError, match=r"token pruning: shares: expected one a layer"):
+            TokenPruning(model, TopTokens(shares))
+    for thresholds in ((0.1,) * 6, (-0.1,) * 5, (math.nan,) * 5):
+        with pytest.raises(ConfigurationError, match=r"thresholds: expected one a layer, 5 numbers in \[0, 1\]"):
+            TokenPruning(model, Threshold(thresholds))
+    disentangled = PositionConfig(kind="none", disentangled=DisentangledConfig())
+    for other in (built("decoder"), built("mobilebert"), built("encoder", position=disentangled, final_norm=False)):
+        with pytest.raises(
+            ConfigurationError, match=r"token pruning: expected an encoder of attention and feed-forward"
+        ):
+            TokenPruning(other, TopTokens((1.0, 1.0)))
+    with pytest.raises(ConfigurationError, match=r"expected one stack of equal attention layers"):
+        TokenPruning(built("xlnet"), TopTokens((1.0, 1.0)))
+    mixing = built("encoder", heads={"tagging": {"classes": 3, "scalar_mix": True}})
+    with pytest.raises(ConfigurationError, match=r"expected heads that read the last states of one row, got tagging"):
+        TokenPruning(mixing, TopTokens((1.0, 1.0)))
