@@ -22,7 +22,7 @@ class LayerCall(NamedTuple):
 
 
 class LayerInputs(NamedTuple):
-    """What a batch is before the first layer."""
+    """A batch before its first layer."""
 
     states: Tensor
     """[B, T, dim], the output of the embeddings"""

@@ -119,6 +119,10 @@ def test_the_ends_of_the_thresholds(name):
         assert early(tensors, rule).depths.tolist() == [1] * 9
 
 
+def test_a_threshold_of_zero_keeps_rows_that_are_completely_sure():
+    assert not Entropy(0.0).leave(torch.tensor([[1e4, 0.0]]), None, torch.zeros(1))[0].item()
+
+
 def test_the_mean_depth_falls_as_the_threshold_rises_and_grows_with_patience():
     early, tensors = wrapped(), batch(40)
     by_entropy = [early(tensors, Entropy(0.1 * step)).depths.double().mean().item() for step in range(12)]
@@ -145,13 +149,14 @@ def test_a_row_does_not_depend_on_its_batch(rule):
 
 def test_t_agreements_need_one_classifier_more():
     """A script: the classes of a row's classifiers, and the depth at which it leaves with each patience."""
-    for classes, depths in (([0, 0, 0, 0], [1, 2, 3, 4]), ([0, 1, 1, 1], [1, 3, 4, 4]), ([2, 2, 0, 0], [1, 2, 4, 4])):
+    script = {(0, 0, 0, 0, 0): [1, 2, 3, 4, 5], (0, 1, 1, 1, 0): [1, 3, 4, 5, 5], (2, 2, 0, 0, 1): [1, 2, 5, 5, 5]}
+    for classes, depths in script.items():
         for agreements, depth in enumerate(depths):
             agreed, before, left = torch.zeros(1, dtype=torch.int64), None, []
             for scores in F.one_hot(torch.tensor(classes), 3).double().split(1):
                 leaves, agreed = Patience(agreements).leave(scores, before, agreed)
                 before, left = scores, [*left, leaves.item()]
-            assert (left.index(True) + 1 if any(left) else 4) == depth
+            assert (left.index(True) + 1 if any(left) else 5) == depth
 
 
 def test_flops_are_the_sum_over_the_layers_that_read_the_row():
@@ -165,8 +170,9 @@ def test_flops_are_the_sum_over_the_layers_that_read_the_row():
         assert flops == depth * (layer + 2 * (dim * dim + dim * CLASSES))
 
 
-def test_losses_are_those_of_each_classifier_written_out():
-    early, tensors = wrapped(), batch()
+@pytest.mark.parametrize("name", ["encoder", "narrow"])
+def test_losses_are_those_of_each_classifier_written_out(name):
+    early, tensors = wrapped(name), batch()
     scores = all_scores(early, tensors)
     labels = torch.where(tensors["row_weight"] == 0, -100, tensors["label"])
     each = [F.cross_entropy(one.float(), labels, reduction="sum", ignore_index=-100).item() for one in scores]
