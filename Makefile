@@ -76,7 +76,7 @@ docs: $(STAMP)  ## make the generated parts of docs/ again
 GIVEN := $(addprefix benchmarks/,finetune.py transfer.py gpu.py harness.py)
 
 bench: $(STAMP)  ## every benchmark that needs nothing, one table each; fails at the end if one of them did
-	failed=0; for script in $(filter-out $(GIVEN),$(wildcard benchmarks/*.py)); do $(BIN)/python $$script || failed=1; done; exit $$failed
+	failed=0; for name in $(filter-out $(GIVEN),$(wildcard benchmarks/*.py)); do $(BIN)/python -m $$(echo $${name%.py} | tr / .) || failed=1; done; exit $$failed
 
 clean:  ## remove the environment, runs and build folders
 	rm -rf $(VENV) runs build *.egg-info

@@ -1,6 +1,6 @@
 """Memory and time of a training step with each kind of adapter, compared with full fine-tuning.
 
-    python benchmarks/adapters.py [--steps 12] [--dim 192] [--layers 4] [--rows 16] [--tokens 32] [--json FILE]
+    python -m benchmarks.adapters [--steps 12] [--dim 192] [--layers 4] [--rows 16] [--tokens 32] [--json FILE]
 
 Classification by an encoder with rotary positions: fp32, AdamW, one thread, one process per adapter. Counted bytes are
 weights, gradients and both moments of the trainable parameters, and the tensors saved for the backward pass (unique

@@ -1,6 +1,6 @@
 """Cost of a checkpoint to the steps after it: blocking saves and background saves.
 
-    python benchmarks/background_saves.py [--dim 512] [--layers 4] [--steps 41] [--json FILE]
+    python -m benchmarks.background_saves [--dim 512] [--layers 4] [--steps 41] [--json FILE]
 
 One rank trains an encoder on random walks and saves after every tenth step, first with blocking saves, then in the
 background (`checkpoint.asynchronous`). A step lasts from its line of metrics.jsonl to the next, so the cost of a save

@@ -1,6 +1,6 @@
 """Speed of cleaning on one core: a crawl through the complete stage, and the filters against datatrove's.
 
-    python benchmarks/clean.py [--pages 400] [--peer PYTHON] [--json FILE]
+    python -m benchmarks.clean [--pages 400] [--peer PYTHON] [--json FILE]
 
 Pages are prose from Python's help topics, which makes up a sixth of a page's bytes. Figures are MB per CPU second, the
 extractor's process included, the best of several runs. datatrove's filters split words with spaCy, in an environment of

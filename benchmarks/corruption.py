@@ -1,6 +1,6 @@
 """Speed of corruption on one core: the kernel of each objective, the complete stage, and Hugging Face's collator.
 
-    python benchmarks/corruption.py [--rows 1920] [--documents 8000] [--json FILE]
+    python -m benchmarks.corruption [--rows 1920] [--documents 8000] [--json FILE]
 
 Rows are 512 tokens with their special tokens. Kernels take them as one batch, as the stage and the stream do; the
 collator gets batches of 32 tensors (or arrays) with their special-token masks, the fastest form it accepts. Figures are

@@ -1,6 +1,6 @@
 """Speed of dedup on one core, ours and datatrove's in the same run: exact hashes and MinHash signatures of a part.
 
-    python benchmarks/dedup.py [--megabytes 4] [--peer PYTHON] [--json FILE]
+    python -m benchmarks.dedup [--megabytes 4] [--peer PYTHON] [--json FILE]
 
 Both turn the same documents into files of sorted hashes: ours reads an Arrow part, datatrove gets the documents in
 memory and splits words with spaCy, in an environment of its own: benchmarks/peers/datatrove_steps.py names its

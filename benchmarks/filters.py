@@ -1,6 +1,6 @@
 """Agreement of our filters with datatrove's, which split words and sentences with spaCy.
 
-    python benchmarks/filters.py --peer PYTHON [--texts FILE.jsonl]... [--record FILE] [--json FILE]
+    python -m benchmarks.filters --peer PYTHON [--texts FILE.jsonl]... [--record FILE] [--json FILE]
 
 PYTHON is the interpreter of an environment with the peer: benchmarks/peers/datatrove_steps.py names its packages. Texts
 are Python's help topics, the long docstrings and the first modules of its standard library, and the `text` of further
@@ -99,7 +99,7 @@ def record(python: str, path: Path) -> None:
                for reason, left in answers_of_filter]
         for name, answers_of_filter in ask(python, "verdicts", texts).items()
     }  # fmt: skip
-    command = f"python benchmarks/filters.py --peer PYTHON --record {path}"
+    command = f"python -m benchmarks.filters --peer PYTHON --record {path}"
     words = dict(zip(chunks, ask(python, "tokens", chunks), strict=True))
     content = {"command": command, "documents": digest(texts), "verdicts": answers, "tokens": words}
     path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """Time of a fine-tuning step compared with the Hugging Face Trainer, on the same model, weights, rows and order.
 
-    python benchmarks/finetune.py TRAIN.tsv [--steps 20] [--repeats 3] [--dim 256] [--layers 4] [--json FILE]
+    python -m benchmarks.finetune TRAIN.tsv [--steps 20] [--repeats 3] [--dim 256] [--layers 4] [--json FILE]
 
 TRAIN is a file of SST-2. transformers writes a BERT of the given size with new weights, and a WordPiece of its texts;
 both sides start from it and from the same head. Both train on the rows of our stream, batch for batch, with the same

@@ -1,6 +1,6 @@
 """Speed of the models on one GPU: a JSON line per experiment; experiments that the file already has are skipped.
 
-    python benchmarks/gpu.py [--output gpu.jsonl] [--only NAME ...] [--warm 30] [--steps 50] [--tiny]
+    python -m benchmarks.gpu [--output gpu.jsonl] [--only NAME ...] [--warm 30] [--steps 50] [--tiny]
 
 Forward and backward passes in bf16 without dropout, timed by events of the device. Every line has the median and the
 quartiles of a step in milliseconds, tokens per second, MFU (operations divided by the vendor's peak), peak memory,

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-if Path(sys.path[0]).resolve() == ROOT / "benchmarks":
-    sys.path[0] = str(ROOT)  # a script's own folder, whose model.py would hide the package `model`
 os.environ.update(OMP_NUM_THREADS="1", OMP_THREAD_LIMIT="1", TOKENIZERS_PARALLELISM="false")
 
 
@@ -62,7 +60,8 @@ def system_load() -> str:
 
 def run_script(script: str, *options: object, python: str = sys.executable) -> Any:
     """Return the JSON on the last line of a benchmark in a process of its own; its error is a RuntimeError."""
-    command = [python, script, *map(str, options)]
+    module = ".".join(Path(script).resolve().relative_to(ROOT).with_suffix("").parts)
+    command = [python, "-m", module, *map(str, options)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}  # another interpreter may not have Clozeline installed
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if result.returncode:

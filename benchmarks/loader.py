@@ -1,6 +1,6 @@
 """The stream against other loaders on the same samples.
 
-    python benchmarks/loader.py [--samples 200000] [--rows packed] [--rounds 1] [--workers 0] [--peers-python PYTHON]
+    python -m benchmarks.loader [--samples 200000] [--rows packed] [--rounds 1] [--workers 0] [--peers-python PYTHON]
 
 Samples of up to 512 16-bit ids are delivered as shuffled int64 batches of 32 rows, from a hot page cache, each case in
 a fresh process. Ours runs with its defaults: lanes, every block's hash checked, order exact. The first two ids of a

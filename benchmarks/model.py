@@ -1,6 +1,6 @@
 """Forward and backward passes compared with transformers: the same sizes and rows in the same run, on a CPU.
 
-    python benchmarks/model.py [--rounds 3] [--cases bert_base gpt2_small t5_base packed] [--json FILE]
+    python -m benchmarks.model [--rounds 3] [--cases bert_base gpt2_small t5_base packed] [--json FILE]
 
 fp32, no dropout, one thread: threads that wait for each other would count as work. The sides of a case take turns step
 by step in one process, so that other work on the machine slows all of them; the best step of each counts, by CPU time.

@@ -1,6 +1,6 @@
 """A million shards and ten thousand ranks: the cost of opening a set and finding a rank's blocks, without any data.
 
-    python benchmarks/scale.py [--shards 1000000] [--ranks 10000] [--json FILE]
+    python -m benchmarks.scale [--shards 1000000] [--ranks 10000] [--json FILE]
 
 The manifest and the index are synthetic (one full block a shard) and the only files; listing the files of the shards,
 some microseconds each, is not counted. For a sample of ranks it measures opening, memory, a block of the order, a round

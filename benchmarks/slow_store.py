@@ -1,6 +1,6 @@
 """The stream from a store that answers every request after 50 ms, compared with what its threads can fetch.
 
-    python benchmarks/slow_store.py [--samples 122880] [--json FILE]
+    python -m benchmarks.slow_store [--samples 122880] [--json FILE]
 
 By Little's law `threads` requests in flight give at most threads / 0.05 s blocks per second; a stream that leaves a
 thread idle, or waits for one round before it requests the next, stays below that.

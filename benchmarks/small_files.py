@@ -1,6 +1,6 @@
 """CPU time of the pipeline when its input is cut into more files, and the number of opens for a terabyte and more.
 
-    python benchmarks/small_files.py [--files 100 1000 10000] [--megabytes 2] [--json FILE]
+    python -m benchmarks.small_files [--files 100 1000 10000] [--megabytes 2] [--json FILE]
 
 Each run has the same text, once as one JSONL file, then as that many text files. `clean`, `dedup` and `encode` run one
 after another in this process, up to the token set. Opens are computed from the sizes of units and shards.

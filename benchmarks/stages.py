@@ -1,6 +1,6 @@
 """CPU time of each stage of the pipeline, and what that means for a cluster.
 
-    python benchmarks/stages.py [--input FILES] [--terabytes 10] [--nodes 32] [--cores 64] [--json FILE]
+    python -m benchmarks.stages [--input FILES] [--terabytes 10] [--nodes 32] [--cores 64] [--json FILE]
 
 The stages run one after another in this process, one unit at a time, so the CPU time of a stage is that of one core.
 Texts are the given files, filtered, or the help topics, docstrings and modules of Python, which the filters would

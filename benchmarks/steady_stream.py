@@ -1,6 +1,6 @@
 """A stream over ten thousand blocks: its memory stays flat, and a batch costs the training thread little.
 
-    python benchmarks/steady_stream.py [--samples 100000] [--blocks 10000] [--json FILE]
+    python -m benchmarks.steady_stream [--samples 100000] [--blocks 10000] [--json FILE]
 
 The set is small and read again and again, every block checked each time. Measured are this process's memory beyond its
 imports, CPU time of the thread that takes finished batches, child processes and shared memory.

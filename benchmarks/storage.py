@@ -1,6 +1,6 @@
 """Bytes on disk per token of text: our shards and the formats of other libraries, for ids and for two objectives.
 
-    python benchmarks/storage.py [--rows 3840] [--peers-python PYTHON] [--json FILE]
+    python -m benchmarks.storage [--rows 3840] [--peers-python PYTHON] [--json FILE]
 
 Samples are Zipf-distributed ids of a vocabulary of 32,000; real text is a little more regular. The others store the
 same training features as 16-bit integers, without the columns by which ours trace a row to its document. The last forms

@@ -1,6 +1,6 @@
 """Time of a training step compared with a bare torch loop and the Hugging Face Trainer on the same batches.
 
-    python benchmarks/trainer.py [--steps 44] [--repeats 5] [--json FILE]
+    python -m benchmarks.trainer [--steps 44] [--repeats 5] [--json FILE]
 
 One rank, stage 1, fp32, an encoder of 4 million parameters, four micro-batches a step: the cost of stream, engine,
 records and logs. All three train our model with the same fused AdamW, learning rate and clipping. The other two have

@@ -1,6 +1,6 @@
 """Fine-tuning with few labels from a pretrained body, from its embeddings only, and from random weights.
 
-    python benchmarks/transfer.py RUN OUTPUT --task pos=FILE --task sst2=TRAIN,TEST [--labels 100 1000] [--seeds 5]
+    python -m benchmarks.transfer RUN OUTPUT --task pos=FILE --task sst2=TRAIN,TEST [--labels 100 1000] [--seeds 5]
 
 Each task is a recipe of `configs/recipes/tasks`, or cola, mrpc or rte, with its file. Without a test file, a share of
 the rows (`--test`) becomes one that shares no document with the rest, or no text if the file names no documents.

@@ -1,6 +1,6 @@
 """The four ZeRO stages on the same data: losses, and the memory of each rank.
 
-    python benchmarks/zero_stages.py [--steps 30] [--shards MANIFEST --config FILE] [--json FILE]
+    python -m benchmarks.zero_stages [--steps 30] [--shards MANIFEST --config FILE] [--json FILE]
 
 Two ranks train the same encoder from the same seed at stages 0, 1, 2 and 3 in fp32 with dropout, each stage in fresh
 processes, so that resident memory is its own. Losses may differ from stage 0 by at most 1e-4. Counted bytes are those

@@ -155,6 +155,11 @@ def check_script(words: list[str]) -> None:
     check_options(help_of_script(words[1]), words[2:])
 
 
+def check_benchmark(words: list[str]) -> None:
+    """`python -m benchmarks.NAME`, from the root of the checkout."""
+    check_options(help_of_script(f"{words[2].replace('.', '/')}.py"), words[3:])
+
+
 def check_clozeline(words: list[str]) -> None:
     """A subcommand has the options, and takes the configuration."""
     known = {name: command for group in commands_of_clozeline().values() for name, command in group.items()}
@@ -183,7 +188,8 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     r"python -m pipeline ": check_pipeline,
     r"python train/main\.py ": check_training,
     r"deepspeed ": check_launcher,
-    r"python (tools|benchmarks)/[\w/]+\.py ": check_script,
+    r"python tools/[\w/]+\.py ": check_script,
+    r"python -m benchmarks\.[\w.]+ ": check_benchmark,
     r"clozeline [a-z]": check_clozeline,
     r"make ": check_make,
     r"pytest ": check_pytest,

@@ -1,7 +1,7 @@
 """datatrove with its own words and sentences, run by the interpreter of an environment that has it and spaCy.
 
     python -m venv ENV && ENV/bin/pip install datatrove==0.10.1 'xxhash<4' spacy==3.8.18 tokenizers
-    ENV/bin/python benchmarks/peers/datatrove_steps.py WORK < TEXTS > ANSWER
+    ENV/bin/python -m benchmarks.peers.datatrove_steps WORK < TEXTS > ANSWER
 
 WORK is a function of this file that takes texts; TEXTS is a JSON list. `ask` runs it from another process. This file
 imports nothing of the project.

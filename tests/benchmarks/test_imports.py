@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -20,3 +23,12 @@ def test_what_a_benchmark_imports_exists(name: str) -> None:
             module = import_module(node.module)
             missing = [one.name for one in node.names if not hasattr(module, one.name)]
             assert not missing, f"line {node.lineno}: {node.module} has no {', '.join(missing)}"
+
+
+def test_a_benchmark_starts_as_documented() -> None:
+    """From the root of a checkout, in an environment where only the package is installed."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-m", "benchmarks.loader", "--help"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--samples" in done.stdout
