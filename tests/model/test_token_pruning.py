@@ -1,11 +1,13 @@
 """Token pruning against one row at a time, written out token by token; the ends of the rules, and refusals."""
 
+import doctest
 import math
 
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
+from clozeline.model import token_pruning
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
 from clozeline.model.layers.position import rotate
 from clozeline.model.token_pruning import Threshold, TokenPruning, TopTokens
@@ -223,3 +225,8 @@ def test_refusals():
     mixing = built("encoder", heads={"tagging": {"classes": 3, "scalar_mix": True}})
     with pytest.raises(ConfigurationError, match=r"expected heads that read the last states of one row, got tagging"):
         TokenPruning(mixing, TopTokens((1.0, 1.0)))
+
+
+def test_examples():
+    assert doctest.testmod(token_pruning).attempted
+    assert not doctest.testmod(token_pruning).failed
