@@ -8,6 +8,7 @@ from torch.overrides import TorchFunctionMode
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.layers.vocabulary import VocabularyProjection
+from clozeline.model.parameters.sharding import full_shape
 from clozeline.model.quantization.formats import Format
 from clozeline.model.quantization.modules import (
     RoundedEmbedding,
@@ -45,7 +46,7 @@ def quantizable_modules(model: nn.Module, number_format: Format) -> dict[str, nn
             f"model.quantization {name}: expected a family with linear maps, got one without; LSTMs have none"
         )
     for path, module in modules.items():
-        if problem := number_format.problem(module.weight.shape[1]):  # type: ignore[index, arg-type]
+        if problem := number_format.problem(full_shape(module.weight)[1]):  # type: ignore[arg-type]
             raise ConfigurationError(f"model.quantization {name}: {path}: {problem}")
     return modules
 

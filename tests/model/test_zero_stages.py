@@ -31,6 +31,8 @@ def losses():
         "awd_lstm",
         "elmo",
         "generator",
+        "int8",
+        "int4",
         "disentangled",
     ],
 )

@@ -122,3 +122,11 @@ def test_a_model_can_read_the_integers_of_a_checkpoint_in_place(name):
     for path, module in stored_modules(shared).items():
         assert module.integers is checkpoint.tensors[f"{path}.integers"]
     assert torch.equal(logits(shared, "encoder")["masked_lm"], logits(copied, "encoder")["masked_lm"])
+
+
+def test_sharded_parameters_count_with_their_full_shape():
+    """DeepSpeed's stage 3 leaves empty tensors, and their shapes in `ds_shape`."""
+    model = built("encoder")
+    for parameter in model.parameters():
+        parameter.ds_shape, parameter.data = parameter.shape, torch.empty(0)
+    assert len(quantizable_modules(model, chosen(FORMATS["int4 tables"]).build())) == 14

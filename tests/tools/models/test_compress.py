@@ -111,10 +111,14 @@ def test_integers_start_no_training(tuned: Path, tmp_path: Path, one: RankPool) 
         one.run(start, tmp_path / "config.yaml")
 
 
-def test_a_training_for_int8_computes_what_its_compressed_run_does(tuned: Path, tmp_path: Path, one: RankPool) -> None:
+@pytest.mark.parametrize("stage", [0, 3])
+def test_a_training_for_int8_computes_what_its_compressed_run_does(
+    tuned: Path, tmp_path: Path, one: RankPool, stage: int
+) -> None:
     """Stopped and resumed, it has the same weights; the export's logits are those of the training."""
     plain = yaml.safe_load((tuned / "config.yaml").read_text())
     plain["model"] = {**plain["model"], "init_from": str(tuned), "quantization": {"name": "int8", "embeddings": True}}
+    plain["zero"] = {**(plain.get("zero") or {}), "stage": stage}
     weights = []
     for name in ("at once", "resumed"):
         if name == "resumed":  # as a run that was killed after its second step
