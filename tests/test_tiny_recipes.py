@@ -25,9 +25,12 @@ DEMO = {
     "bert": "masked_lm-20",
     "bart": "bart",
     "deberta": "masked_lm-20",
+    "distilbert": "masked_lm-20",
     "gpt": "causal_lm",
+    "minilm": "masked_lm-20",
     "mobilebert": "masked_lm-20",
     "t5": "span_corruption",
+    "tinybert": "masked_lm-20",
     "elmo": "causal_lm",
     "ulmfit": "causal_lm",
 }
@@ -56,6 +59,8 @@ OWN = {
     "xlnet": "{name: permuted_lm, label: xlnet, max_length: 128, frame: xlnet}",
 }
 """Recipes whose sets the demo does not make, and the entries that make small ones."""
+TAUGHT = ("distilbert", "minilm", "tinybert")
+"""Recipes whose small variant learns from a run of BERT's."""
 SETS = DEMO | {recipe: recipe for recipe in OWN}
 """Recipes and the sets that their small variants train on."""
 MARGIN, MARGINS = 0.2, {"albert": 0.03, "spanbert": 0.1}
@@ -105,6 +110,19 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out" / "corrupt"
 
 
+def train(config: Path, *words: str) -> None:
+    subprocess.run([sys.executable, "train/main.py", "--config", str(config), *words], cwd=ROOT, check=True)
+
+
+@pytest.fixture(scope="module")
+def teacher(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of BERT's small variant."""
+    output = tmp_path_factory.mktemp("teacher") / "run"
+    manifest = shards / SETS["bert"] / "train" / "manifest.json"
+    train(RECIPES / "bert" / "train_tiny.yaml", f"data.shards={manifest}", f"output={output}")
+    return output
+
+
 def test_every_family_has_a_small_variant() -> None:
     families = {path.parent.name for path in RECIPES.glob("*/train.yaml")} - {"demo"}
     assert families == {path.parent.name for path in RECIPES.glob("*/train_tiny.yaml")} == SETS.keys()
@@ -122,15 +140,19 @@ def label_entropy(manifest: Path) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", SETS)
 def test_it_beats_the_unigram_entropy(
-    recipe: str, shards: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+    recipe: str,
+    shards: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, object], None],
 ) -> None:
     """Whatever a small variant predicts tokens from, context helps within 300 steps; a discriminator learns, too."""
     made = shards / SETS[recipe]
     words = [f"data.shards={made / 'train' / 'manifest.json'}", f"output={tmp_path / 'run'}", "evaluate.max_rows=null"]
+    words += [f"distil.teacher={request.getfixturevalue('teacher')}"] if recipe in TAUGHT else []
     plans = [("train", ["--dry-run"])] if recipe not in DEMO else []
     for name, more in (*plans, ("train_tiny", [])):
-        command = ["train/main.py", "--config", str(RECIPES / recipe / f"{name}.yaml"), *words, *more]
-        subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
+        train(RECIPES / recipe / f"{name}.yaml", *words, *more)
     found = json.loads((tmp_path / "run" / "status.json").read_text(encoding="utf-8"))
     heldout = found["heldout"]["heldout"]
     assert found["step"] <= 300

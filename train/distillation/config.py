@@ -45,8 +45,6 @@ class DistilConfig:
         names = [loss.name for loss in self.losses]
         if len(set(names)) < len(names) or not names:
             raise ValueError(f"losses: expected one or more, each once, got {', '.join(names) or 'none'}")
-        if not self.active:
-            raise ValueError(f"teacher: expected a run or a model folder, with which {names[0]} compares, got none")
 
     @property
     def active(self) -> tuple[Chosen, ...]:

@@ -77,6 +77,12 @@ def prepare_student(
     """
     distil = config.distil
     assert distil is not None
+    if distil.teacher is None and not (distil.active and _has_scores(shards)):
+        names = ", ".join(loss.name for loss in distil.losses)
+        raise ConfigurationError(
+            f"distil.teacher: expected a run or a model folder, with which {names} compares, got none, and "
+            f"{shards.path} has no scores of a teacher"
+        )
     opened: dict[Path, TeacherWeights] = {}
 
     def weights(source: Path, key: str) -> TeacherWeights:
@@ -103,6 +109,10 @@ def prepare_student(
     teacher = Teacher(theirs.build(model.vocab_size), student.needed_of_teacher)
     lines.append(f"           teacher {theirs.source}: {teacher.model.num_parameters():,} parameters, {theirs.digest}")
     return Distillation(student, teacher, {"digest": theirs.digest, "layers": student.layer_maps}, lines)
+
+
+def _has_scores(shards: ShardSet) -> bool:
+    return any(spec.name == "teacher_ids" for spec in shards.manifest.specs)
 
 
 def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], source: Path | None) -> None:

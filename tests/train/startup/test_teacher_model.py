@@ -13,6 +13,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
+from clozeline.train.startup import teacher_model
 from clozeline.train.startup.starting_model import build_random_model
 from clozeline.train.startup.teacher_model import Distillation, prepare_student, refuse_other_teacher
 from tests.distributed import RankPool
@@ -75,7 +76,15 @@ def test_the_record_names_the_teacher_and_the_layers(prepare: Callable[..., Dist
         refuse_other_teacher({"digest": "0" * 32}, found, Path("runs/other"))
 
 
-def test_without_a_teacher_in_memory(folder: Path, prepare: Callable[..., Distillation]) -> None:
+def test_without_a_teacher_in_memory(
+    folder: Path, prepare: Callable[..., Distillation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for losses in ("scores", "cosine"):
+        with pytest.raises(ConfigurationError, match=f"with which {losses} compares, got none, and .* has no scores"):
+            prepare("distil.teacher=null", f"distil.losses=[{losses}]")
+    monkeypatch.setattr(teacher_model, "_has_scores", lambda shards: True)
+    with pytest.raises(ConfigurationError, match="with which cosine compares, got none"):
+        prepare("distil.teacher=null", "distil.losses=[cosine]")
     made = prepare("distil.teacher=null", "distil.losses=[scores, cosine]", "distil.start.layers=[0, 1]")
     assert made.teacher is None
     assert made.lines[-1] == "           no teacher in memory: without cosine, start.layers"
