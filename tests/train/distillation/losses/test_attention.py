@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
+from clozeline.train.distillation.observation import observe
 from tests.train.distillation.pairs import batch, loss, model, pair
 
 
@@ -57,6 +58,21 @@ def test_a_causal_student_compares_the_keys_that_it_sees() -> None:
     square = (scores(student, tensors, 1) - scores(teacher.model, tensors, 1))[0].square().mean(0)
     expected = sum(float(square[query, : query + 1].mean().detach()) for query in range(11))
     assert float(found.total.detach()) == pytest.approx(expected, rel=1e-4)
+
+
+def test_keys_that_one_of_the_models_does_not_see_are_not_compared() -> None:
+    local = {"position": {"kind": "rope"}, "dim": 12, "local": {"window": 2, "global_every": 2}}
+    student, teacher = pair(model(2, **local), model(**{**local, "local": None}), loss("attention", layers={2: 2}))
+    student.eval()
+    tensors = batch((11,), filler=0)
+    wanted = {"attention_2"}
+    with observe(student, wanted) as ours, observe(teacher.model, wanted) as theirs:
+        student.family(tensors)
+        teacher.model.family(tensors)
+    square = (ours["attention_2"] - theirs["attention_2"])[0].square().mean(0)
+    expected = sum(float(square[one, max(0, one - 2) : one + 3].mean().detach()) for one in range(11))
+    found = student({**tensors, **teacher(tensors)})["distil/attention"]
+    assert float(found.total.detach()) == pytest.approx(expected, rel=1e-5)
 
 
 def test_unequal_heads_and_relative_attention_are_refused() -> None:

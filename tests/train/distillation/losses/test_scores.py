@@ -118,6 +118,19 @@ def test_shares_of_draws_have_no_rest() -> None:
     assert (ours.grad - full).abs().max() > 0.05
 
 
+def test_shares_that_do_not_add_up_in_f16_are_no_rest() -> None:
+    """Thirds: 0.9998 in all."""
+    shares = torch.full((1, 3), 1 / 3).half()
+    assert float(shares.float().sum()) < 1
+    stored = {"ids": torch.tensor([[0, 1, 2]]), "weights": shares}
+    ours = torch.tensor([[0.0, 0.0, 0.0, 30.0]])
+    expected = sum(float(shares[0, one]) * (math.log(float(shares[0, one])) + 30.0) for one in range(3))
+    assert float(scored(ours, stored, torch.ones(1), how="drawn")) == pytest.approx(expected, abs=1e-4)
+    rest = 1 - float(shares.float().sum())
+    top = float(scored(ours, stored, torch.ones(1)))
+    assert top == pytest.approx(expected + rest * math.log(rest), abs=1e-4)
+
+
 def stored_batch(k: int = 4) -> dict[str, Tensor]:
     tensors = batch()
     torch.manual_seed(4)
