@@ -17,11 +17,14 @@ from clozeline.configuration.config import load_config, to_plain
 from clozeline.files import publish_json
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.sealed_json import seal
+from clozeline.tools.models.compare_logits import main as compare
 from clozeline.tools.models.compress import main
 from clozeline.tools.models.compression.written_models import RECORD, CompressionRecord, find_record, read_record
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluate import main as evaluate
+from clozeline.tools.runs.fill_mask import main as fill_mask
+from clozeline.tools.runs.generate import main as generate
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
@@ -30,6 +33,7 @@ from tests.distributed import RankPool
 from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.runs.inference.test_trained_model import write_run
+from tests.tools.runs.test_generate import DECODER
 from tests.tools.small_run import example_sets
 
 FAST = ["length=16", "repeats=1"]
@@ -140,6 +144,24 @@ def test_a_training_for_int8_computes_what_its_compressed_run_does(
     assert (found - expected).abs().max() <= 1e-5
     before = dict(load_trained(tuned).model.named_parameters())
     assert any(not torch.equal(before[name], parameter) for name, parameter in weights[0].named_parameters())
+
+
+@pytest.mark.parametrize("embeddings", ["false", "true"])
+def test_tools_read_quantized_runs(
+    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], embeddings: str
+) -> None:
+    """A decoder generates with a cache, an encoder fills masks, and a folder compares with its run."""
+    runs = {"causal_lm": DECODER, "masked_lm": {}}
+    for label, changes in runs.items():
+        write_run(tmp_path / label, shard_sets, [4], 1, label, **changes)
+        words = [f"embeddings={embeddings}", *FAST, f"output={tmp_path / label / 'int8'}"]
+        assert main([str(tmp_path / label), "method=int8", *words]) == 0
+    capsys.readouterr()
+    assert generate([str(tmp_path / "causal_lm" / "int8"), "the page", "max_tokens=3"]) == 0
+    assert "the page" in capsys.readouterr().out
+    assert fill_mask([str(tmp_path / "masked_lm" / "int8"), "--text", "the <mask> page"]) == 0
+    assert "guesses" in capsys.readouterr().out
+    assert compare([str(tmp_path / "masked_lm" / "int8"), str(tmp_path / "masked_lm"), "--close", "9"]) == 0
 
 
 def test_an_int4_run_goes_out_dequantized(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
