@@ -73,7 +73,7 @@ def publish(folder: Path, text: str, dim: int, layers: int, dropout: float) -> N
 def make_set(train_file: Path, model: Path, output: Path) -> Path:
     """Make the rows of the task with the tokenizer of the model."""
     words = [f"input=[{{path: {train_file}, source: train}}]", f"tokenizer.path={model}", f"output={output}"]
-    command = [sys.executable, "-m", "clozeline.pipeline.tasks", "--config", "recipe:tasks/sst2", *words]
+    command = [sys.executable, "-m", "clozeline.pipeline", "--config", "recipe:tasks/sst2", *words]
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return output / "tasks" / "sst2" / "train" / "manifest.json"
 

@@ -79,7 +79,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     scored_files = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
     splits = {**train_files, **scored_files}
     files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
-    stage: list[str | Path] = ["python", "-m", "clozeline.pipeline.tasks", "--config", recipes["pipeline.yaml"]]
+    stage: list[str | Path] = ["python", "-m", "clozeline.pipeline", "--config", recipes["pipeline.yaml"]]
     stage += [f"input={files}", f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *stage_words]
     run_step(*stage, accelerator=None)
     record_folder_facts(output / "finetune.json", facts)
