@@ -43,6 +43,8 @@ class Latency(NamedTuple):
 
     own: float
     dense: float
+    faster: float = 1.0
+    """share of the repetitions in which the model was faster than the dense one next to it"""
 
 
 def open_model(folder: Path) -> tuple[Checkpoint, Model]:
@@ -97,12 +99,14 @@ def measure_latencies(dense: Model, model: Model, length: int, repeats: int) -> 
             batch = random_batch(dense, rows, length)
             seconds: tuple[list[float], list[float]] = ([], [])
             for repeat in range(_WARMUP + repeats):
-                for own, times in zip((model, dense), seconds, strict=True):
+                pairs = list(zip((model, dense), seconds, strict=True))
+                for own, times in pairs if repeat % 2 == 0 else reversed(pairs):  # each is the first every other time
                     start = time.perf_counter()
                     own.logits(batch)
                     if repeat >= _WARMUP:
                         times.append(time.perf_counter() - start)
-            found[rows] = Latency(median(seconds[0]), median(seconds[1]))
+            faster = sum(own < other for own, other in zip(*seconds, strict=True)) / repeats
+            found[rows] = Latency(median(seconds[0]), median(seconds[1]), faster)
     return found
 
 
