@@ -20,6 +20,7 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
+from tests.pipeline.task_files import make_sets
 from tests.train.masked_set import write_config, write_masked_sets
 
 ALL = (
@@ -179,3 +180,23 @@ def test_a_teacher_in_memory_changes_only_what_is_added_to_the_loss(folder: Path
     ]
     ours, theirs = saved(folder / "zero"), saved(folder / "alone")
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+
+
+def test_a_student_of_a_task_learns_from_a_fine_tuned_teacher(one_rank: RankPool, tmp_path: Path) -> None:
+    """Its labels come from the set, like the teacher's; scores of rows are compared."""
+    sets = make_sets(tmp_path)
+    config = write_config(
+        tmp_path / "train.yaml", sets / "train", tmp_path / "teacher",
+        model__heads={"classification": {"hidden": "tanh"}}, model__dropout={},
+        model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16,
+        steps=40, schedule={"name": "linear", "warmup": 4, "steps": 40}, checkpoint={"every": 40},
+    )  # fmt: skip
+    assert one_rank.run(start, config, []) == [(0, "")]
+    taught = f"distil={{teacher: {tmp_path / 'teacher'}, losses: [{{name: scores, temperature: 2.0}}, cosine]}}"
+    words = [f"output={tmp_path / 'student'}", "model.layers=1", taught]
+    assert one_rank.run(start, config, words) == [(0, "")]
+    first, *_, last = losses(tmp_path / "student")
+    assert last["distil/scores"] < first["distil/scores"] / 2
+    heldout = [record["heldout"]["dev"] for record in records(tmp_path / "student") if "heldout" in record][-1]
+    assert heldout["figures"]["classification/accuracy"] == 1.0
+    assert heldout["figures"]["distil/scores"] < first["distil/scores"] / 2
