@@ -74,6 +74,7 @@ class Uses:
             "balance": lambda: [*bench.recipe, f"output={bench.output}"],
             "tokenizer": lambda: self._of_task(bench),
             "tasks": lambda: self._of_task(bench),
+            "compress": lambda: [str(bench.run), "method=magnitude", "sparsity=0.5", "output=small"],
             "demo": lambda: ["--output", "demo", "--pages", "150", "--steps", "2"],
             "continue-demo": lambda: ["--output", "continued", "--pages", "150", "--steps", "2"],
             "crawl-site": lambda: [f"http://127.0.0.1:{free_port()}/", "--output", "site.warc.gz"],
@@ -105,8 +106,9 @@ class Uses:
             bench.without_results_of(name.replace("-", "_"))
 
     def _of_task(self, bench: Bench) -> list[str]:
-        task = bench.folder / "task"
-        given = [f"input={task / 'files'}", f"tokenizer.path={task / 'words' / 'vocab.txt'}"]
+        """The vocabulary is where it was when the bench was made: its path is part of the configuration."""
+        task, vocabulary = bench.folder / "task", self.bench.folder / "task" / "words" / "vocab.txt"
+        given = [f"input={task / 'files'}", f"tokenizer.path={vocabulary}"]
         return ["--config", str(task / "recipe.yaml"), *given, f"output={task / 'out'}", "executor.workers=1"]
 
     def _race(self, bench: Bench, folder: Path) -> Path:
