@@ -1,6 +1,6 @@
 """Time, memory and files of quantized encoders, compared with the dense one.
 
-    python benchmarks/quantization.py [--dim 768] [--layers 12] [--tokens 128] [--repeats 11] [--json FILE]
+    python -m benchmarks.quantization [--dim 768] [--layers 12] [--tokens 128] [--repeats 11] [--json FILE]
 
 A BERT-like encoder with random weights. Latency: the median of a forward pass without heads' losses, one thread, each
 format and the dense model in turn in one process. Resident memory: the rise while a process loads the folder, and after
