@@ -76,7 +76,7 @@ def measure_memory(folder: Path) -> dict[str, float]:
 def measure_latency(folder: Path, tokens: int, repeats: int) -> dict[int, list[float]]:
     """Return the median milliseconds of each format by batch size; the formats take turns."""
     models = [build_checkpoint(read_checkpoint(folder / str(number))) for number in range(len(FORMATS))]
-    found = {}
+    milliseconds = {}
     with torch.inference_mode():
         for count in (1, 32):
             batch = rows_of(count, tokens)
@@ -87,8 +87,8 @@ def measure_latency(folder: Path, tokens: int, repeats: int) -> dict[int, list[f
                     model.family(batch)
                     if repeat:
                         times.append(time.perf_counter() - start)
-            found[count] = [1e3 * median(times) for times in seconds]
-    return found
+            milliseconds[count] = [1e3 * median(times) for times in seconds]
+    return milliseconds
 
 
 def main() -> int:
@@ -118,10 +118,10 @@ def main() -> int:
                 f"{file:.1f}",
                 f"{rise['loaded']:.0f}",
                 f"{rise['used']:.0f}",
-                f"{one:.1f}",
+                f"{single:.1f}",
                 f"{many:.0f}",
             )
-            for label, own, file, rise, one, many in columns
+            for label, own, file, rise, single, many in columns
         ],
     )
     claims = [

@@ -250,8 +250,8 @@ def _record_outputs(*modules: nn.Module) -> Iterator[tuple[list[Tensor], ...]]:
     """Collect what each module returns."""
     outputs: tuple[list[Tensor], ...] = tuple([] for _ in modules)
     with ExitStack() as hooks:
-        for module, found in zip(modules, outputs, strict=True):
-            hooks.callback(module.register_forward_hook(lambda _, __, output, to=found: to.append(output)).remove)
+        for module, collected in zip(modules, outputs, strict=True):
+            hooks.callback(module.register_forward_hook(lambda _, __, output, to=collected: to.append(output)).remove)
         yield outputs
 
 

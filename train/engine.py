@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import torch
-from torch import Tensor
 
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
@@ -42,9 +41,9 @@ _LINEAR: Final = torch.nn.functional.linear
 class StepResult:
     """Result of a step on this rank: sums are local, the norm is the same on every rank."""
 
-    sums: dict[str, Tensor]
+    sums: dict[str, torch.Tensor]
     """head → summed loss of this rank's labels, float64 scalar on the device"""
-    figures: dict[str, Tensor]
+    figures: dict[str, torch.Tensor]
     """"head/name" → further sums of the head over the same labels, float64 scalars on the device"""
     gradient_norm: float
     """gradient norm over all parameters before clipping; inf where the step was skipped"""
@@ -141,7 +140,7 @@ class Engine:
             for head, weight in self._weights.items()
         }
         sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
-        figures: dict[str, Tensor] = {}
+        figures: dict[str, torch.Tensor] = {}
         norm: float | None = None
         clock = StepClock(self.world.device)
         for index, batch in enumerate(batches):
@@ -173,13 +172,13 @@ class Engine:
         squares = None if self._squares is None else self._squares.take()
         return StepResult(sums, figures, norm, skipped=norm == math.inf, clock=clock, squares=squares)
 
-    def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, Tensor]:
+    def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, torch.Tensor]:
         """Return the model's inputs: the batch, and random bits where a generator samples; `step` 0: an evaluation."""
         if "sample_words" not in getattr(self.model, "needs", ()):
             return batch.tensors
         return {**batch.tensors, "sample_words": sample_words(self.config.seed, step, batch.origin, batch.tensors)}
 
-    def losses(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
+    def losses(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
         if (capacity := self.config.data.label_capacity) is not None:
             tensors = pad_labels(tensors, capacity)
@@ -241,7 +240,7 @@ class Engine:
         return float(norm)
 
 
-def add_sums(losses: Mapping[str, Loss], sums: dict[str, Tensor], figures: dict[str, Tensor]) -> None:
+def add_sums(losses: Mapping[str, Loss], sums: dict[str, torch.Tensor], figures: dict[str, torch.Tensor]) -> None:
     """Add the sums of a micro-batch to `sums` by head, and to `figures` by "head/name"."""
     for head, loss in losses.items():
         sums[head] += loss.total.detach()
@@ -249,7 +248,7 @@ def add_sums(losses: Mapping[str, Loss], sums: dict[str, Tensor], figures: dict[
             figures[f"{head}/{name}"] = figures.get(f"{head}/{name}", 0) + total
 
 
-def wide_ids(ids: Tensor) -> Tensor:
+def wide_ids(ids: torch.Tensor) -> torch.Tensor:
     """Return int64 ids from uint16 or int32."""
     if ids.dtype == torch.uint16:  # few kernels know unsigned integers
         return ids.view(torch.int16).to(torch.int64).bitwise_and_(0xFFFF)
@@ -265,5 +264,5 @@ def _gradient_bytes(engine: Any) -> int:
     gradients += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
     gradients.append(getattr(zero, "grad_partitions_flat_buffer", None))
     gradients += [flat.grad for flat, _ in iterate_flats(engine)]  # with zero.offload, on the host
-    storages = [gradient.untyped_storage() for gradient in gradients if isinstance(gradient, Tensor)]
+    storages = [gradient.untyped_storage() for gradient in gradients if isinstance(gradient, torch.Tensor)]
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -58,8 +58,8 @@ def round_by_gptq(checkpoint: Checkpoint, chosen: Chosen, batches: Sequence[Batc
     # the linear maps of each layer, in the order of the model
     layers: dict[str, dict[str, nn.Module]] = {}
     for name, module in linear.items():
-        found = re.match(r".*?layers\.\d+\.", name)
-        layers.setdefault(found[0] if found else name, {})[name] = module
+        layer = re.match(r".*?layers\.\d+\.", name)
+        layers.setdefault(layer[0] if layer else name, {})[name] = module
     rounded: dict[str, tuple[Tensor, Tensor]] = {}
     for members in layers.values():
         moments = collect_moments(members, model.logits, batches)

@@ -98,17 +98,17 @@ def _refuse_bias_of_heads(config: ModelConfig) -> None:
 
 
 def _is_output(name: str) -> bool:
-    found = split_name(name)
-    return found is not None and found[2] in [f"{body}out.weight" for body in _BODIES]
+    parts = split_name(name)
+    return parts is not None and parts[2] in [f"{body}out.weight" for body in _BODIES]
 
 
 def _output_of(name: str) -> str | None:
     """Return the output projection of the attention that a parameter belongs to; None: it belongs to none."""
-    found = split_name(name)
-    if found is None or not found[2].startswith(_BODIES):
+    parts = split_name(name)
+    if parts is None or not parts[2].startswith(_BODIES):
         return None
-    body = next(body for body in _BODIES if found[2].startswith(body))
-    return f"{found[0]}{found[1]}.{body}out"
+    body = next(body for body in _BODIES if parts[2].startswith(body))
+    return f"{parts[0]}{parts[1]}.{body}out"
 
 
 def _take_groups(tensor: Tensor, axis: int, groups: int, chosen: Tensor) -> Tensor:

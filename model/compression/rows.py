@@ -41,7 +41,7 @@ class Rows(Method):
         outputs = [
             name.removesuffix(".weight")
             for name in checkpoint.tensors
-            if (found := split_name(name)) and found[2] == f"{_BODY}down.weight"
+            if (parts := split_name(name)) and parts[2] == f"{_BODY}down.weight"
         ]
         if not outputs:
             raise ConfigurationError(f"method=rows: the family {config.family} has no feed-forward block to cut")
@@ -54,11 +54,11 @@ class Rows(Method):
         smaller = change_config(config, "rows", ffn_dim=stay.get(False, stay.get(True)), **own_decoder)
 
         def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
-            found = split_name(name)
-            if found is None or not found[2].startswith(_BODY) or found[2] == f"{_BODY}down.bias":
+            parts = split_name(name)
+            if parts is None or not parts[2].startswith(_BODY) or parts[2] == f"{_BODY}down.bias":
                 return tensors[name]
-            axis = 1 if found[2] == f"{_BODY}down.weight" else 0
-            return tensors[name].index_select(axis, chosen[f"{found[0]}{found[1]}.{_BODY}down"])
+            axis = 1 if parts[2] == f"{_BODY}down.weight" else 0
+            return tensors[name].index_select(axis, chosen[f"{parts[0]}{parts[1]}.{_BODY}down"])
 
         tensors = cut_parameters(checkpoint, smaller, cut)
         how = f"|dL/d gate| over {sum(len(batch['row_weight']) for batch in batches)} rows" if batches else "weights"

@@ -70,6 +70,6 @@ def mask_row_wise(weight: Tensor, norms: Tensor, count: int) -> Tensor:
 
 
 def _layer_of(name: str) -> str:
-    found = split_name(name)
-    assert found is not None, "matrices of layers have their index in their name"
-    return f"{found[0]}{found[1]}"
+    parts = split_name(name)
+    assert parts is not None, "matrices of layers have their index in their name"
+    return f"{parts[0]}{parts[1]}"

@@ -57,10 +57,10 @@ class _SkipInitialValues(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        given = kwargs or {}
+        keywords = kwargs or {}
         if getattr(func, "__module__", "") == "torch.nn.init":
-            return given["tensor"] if "tensor" in given else args[0]
-        return func(*args, **given)
+            return keywords["tensor"] if "tensor" in keywords else args[0]
+        return func(*args, **keywords)
 
 
 def leave_memory_untouched(chosen: Chosen | None) -> AbstractContextManager[Any]:

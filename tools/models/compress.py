@@ -162,12 +162,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options: list[Any] = [find(_METHODS, name).Options for name in names(_METHODS)]
     add_settings(parser, CompressOptions, *options, help_text="RUN_OR_DIR, and settings, listed below")
 
-    def action(given: argparse.Namespace) -> None:
-        words = [word for word in given.overrides if re.match(r"[a-z_]+(\.[a-z_]+)*=", word)]
-        folders = [some_path(word) for word in given.overrides if word not in words]
-        if given.html is not None and not given.compare:
+    def action(parsed: argparse.Namespace) -> None:
+        words = [word for word in parsed.overrides if re.match(r"[a-z_]+(\.[a-z_]+)*=", word)]
+        folders = [some_path(word) for word in parsed.overrides if word not in words]
+        if parsed.html is not None and not parsed.compare:
             raise ConfigurationError("--html: draws the models of --compare")
-        if not given.compare:
+        if not parsed.compare:
             if len(folders) != 1:
                 raise ConfigurationError(
                     f"expected one run or model folder, got {len(folders)}; several need --compare"
@@ -178,8 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             raise ConfigurationError(f"--compare: expected the dense model and others, got {len(folders)} folders")
         sys.stdout.write("".join(f"{line}\n" for line in table_lines(rows)))
-        if given.html is not None:
-            publish_text(given.html, comparison_page(rows))
+        if parsed.html is not None:
+            publish_text(parsed.html, comparison_page(rows))
 
     return run_tool(parser, arguments, action)
 

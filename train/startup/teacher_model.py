@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
-from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
@@ -39,7 +38,7 @@ class TeacherWeights:
 
     source: Path
     config: ModelConfig
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, torch.Tensor]
 
     @cached_property
     def digest(self) -> str:

@@ -31,8 +31,8 @@ def quantizable_weights(checkpoint: Checkpoint, number_format: Format) -> list[s
     """
     with torch.device("meta"):
         model = Model(replace(checkpoint.config, quantization=None), checkpoint.vocab_size)
-        found = {id(module.weight) for module in quantizable_modules(model, number_format).values()}
-    return [name for name, parameter in model.named_parameters() if id(parameter) in found]
+        stored = {id(module.weight) for module in quantizable_modules(model, number_format).values()}
+    return [name for name, parameter in model.named_parameters() if id(parameter) in stored]
 
 
 def quantize_checkpoint(

@@ -111,24 +111,24 @@ def measure_row(folder: Path, dense: Path, setting: Setting, dense_score: Score 
         latencies = measure_latencies(own, smaller, setting.length, setting.repeats)
         del smaller
     del own, checkpoint
-    found = None
+    own_score = None
     if setting.task is not None:
-        found = score(runs, setting.split, setting.task)
-        dense_score = dense_score or (score(before, setting.split, setting.task) if runs != before else found)
+        own_score = score(runs, setting.split, setting.task)
+        dense_score = dense_score or (score(before, setting.split, setting.task) if runs != before else own_score)
     record = None if runs == before else find_record(runs[0])
     claim = "" if record is None else f"{record.method}: {record.claim}"
-    return Row(folder.name, sizes, sizes_before, latencies, found, dense_score, claim)
+    return Row(folder.name, sizes, sizes_before, latencies, own_score, dense_score, claim)
 
 
-def format_score(found: Score) -> str:
+def format_score(scored: Score) -> str:
     """Return the mean in percent with the standard deviation of several runs.
 
     Example:
         >>> format_score(Score("accuracy", (0.5, 0.75))), format_score(Score("accuracy", (0.5,)))
         ('62.50 ± 17.68', '50.00')
     """
-    spread = f" ± {100 * stdev(found.values):.2f}" if len(found.values) > 1 else ""
-    return f"{100 * fmean(found.values):.2f}{spread}"
+    spread = f" ± {100 * stdev(scored.values):.2f}" if len(scored.values) > 1 else ""
+    return f"{100 * fmean(scored.values):.2f}{spread}"
 
 
 def header_of(rows: Sequence[Row]) -> list[str]:

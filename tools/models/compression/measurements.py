@@ -93,7 +93,7 @@ def measure_latencies(dense: Model, model: Model, length: int, repeats: int) -> 
     """
     limits = [limit for limit in (dense.position_limit, model.position_limit) if limit is not None]
     length = min([length, *limits])
-    found = {}
+    latencies = {}
     with _one_thread(), torch.inference_mode():
         for rows in BATCHES:
             batch = random_batch(dense, rows, length)
@@ -106,8 +106,8 @@ def measure_latencies(dense: Model, model: Model, length: int, repeats: int) -> 
                     if repeat >= _WARMUP:
                         times.append(time.perf_counter() - start)
             faster = sum(own < other for own, other in zip(*seconds, strict=True)) / repeats
-            found[rows] = Latency(median(seconds[0]), median(seconds[1]), faster)
-    return found
+            latencies[rows] = Latency(median(seconds[0]), median(seconds[1]), faster)
+    return latencies
 
 
 def random_batch(model: Model, rows: int, length: int) -> dict[str, Tensor]:

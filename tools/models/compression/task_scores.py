@@ -44,9 +44,9 @@ def seeds_of(folder: Path) -> list[Path]:
 
 def score(folders: Sequence[Path], split: str, task: Path) -> Score:
     """Return the task's first metric of each run or model folder."""
-    found = [_metrics_of(folder, split, task) for folder in folders]
-    metric = next(iter(found[0]))
-    return Score(metric, tuple(metrics[metric] for metrics in found))
+    results = [_metrics_of(folder, split, task) for folder in folders]
+    metric = next(iter(results[0]))
+    return Score(metric, tuple(metrics[metric] for metrics in results))
 
 
 def _metrics_of(folder: Path, split: str, task: Path) -> dict[str, float]:
