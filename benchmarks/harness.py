@@ -60,8 +60,10 @@ def system_load() -> str:
 
 def run_script(script: str, *options: object, python: str = sys.executable) -> Any:
     """Return the JSON on the last line of a benchmark in a process of its own; its error is a RuntimeError."""
-    module = ".".join(Path(script).resolve().relative_to(ROOT).with_suffix("").parts)
-    command = [python, "-m", module, *map(str, options)]
+    path = Path(script).resolve()
+    own = path.is_relative_to(ROOT)
+    start = ["-m", ".".join(path.relative_to(ROOT).with_suffix("").parts)] if own else [script]
+    command = [python, *start, *map(str, options)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}  # another interpreter may not have Clozeline installed
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if result.returncode:

@@ -137,6 +137,7 @@ class Bench:
             "make_gallery": ["--output", str(self.new / "objectives.md")],
             "fill_mask": [str(self.run), "--heldout", "1"], "verify_counts": [str(self.output)],
             "generate": [str(self.run), "a text"], "evaluate": [str(self.run), "split=heldout"], "continue_demo": new,
+            "compress": [str(self.run), "method=magnitude", "sparsity=0.5", f"output={self.new}"],
             "finetune": ["--compare", str(self.run)],
             "forgetting": [str(self.run), f"tasks={self.folder / 'task.yaml'}", f"output={self.new}", "learned=1"],
             "race": [str(Path(__file__).parents[2] / "configs/race"), *new],

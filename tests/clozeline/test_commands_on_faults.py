@@ -12,8 +12,8 @@ import pytest
 from tests.clozeline.bench import NAMES, STAGES, WITHOUT_FILES, Answer, Bench
 
 WITH_FILES = sorted(set(NAMES) - set(WITHOUT_FILES))
-WRITERS = ("compare_runs", "continue_demo", "crawl_site", "demo", "draw_flow", "export_model", "export_webdataset",
-           "extend_tokenizer", "extract_features",
+WRITERS = ("compare_runs", "compress", "continue_demo", "crawl_site", "demo", "draw_flow", "export_model",
+           "export_webdataset", "extend_tokenizer", "extract_features",
            "fisher", "import_model", "inspect_shard", "make_gallery", "merge_manifests",
            "pipeline", "prompt", "race", "repack_shards", "shard_stats", "study", "train", *STAGES)  # fmt: skip
 WITHOUT_INPUT = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_gallery", "race", "study")

@@ -10,8 +10,8 @@ from typing import Any, Final
 from torch import Tensor
 
 from clozeline.configuration.config import config_class, save_yaml, to_plain, validate
-from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
-from clozeline.files import publish, publish_json, read_json, sync
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
+from clozeline.files import cannot_write, publish, publish_json, read_json, sync
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression import Compressed
 from clozeline.model.quantization import INTEGERS, SCALES
@@ -78,6 +78,7 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
 
     Raises:
         ConfigurationError: the output holds something, or there is no tokenizer: ids of such a model mean nothing.
+        StorageError: a file of the output cannot be written.
     """
     require_empty(output)
     try:
@@ -92,6 +93,11 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
     except ClozelineError:
         shutil.rmtree(output, ignore_errors=True)
         raise
+    except OSError as error:  # with a name of its own, it is a file that was read
+        shutil.rmtree(output, ignore_errors=True)
+        if error.filename is not None and output not in Path(error.filename).parents:
+            raise
+        raise StorageError(cannot_write(output, error)) from error
 
 
 def read_record(folder: Path) -> CompressionRecord | None:

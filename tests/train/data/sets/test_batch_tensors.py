@@ -100,7 +100,7 @@ def first_batches(config: TrainConfig) -> Iterator[tuple[str, float]]:
     config = fill_in_answers(config, datasets)
     model = build_random_model(config, datasets.train)
     engine: Any = object.__new__(Engine)  # for what it does to a batch
-    engine.config, engine.model, engine.deepspeed = config, model, model
+    engine.config, engine.model, engine.deepspeed, engine._teacher = config, model, model, None
     engine.world = type("World", (), {"device": torch.device("cpu")})
     phases = {"data": datasets.phases, **{name: (datasets.heldout_phase(name),) for name in datasets.heldout}}
     for name, phase in phases.items():
