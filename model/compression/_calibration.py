@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch
+from clozeline.model.layers.masks import padding_mask
 from clozeline.model.quantization import share_integers
 
 _Hook: TypeAlias = Callable[[str, nn.Module, Tensor], Tensor | None]
@@ -84,6 +85,11 @@ def gate_importance(model: Model, gates: Mapping[str, int], batches: Sequence[Ba
     return {path: total / max(rows, 1) for path, total in sums.items()}
 
 
+def describe_importance(batches: Sequence[Batch]) -> str:
+    """Return what the importance of parts comes from: gates over calibration rows, or weights alone."""
+    return f"|dL/d gate| over {sum(len(batch['row_weight']) for batch in batches)} rows" if batches else "weights"
+
+
 def input_norms(model: Model, paths: Collection[str], batches: Sequence[Batch]) -> dict[str, Tensor]:
     """Return the L2 norm of each input feature of linear maps over the real positions of all rows, fp64 [features]."""
     squares: dict[str, Tensor] = {}
@@ -103,10 +109,9 @@ def input_norms(model: Model, paths: Collection[str], batches: Sequence[Batch]) 
 
 def real_positions(batch: Batch, prefix: str = "") -> Tensor:
     """Return [B, T] bool: positions of a batch that are not padding; `prefix` as in `decoder_input_ids`."""
-    ids, lengths = batch[f"{prefix}input_ids"], batch[f"{prefix}lengths"].reshape(-1, 1)
-    first = batch["left_padding"].reshape(-1, 1) if "left_padding" in batch and not prefix else 0
-    positions = torch.arange(ids.shape[1]) - first
-    return ((positions >= 0) & (positions < lengths)).expand(ids.shape)
+    ids, left = batch[f"{prefix}input_ids"], None if prefix else batch.get("left_padding")
+    padding = padding_mask(batch[f"{prefix}lengths"], ids.shape[1], ids.device, left)
+    return torch.ones(ids.shape, dtype=torch.bool) if padding is None else padding[:, 0, 0]
 
 
 def _reads_target(path: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, quantizable_weights, quantize_checkpoint
 from clozeline.model.compression._method import Batch, Compressed
 from clozeline.model.quantization.formats import Format
@@ -34,8 +35,11 @@ def _describe_rounding(count: int, calibrated: int, batches: Sequence[Batch]) ->
 
 def describe_tables(checkpoint: Checkpoint, number_format: Format) -> str:
     """Return a line about the token table and the heads that are tied to it."""
-    tied = [name for name in checkpoint.config.heads if f"heads.{name}.projection.weight" not in checkpoint.tensors]
-    tied = tied if checkpoint.config.tied else []
+    # a tied head reads the parameter of the token table itself
+    with torch.device("meta"):
+        model = Model(replace(checkpoint.config, quantization=None), checkpoint.vocab_size)
+    table = model.family.tokens.weight
+    tied = [name for name, head in model.heads.items() if any(parameter is table for parameter in head.parameters())]
     head = f", and the tied head {', '.join(tied)}" if tied else ""
     if not number_format.options.embeddings:
         return f"left in fp32: norms, biases, heads, the token table{head}"

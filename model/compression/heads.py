@@ -12,7 +12,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.compression._calibration import build_sharing, gate_importance
+from clozeline.model.compression._calibration import build_sharing, describe_importance, gate_importance
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
 from clozeline.model.compression._sizes import StructureOptions, choose_best
@@ -75,7 +75,7 @@ class Heads(Method):
             return _take_groups(tensors[name], axis, groups[path], chosen[path])
 
         tensors = cut_parameters(checkpoint, smaller, cut)
-        how = f"|dL/d gate| over {sum(len(batch['row_weight']) for batch in batches)} rows" if batches else "weights"
+        how = describe_importance(batches)
         lines = [f"heads: {kept[False]} of {config.attention_heads} stay in each layer, chosen by {how}"]
         lines += [f"  {path}: {', '.join(map(str, chosen[path].tolist()))}" for path in outputs]
         return Compressed(replace(checkpoint, config=smaller, tensors=tensors, unread={}), tuple(lines))

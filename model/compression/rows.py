@@ -11,7 +11,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.compression._calibration import build_sharing, gate_importance
+from clozeline.model.compression._calibration import build_sharing, describe_importance, gate_importance
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
 from clozeline.model.compression._sizes import StructureOptions, choose_best
@@ -61,7 +61,7 @@ class Rows(Method):
             return tensors[name].index_select(axis, chosen[f"{parts[0]}{parts[1]}.{_BODY}down"])
 
         tensors = cut_parameters(checkpoint, smaller, cut)
-        how = f"|dL/d gate| over {sum(len(batch['row_weight']) for batch in batches)} rows" if batches else "weights"
+        how = describe_importance(batches)
         line = f"feed-forward rows: {smaller.ffn_dim:,} of {config.ffn_dim:,} stay in each layer, chosen by {how}"
         return Compressed(replace(checkpoint, config=smaller, tensors=tensors, unread={}), (line,))
 

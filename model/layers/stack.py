@@ -1,7 +1,7 @@
 """A stack of layers between embeddings and an optional final norm."""
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Self
 
 import torch
@@ -121,12 +121,19 @@ class Stack(nn.Module):
 
 def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
     """Return the states [B, T, dim] of a stack during `read`: of the embeddings, of each layer, and last its output."""
-    states: list[Tensor] = []
-    with ExitStack() as hooks:
-        for module in (stack.embeddings, *stack.layers):
-            hooks.callback(module.register_forward_hook(lambda _, __, state: states.append(state)).remove)
+    with record_outputs(stack.embeddings, *stack.layers) as states:
         last = read()
     return [*(state[:, -last.shape[1] :] for state in states[:-1]), last]  # without the positions of a prompt adapter
+
+
+@contextmanager
+def record_outputs(*modules: nn.Module) -> Iterator[list[Tensor]]:
+    """Yield the list to which each call of the modules appends its output; a module that is called twice has two."""
+    outputs: list[Tensor] = []
+    with ExitStack() as hooks:
+        for module in modules:
+            hooks.callback(module.register_forward_hook(lambda _, __, output: outputs.append(output)).remove)
+        yield outputs
 
 
 def shared_layers(layers: int, groups: int | None, group_layers: int) -> list[int]:

@@ -27,7 +27,13 @@ from clozeline.model.compression import Batch, Method
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
-from clozeline.tools.models.compression.comparison import Row, Setting, comparison_page, measure_row, table_lines
+from clozeline.tools.models.compression.comparison import (
+    MeasureOptions,
+    Row,
+    comparison_page,
+    measure_row,
+    table_lines,
+)
 from clozeline.tools.models.compression.written_models import (
     CompressionRecord,
     model_folder,
@@ -43,20 +49,6 @@ from clozeline.train.startup.run_directory import read_config
 from clozeline.train.startup.source_tokenizer import compare_tokenizers
 
 _METHODS: Final = "clozeline.model.compression"
-
-
-@config_class
-class MeasureOptions:
-    """Conditions of the measurements."""
-
-    task: Annotated[Path, HOME_EXPANDED] | None = None
-    """folder of a task's sets, to score the models; default: none are scored"""
-    split: str = "dev"
-    """folder of the scored split: dev, test, dev_matched"""
-    length: Annotated[int, Field(ge=1)] = 128
-    """tokens of a row in FLOPs and latency; at most what the position tables hold"""
-    repeats: Annotated[int, Field(ge=1)] = 15
-    """timed passes of each model and batch size; the median is shown"""
 
 
 @config_class
@@ -109,7 +101,7 @@ def compress(source: Path, words: Sequence[str]) -> Row:
         write_compressed(options.output, source, compressed, record)
     sys.stdout.write("".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines)))
     del compressed
-    return measure_row(options.output, source, _setting(options))
+    return measure_row(options.output, source, options)
 
 
 def _calibration(source: Path, method: Method, options: CompressOptions) -> list[Batch]:
@@ -140,15 +132,11 @@ def _calibration(source: Path, method: Method, options: CompressOptions) -> list
 
 def compare(folders: Sequence[Path], words: Sequence[str]) -> list[Row]:
     """Return the row of each model; the first is the dense one."""
-    setting = _setting(settings_of(MeasureOptions, words))
+    options = settings_of(MeasureOptions, words)
     rows: list[Row] = []
     for folder in folders:
-        rows.append(measure_row(folder, folders[0], setting, rows[0].score if rows else None))
+        rows.append(measure_row(folder, folders[0], options, rows[0].score if rows else None))
     return rows
-
-
-def _setting(options: MeasureOptions) -> Setting:
-    return Setting(task=options.task, split=options.split, length=options.length, repeats=options.repeats)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,8 @@ from clozeline.model.heads import Head
 from clozeline.model.heads._label_head import LabelHead
 from clozeline.model.heads.classification import Classification
 from clozeline.model.layers.attention import Attention
-from clozeline.model.layers.masks import BLOCKED, AttentionPlan, window_mask
+from clozeline.model.layers.masks import BLOCKED, AttentionPlan, batch_padding, window_mask
+from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import IGNORED, gather_labels
 
 _ATTENTION: Final = frozenset({"attention", "visible", "queries", "keys", "values"})
@@ -81,31 +82,24 @@ def real_tokens(tensors: Mapping[str, Tensor]) -> Tensor:
     ids, weight = tensors["input_ids"], tensors["row_weight"]
     if (choices := tensors.get("choices")) is not None:
         weight = weight.repeat_interleave(choices.to(weight.device))
-    positions = torch.arange(ids.shape[1], device=ids.device)
-    if (left := tensors.get("left_padding")) is not None:
-        positions = positions - left.to(ids.device)[:, None]
-    lengths = tensors["lengths"].to(ids.device).expand(len(ids))[:, None]
-    return ((positions >= 0) & (positions < lengths) & (weight != 0)[:, None]).float()
+    weighted = (weight != 0)[:, None].expand(ids.shape)
+    padding = batch_padding(tensors)
+    return (weighted if padding is None else weighted & padding[:, 0, 0]).float()
 
 
 @contextmanager
 def _record_states(model: Model) -> Iterator[list[Tensor]]:
     """Record the outputs of the embeddings and of each call of a layer; the last is what heads read."""
-    states: list[Tensor] = []
     stack: Any = getattr(model.family, "stack", model.family)
+    with record_outputs(stack.embeddings, *stack.layers) as states:
 
-    def replace_last(_: nn.Module, __: Any, output: Tensor) -> None:
-        states[-1] = output
+        def replace_last(_: nn.Module, __: Any, output: Tensor) -> None:
+            states[-1] = output
 
-    hooks = [
-        module.register_forward_hook(lambda _, __, state: states.append(state))
-        for module in (stack.embeddings, *stack.layers)
-    ]
-    hooks.append(model.family.register_forward_hook(replace_last))
-    try:
-        yield states
-    finally:
-        for hook in hooks:
+        hook = model.family.register_forward_hook(replace_last)
+        try:
+            yield states
+        finally:
             hook.remove()
 
 

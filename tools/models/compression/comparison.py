@@ -4,8 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Final
+from typing import Annotated, Final
 
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.report import charts
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.tools.models.compression.measurements import (
@@ -27,17 +31,18 @@ _SOME_ZEROS: Final = 0.01
 _HEADER: Final = ("model", "parameters", "non-zero", "MB", "MFLOPs/row", *(f"ms, batch {rows}" for rows in BATCHES))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """A task, and the sizes of the timed passes."""
+@config_class
+class MeasureOptions:
+    """Conditions of the measurements."""
 
-    task: Path | None = None
-    """folder of a task's sets; None: nothing is scored"""
+    task: Annotated[Path, HOME_EXPANDED] | None = None
+    """folder of a task's sets, to score the models; default: none are scored"""
     split: str = "dev"
-    length: int = 128
-    """tokens of a row in FLOPs and latency"""
-    repeats: int = 15
-    """timed passes of each model and batch size"""
+    """folder of the scored split: dev, test, dev_matched"""
+    length: Annotated[int, Field(ge=1)] = 128
+    """tokens of a row in FLOPs and latency; at most what the position tables hold"""
+    repeats: Annotated[int, Field(ge=1)] = 15
+    """timed passes of each model and batch size; the median is shown"""
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class Row:
         return [self.name, *counts, *times, *scores]
 
 
-def measure_row(folder: Path, dense: Path, setting: Setting, dense_score: Score | None = None) -> Row:
+def measure_row(folder: Path, dense: Path, options: MeasureOptions, dense_score: Score | None = None) -> Row:
     """Measure a model next to the dense one, of which it is given the score or computes it.
 
     Both models are in memory once each, and one at a time while they are scored.
@@ -98,23 +103,23 @@ def measure_row(folder: Path, dense: Path, setting: Setting, dense_score: Score 
     Args:
         folder: run, model folder, or folder of runs by seed; sizes and latency are those of the first.
         dense: the model before; the same path for its own row.
-        setting: of the measurements.
+        options: of the measurements.
         dense_score: of the dense model, if it has been scored before.
     """
     runs, before = seeds_of(folder), seeds_of(dense)
     checkpoint, own = open_model(before[0])
-    sizes_before = sizes = measure_sizes(before[0], checkpoint, own, setting.length)
+    sizes_before = sizes = measure_sizes(before[0], checkpoint, own, options.length)
     latencies = {}
     if runs != before:
         checkpoint, smaller = open_model(runs[0])
-        sizes = measure_sizes(runs[0], checkpoint, smaller, setting.length)
-        latencies = measure_latencies(own, smaller, setting.length, setting.repeats)
+        sizes = measure_sizes(runs[0], checkpoint, smaller, options.length)
+        latencies = measure_latencies(own, smaller, options.length, options.repeats)
         del smaller
     del own, checkpoint
     own_score = None
-    if setting.task is not None:
-        own_score = score(runs, setting.split, setting.task)
-        dense_score = dense_score or (score(before, setting.split, setting.task) if runs != before else own_score)
+    if options.task is not None:
+        own_score = score(runs, options.split, options.task)
+        dense_score = dense_score or (score(before, options.split, options.task) if runs != before else own_score)
     record = None if runs == before else find_record(runs[0])
     claim = "" if record is None else f"{record.method}: {record.claim}"
     return Row(folder.name, sizes, sizes_before, latencies, own_score, dense_score, claim)
