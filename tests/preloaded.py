@@ -1,13 +1,16 @@
-"""Imported once by the server from which ranks are forked."""
+"""Imported once by the server from which ranks are forked: what each rank would import by itself otherwise."""
 
 from __future__ import annotations
 
+import importlib
+
 import torch
-import torch._dynamo  # loaded by the first optimizer otherwise
 
 from clozeline.report.charts import canvas
 from clozeline.train.distributed.process_group import load_deepspeed
 
+for name in ("pytest", "torch._dynamo", "clozeline.train.command", "tests.train.faulty", "tests.train.synthetic"):
+    importlib.import_module(name)
 torch.set_num_threads(1)
 load_deepspeed()
 canvas(1, lambda axes: None)  # matplotlib is loaded by the report of each run otherwise
