@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_early_exit_and_token_pruning_trade_arithmetic_for_accuracy(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "compression.md").read_text(encoding="utf-8")
     section = page.partition("## Early exit and token pruning\n")[2].partition("\n## ")[0]

@@ -13,6 +13,7 @@ import pytest
 
 from clozeline.__main__ import _HIDDEN, commands
 from clozeline.pipeline.execution.stage_order import all_stages
+from tests.matrices import mark_slow_but
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,9 +113,9 @@ atexit.register(report, 0)
 @pytest.mark.parametrize(
     "words",
     [
-        ["-m", "pipeline", "--help"],
+        pytest.param(["-m", "pipeline", "--help"], marks=pytest.mark.slow),
         ["-m", "pipeline", "clean", "--help"],
-        ["-m", "clozeline", "inspect-shard", "--help"],
+        pytest.param(["-m", "clozeline", "inspect-shard", "--help"], marks=pytest.mark.slow),
         ["tools/shards/inspect_shard.py", "--help"],
         ["train/main.py", "--help"],
     ],
@@ -137,6 +138,6 @@ def test_no_module_is_loaded_under_two_names(tmp_path: Path, words: list[str]) -
     assert [folder for folder in path if str(ROOT) in folder and ".venv" not in folder] == [started]
 
 
-@pytest.mark.parametrize("name", ["pipeline", "clean", "train", "crawl-site"])
+@pytest.mark.parametrize("name", mark_slow_but(["clean", "train"], ["pipeline", "clean", "train", "crawl-site"]))
 def test_help_names_the_command_that_was_called(tmp_path: Path, name: str) -> None:
     assert clozeline(name, "--help", cwd=tmp_path).stdout.startswith(f"usage: clozeline {name} ")

@@ -24,6 +24,7 @@ from tests.clozeline.bench import STAGES, Answer, Bench, spoken
 from tests.clozeline.observed import reading
 from tests.clozeline.test_commands_on_faults import WITH_FILES, WITHOUT_INPUT, tree
 from tests.commands import command_module
+from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import write_vocabulary
 
 KINDS = {
@@ -258,7 +259,7 @@ def test_every_command_that_reads_it_refuses_it(
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("kind", ["checkpoint", "status", "metrics"])
+@pytest.mark.parametrize("kind", mark_slow_but(["checkpoint"], ["checkpoint", "status", "metrics"]))
 def test_a_start_of_the_trainer_refuses_it(whole: Bench, tmp_path: Path, kind: str) -> None:
     bench = whole.copy(tmp_path / "copy")
     path = sorted(bench.folder.glob(KINDS[kind]))[-1]

@@ -1,17 +1,6 @@
-"""Trains small models at ZeRO stages 0 and 3 and prints the losses as JSON; run by test_zero_stages.py.
-
-A process of its own: a stage 3 engine changes torch.nn.functional and starts a process group.
-"""
+"""Trains a small model at ZeRO stages 0 and 3 and prints the losses as JSON: the rank of test_zero_stages.py."""
 
 import json
-import os
-import socket
-
-with socket.socket() as probe:
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
-os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-os.environ["DS_ACCELERATOR"] = "cpu"
 
 import deepspeed
 import torch
@@ -67,20 +56,16 @@ def losses(family, stage, **changes):
         engine.backward(loss)
         engine.step()
         seen.append(float(loss.detach()))
-    linear = torch.nn.functional.linear
     engine.destroy()
-    return seen, linear
+    return seen
 
 
-if __name__ == "__main__":
+def print_losses(case):
+    """Print the losses of a case at both stages, the unsharded one first."""
     deepspeed.utils.logger.setLevel("WARNING")
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed("gloo", verbose=False)
-    original = torch.nn.functional.linear
-    found = {}
-    for name, (family, changes) in CASES.items():
-        for stage in (0, 3):
-            found[f"{name} {stage}"], _ = losses(family, stage, **changes)
-            torch.nn.functional.linear = original
-    print(json.dumps(found))
+    family, changes = CASES[case]
+    print(json.dumps([losses(family, stage, **changes) for stage in (0, 3)]))
     torch.distributed.destroy_process_group()
+    return 0

@@ -19,6 +19,7 @@ from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.train.masked_set import write_masked_sets
 from tests.train.synthetic import plain_config
@@ -94,7 +95,7 @@ def test_samples_that_become_too_long_are_refused_before_a_step(tmp_path: Path) 
         dry_run(load_config(TrainConfig, tmp_path / "run.yaml", []))
 
 
-@pytest.mark.parametrize("make", [phases_and_mixtures, pytest.param(online, marks=pytest.mark.slow), online_phases])
+@pytest.mark.parametrize("make", mark_slow_but([phases_and_mixtures], [phases_and_mixtures, online, online_phases]))
 def test_world_sizes_in_turn(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, make: Any) -> None:
     """One rank straight; two, one, two and one in turn, stopped in the middle of phases and epochs."""
     plain = plain_config(model__dropout={}, steps=STEPS, schedule__steps=STEPS, output=str(tmp_path / "straight"))

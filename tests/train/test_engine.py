@@ -13,6 +13,7 @@ from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from tests.distributed import RankPool
+from tests.matrices import STAGES, mark_slow_but
 from tests.train.synthetic import (
     NO_DROPOUT,
     VOCABULARY,
@@ -82,7 +83,10 @@ def test_one_rank_in_fp32_has_nothing_to_share(one_rank: RankPool) -> None:
         assert found == {key: pytest.approx(value, rel=0.02) for key, value in expected.items()}, f"stage {stage}"
 
 
-@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (3, "fp32"), (3, "bf16")])
+@pytest.mark.parametrize(
+    ("stage", "precision"),
+    mark_slow_but([(0, "fp32"), (3, "bf16")], STAGES),
+)
 def test_recomputed_activations_change_no_bit(two_ranks: RankPool, stage: int, precision: str) -> None:
     """With dropout, which must draw the same again."""
     changes: dict[str, Any] = {"zero__stage": stage, "precision": precision, "zero__persistent": 0}
@@ -188,7 +192,10 @@ def poisoned(world: World, config: TrainConfig) -> tuple[list[bool], list[float]
     return skipped, norms, weights[2] == weights[1], weights[3] != weights[2], engine.skipped
 
 
-@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "fp32"), (2, "bf16"), (3, "fp32"), (1, "bf16")])
+@pytest.mark.parametrize(
+    ("stage", "precision"),
+    mark_slow_but([(0, "fp32"), (2, "bf16"), (3, "fp32")], STAGES),
+)
 def test_gradient_that_is_not_finite_is_skipped_on_all_ranks(two_ranks: RankPool, stage: int, precision: str) -> None:
     for result in two_ranks.run(poisoned, tiny(zero__stage=stage, precision=precision)):
         skipped, norms, unchanged, recovered, count = result

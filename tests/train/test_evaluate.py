@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -29,6 +30,7 @@ from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 
 ROOT = Path(__file__).parents[2]
@@ -84,8 +86,12 @@ def straight(two_ranks: RankPool, tmp_path_factory: pytest.TempPathFactory, shar
     return found
 
 
-@pytest.mark.parametrize("every", [None, 4])
-@pytest.mark.parametrize("look", [EVERY + 1, EVERY + 3, EVERY + PASSES])
+LOOKS = (EVERY + 1, EVERY + 3, EVERY + PASSES)
+
+
+@pytest.mark.parametrize(
+    ("look", "every"), mark_slow_but([(LOOKS[0], None), (LOOKS[2], 4)], itertools.product(LOOKS, (None, 4)))
+)
 def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
     two_ranks: RankPool, tmp_path: Path, shards: Path, straight: list[Any], look: int, every: int | None
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.logs.status import read_status
 from tests.distributed import Finished, run_ranks
+from tests.matrices import mark_slow_but
 from tests.train import faulty
 from tests.train.aftermath import run_checked, whole_checkpoints
 from tests.train.masked_set import write_config, write_masked_sets
@@ -26,10 +27,13 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory, shards: Path) -> list[tuple[int, str, str]]:
-    """Every bit that an undisturbed run logs."""
+    """Every bit that an undisturbed run logs; it says nothing on stderr, and rank 1 nothing at all."""
     folder = tmp_path_factory.mktemp("straight")
     finished = go(folder, shards, faulty.train_normally)
     assert finished.codes == [0, 0]
+    assert finished.errors == ["", ""]
+    assert finished.outputs[1] == ""
+    assert "\x1b" not in finished.outputs[0]
     return logged(folder)
 
 
@@ -50,13 +54,11 @@ def valid(folder: Path) -> list[int]:
 
 POINTS = ["before part", "half a part", "after part", "before index", "before rename", "after rename", "before latest"]
 CASES = [*((point, 0) for point in [*POINTS, "after latest"]), ("half a part", 1), ("after part", 1)]
-BRIEF = [("half a part", 1), ("before rename", 0), ("after rename", 0)]
+BRIEF = [("half a part", 1), ("after rename", 0)]
 """Cases of `make test`; test_kill_points has every publication, on one rank."""
 
 
-@pytest.mark.parametrize(
-    ("point", "victim"), [pytest.param(*case, marks=[] if case in BRIEF else pytest.mark.slow) for case in CASES]
-)
+@pytest.mark.parametrize(("point", "victim"), mark_slow_but(BRIEF, CASES))
 def test_kill_in_a_save_leaves_the_old_or_the_new_checkpoint(
     tmp_path: Path, shards: Path, straight: list[Any], point: str, victim: int
 ) -> None:
@@ -75,8 +77,7 @@ def test_kill_in_a_save_leaves_the_old_or_the_new_checkpoint(
 
 
 @pytest.mark.parametrize(
-    ("kind", "stage"),
-    [("kill", 2), *(pytest.param("kill", s, marks=pytest.mark.slow) for s in (0, 1, 3)), ("raise", 2)],
+    ("kind", "stage"), mark_slow_but([("kill", 2)], [*(("kill", stage) for stage in range(4)), ("raise", 2)])
 )
 def test_rank_that_dies(tmp_path: Path, shards: Path, straight: list[Any], kind: str, stage: int) -> None:
     """The other one leaves, and the same command continues to the very losses of an undisturbed run."""
@@ -122,10 +123,9 @@ def test_forty_steps_equal_twenty_a_kill_and_twenty_more(tmp_path: Path, shards:
 
 @pytest.mark.parametrize(
     ("name", "victim"),
-    [
-        *(("SIGUSR1", 1), ("SIGINT", None)),
-        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ("SIGTERM", "SIGUSR2", "SIGXCPU")),
-    ],
+    mark_slow_but(
+        [("SIGINT", None)], [*((f"SIG{name}", 1) for name in ("TERM", "USR1", "USR2", "XCPU")), ("SIGINT", None)]
+    ),
 )
 def test_signal_stops_all_ranks_after_the_step(
     tmp_path: Path, shards: Path, straight: list[Any], name: str, victim: int | None
@@ -210,14 +210,6 @@ def test_ranks_that_disagree_are_refused(tmp_path: Path, shards: Path) -> None:
     assert finished.errors[1] == ""
 
 
-def test_quiet_run(tmp_path: Path, shards: Path) -> None:
-    finished = go(tmp_path, shards, faulty.train_normally, stage=3)
-    assert finished.codes == [0, 0]
-    assert finished.errors == ["", ""]
-    assert finished.outputs[1] == ""
-    assert "\x1b" not in finished.outputs[0]
-
-
 @pytest.fixture(scope="module")
 def four_steps(tmp_path_factory: pytest.TempPathFactory, shards: Path) -> Path:
     """A run with checkpoints of the steps 2 and 4."""
@@ -226,8 +218,12 @@ def four_steps(tmp_path_factory: pytest.TempPathFactory, shards: Path) -> Path:
     return folder / "run"
 
 
-@pytest.mark.parametrize("way", ["resume", "dry run", "model.init_from"])
-@pytest.mark.parametrize("damaged", [1, 2])
+WAYS = [(damaged, way) for damaged in (1, 2) for way in ("resume", "dry run", "model.init_from")]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "way"), mark_slow_but([(1, "resume"), (2, "dry run"), (2, "model.init_from")], WAYS)
+)
 def test_a_damaged_checkpoint_is_told_once(
     tmp_path: Path, shards: Path, four_steps: Path, way: str, damaged: int
 ) -> None:
@@ -239,7 +235,7 @@ def test_a_damaged_checkpoint_is_told_once(
     other = [f"output={tmp_path / 'other'}", f"model.init_from={tmp_path / 'run'}"]
     words = {"resume": [], "dry run": ["--dry-run"], "model.init_from": other}[way]
     again = [*words, "steps=4", "--config", str(tmp_path / "train.yaml")]
-    finished = run_ranks(2, faulty.train_normally, *again, folder=tmp_path)
+    finished = run_ranks(2, faulty.train_impatiently, *again, folder=tmp_path)
     assert set(finished.codes) == {65 if damaged == 2 else 0}, finished.errors
     said = [line for text in (*finished.outputs, *finished.errors) for line in text.splitlines()]
     assert sum("expected xxh3-128" in line for line in said) == damaged

@@ -21,6 +21,7 @@ from clozeline.train.optim.optimizers.nt_asgd import no_longer_falls
 from clozeline.train.run import run
 from tests.crawled_chain import Chain
 from tests.distributed import ROOT, RankPool
+from tests.matrices import mark_slow_but
 
 RECIPES = {"bert": "masked_lm", "gpt": "causal_lm", "t5": "span_corruption", "bart": "bart"}
 STEPS = 16
@@ -67,7 +68,7 @@ def other_container(manifest: Path, folder: Path) -> Path:
     return folder / "manifest.json"
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", mark_slow_but(["bert", "t5"], RECIPES))
 def test_loss_falls_from_both_containers(one_rank: RankPool, chain: Chain, tmp_path: Path, recipe: str) -> None:
     shards = chain.output / "corrupt" / RECIPES[recipe] / "train" / "manifest.json"
     (first,) = one_rank.run(learn, recipe, str(shards), str(tmp_path / "first"))

@@ -24,6 +24,7 @@ from clozeline.train.logs.display import Display
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.pages import checked
 from tests.train.aftermath import check_status, written
 from tests.train.masked_set import write_config, write_masked_sets
@@ -104,7 +105,7 @@ def events(output: Path, kind: str) -> list[dict[str, Any]]:
     return [event for event in read_lines(output / "events.jsonl") if event["event"] == kind]
 
 
-@pytest.mark.parametrize("stage", [0, *(pytest.param(stage, marks=pytest.mark.slow) for stage in (1, 2)), 3])
+@pytest.mark.parametrize("stage", mark_slow_but([3], range(4)))
 def test_stopped_and_started_again_equals_straight(
     two_ranks: RankPool, tmp_path: Path, shards: Path, stage: int
 ) -> None:

@@ -30,6 +30,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.runs.inference.test_trained_model import write_run
@@ -115,7 +116,7 @@ def test_integers_start_no_training(tuned: Path, tmp_path: Path, one: RankPool) 
         one.run(start, tmp_path / "config.yaml")
 
 
-@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("stage", mark_slow_but([3], [0, 3]))
 def test_a_training_for_int8_computes_what_its_compressed_run_does(
     tuned: Path, tmp_path: Path, one: RankPool, stage: int
 ) -> None:

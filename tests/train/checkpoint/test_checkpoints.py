@@ -20,6 +20,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 from tests.distributed import RankPool
+from tests.matrices import STAGES, mark_slow_but
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 
 Losses = list[tuple[str, str]]
@@ -66,12 +67,7 @@ def straight_and_resumed(world: World, config: TrainConfig, folder: str) -> tupl
     return straight, resumed, undisturbed, same_state
 
 
-DEFAULT = [(0, "fp32"), (1, "fp32"), (2, "fp32"), (3, "fp32"), (1, "bf16")]
-
-
-@pytest.mark.parametrize(
-    ("stage", "precision"), [*DEFAULT, *(pytest.param(stage, "bf16", marks=pytest.mark.slow) for stage in (2, 3))]
-)
+@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(3, "fp32"), (1, "bf16")], STAGES))
 def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
     """Dropout on, two micro-batches, clipping: losses, norms, masters, moments and scalars, on each rank."""
     config = tiny(zero__stage=stage, precision=precision)
@@ -82,7 +78,7 @@ def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stage", "precision"), [*DEFAULT, (2, "bf16"), (3, "bf16")])
+@pytest.mark.parametrize(("stage", "precision"), STAGES)
 def test_resume_is_exact_on_one_rank(one_rank: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
     config = tiny(zero__stage=stage, precision=precision)
     ((straight, resumed, undisturbed, same),) = one_rank.run(straight_and_resumed, config, str(tmp_path))
@@ -119,7 +115,7 @@ def close_to(found: Losses, expected: Losses, bar: float) -> bool:
 HOPS = [(0, 3, 1), (3, 0, 2), (1, 3, 1), (3, 2, 1)]
 
 
-@pytest.mark.parametrize(("stage", "other", "ranks"), HOPS)
+@pytest.mark.parametrize(("stage", "other", "ranks"), mark_slow_but([(3, 0, 2), (1, 3, 1)], HOPS))
 def test_state_survives_another_stage_and_world(
     one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, stage: int, other: int, ranks: int
 ) -> None:

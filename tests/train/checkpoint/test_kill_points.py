@@ -14,6 +14,7 @@ from clozeline.train.checkpoint.find_checkpoint import check_share
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.logs.status import read_status
+from tests.matrices import mark_slow_but
 from tests.train import faulty
 from tests.train.aftermath import run_checked
 from tests.train.masked_set import write_config, write_masked_sets
@@ -44,10 +45,8 @@ POINTS = [
     *(("status.json", number) for number in range(1, STATUSES + 1)),
     ("report.html", 1),
 ]
-USUAL = [("sets.json", 1, "before"), (STEPS[1], 1, "after"), ("latest", 1, "before"),
-         (f".tmp-old-{STEPS[0]}", 1, "after"), ("checkpoint.json", 2, "before"), ("status.json", STATUSES, "after"),
-         ("report.html", 1, "before")]  # fmt: skip
-"""Kills of `make test`, one for each kind of file."""
+USUAL = [("sets.json", 1, "before"), (STEPS[1], 1, "after"), ("latest", 1, "before"), ("checkpoint.json", 2, "before")]
+"""Kills of `make test`: one for each kind of file that a resume reads."""
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +91,7 @@ def logged(folder: Path) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("name", "occurrence", "when"),
-    [
-        pytest.param(*point, when, marks=() if (*point, when) in USUAL else pytest.mark.slow)
-        for when in ("before", "after")
-        for point in POINTS
-    ],
+    mark_slow_but(USUAL, [(*point, when) for when in ("before", "after") for point in POINTS]),
 )
 def test_a_kill_at_any_rename_costs_no_bit(
     begun: Path, straight: list[Any], tmp_path: Path, name: str, occurrence: int, when: str

@@ -16,6 +16,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
+from tests.matrices import STAGES, mark_slow_but
 from tests.train import faulty
 from tests.train.aftermath import run_checked
 from tests.train.masked_set import write_config, write_masked_sets
@@ -64,9 +65,9 @@ def saved_meanwhile(world: World, config: TrainConfig, folder: str) -> tuple[lis
 
 
 @pytest.mark.parametrize(
-    ("stage", "precision"), [(0, "fp32"), (3, "fp32"), (1, "bf16"), *(pytest.param(*one, marks=pytest.mark.slow)
-    for one in [(1, "fp32"), (2, "fp32"), (2, "bf16"), (3, "bf16")])]
-)  # fmt: skip
+    ("stage", "precision"),
+    mark_slow_but([(3, "fp32"), (1, "bf16")], STAGES),
+)
 def test_later_updates_do_not_reach_the_file(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
     """Updates of a high rate: they would show in every element. The memory of the copy is used again."""
     config = tiny(zero__stage=stage, precision=precision, optimizer__learning_rate=0.3)
@@ -140,7 +141,7 @@ def checkpoints_of(folder: Path) -> dict[str, dict[str, bytes]]:
     return {path.name: bytes_of(path) for path in sorted((folder / "run" / "checkpoints").glob("step-*"))}
 
 
-@pytest.mark.parametrize("evaluated", [None, 2])
+@pytest.mark.parametrize("evaluated", mark_slow_but([None], [None, 2]))
 def test_a_run_has_the_same_checkpoints(shards: Path, waited: Path, tmp_path: Path, evaluated: int | None) -> None:
     """Also where an evaluation follows each save, and its loss is noted in the checkpoint."""
     changes = {"evaluate__every": evaluated, "evaluate__max_rows": 8} if evaluated else {}
@@ -158,7 +159,9 @@ def _without_configuration(found: dict[str, dict[str, bytes]]) -> dict[str, dict
     return {name: {key: raw for key, raw in files.items() if key != "checkpoint.json"} for name, files in found.items()}
 
 
-@pytest.mark.parametrize("when", [faulty.stop_in_write, faulty.stop_before_the_commit])
+@pytest.mark.parametrize(
+    "when", mark_slow_but([faulty.stop_in_write], [faulty.stop_in_write, faulty.stop_before_the_commit])
+)
 def test_a_stop_request_while_a_save_is_written(shards: Path, waited: Path, tmp_path: Path, when: Any) -> None:
     """The newest state is saved before the end, and the same command ends like a straight run."""
     stopped = go(tmp_path, shards, when, checkpoint__asynchronous=True)
@@ -171,9 +174,11 @@ def test_a_stop_request_while_a_save_is_written(shards: Path, waited: Path, tmp_
 
 @pytest.mark.parametrize(
     ("point", "victim"),
-    [pytest.param(point, victim, marks=() if (point, victim) == ("half a part", 1) else pytest.mark.slow)
-     for point in POINTS for victim in (0, 1) if victim == 0 or "part" in point],
-)  # fmt: skip
+    mark_slow_but(
+        [("half a part", 1)],
+        [(point, victim) for point in POINTS for victim in (0, 1) if victim == 0 or "part" in point],
+    ),
+)
 def test_a_kill_at_any_point_costs_no_bit(shards: Path, waited: Path, tmp_path: Path, point: str, victim: int) -> None:
     killed = go(tmp_path, shards, faulty.kill_in_save, point, victim, checkpoint__asynchronous=True)
     assert killed.codes[victim] == -signal.SIGKILL

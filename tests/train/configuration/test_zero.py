@@ -13,6 +13,7 @@ from clozeline.train.configuration.config import TrainConfig, frozen, zero_stage
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.train.synthetic import build, resume, save, tiny, train_steps
 
 Steps = list[tuple[float, float]]
@@ -46,15 +47,10 @@ def resumed(world: World, config: TrainConfig, folder: str) -> Steps:
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
 
 
-CASES = [
-    ("fp32", 1, "optimizer"),
-    ("fp32", 3, "parameters"),
-    ("bf16", 2, "optimizer"),
-    *(
-        pytest.param(*case, marks=pytest.mark.slow)
-        for case in (("fp32", 2, "optimizer"), ("fp32", 3, "optimizer"), ("bf16", 3, "parameters"))
-    ),
-]
+USUAL = [("fp32", 3, "parameters"), ("bf16", 2, "optimizer")]
+CASES = mark_slow_but(
+    USUAL, [*USUAL, *(("fp32", stage, "optimizer") for stage in (1, 2, 3)), ("bf16", 3, "parameters")]
+)
 
 
 def close(precision: str, stage: int, expected: Steps) -> list[Any]:

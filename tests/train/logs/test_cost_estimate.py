@@ -16,6 +16,7 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory
 from tests.distributed import RankPool
+from tests.matrices import STAGES, mark_slow_but
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import build, tiny, train_steps
 
@@ -138,13 +139,7 @@ def counted(world: World, config: TrainConfig) -> tuple[float, float, float]:
     return held / sum(sizes), estimate / sum(sizes), 4 * max(sizes) / sum(sizes)
 
 
-@pytest.mark.parametrize(
-    ("precision", "stage"),
-    [
-        *(("fp32", 1), ("fp32", 3), ("bf16", 2)),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in (("fp32", 0), ("fp32", 2), ("bf16", 1), ("bf16", 3))),
-    ],
-)
+@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(3, "fp32"), (2, "bf16")], STAGES))
 def test_the_estimate_is_the_bytes_of_every_tensor(two_ranks: RankPool, precision: str, stage: int) -> None:
     """In fp32 stages 1 and 2 free gradients as they are sent: their share is left, and one that is being sent."""
     sizes: dict[str, Any] = {"model__dim": 64, "model__ffn_dim": 128, "zero__bucket": 2, "zero__persistent": 0}

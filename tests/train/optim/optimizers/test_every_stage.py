@@ -11,12 +11,12 @@ import torch
 
 from clozeline.registry import names
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.train.optim.optimizers.injected import configured, cut_update, updated, whole_update
 
 EXACT = sorted(set(names("clozeline.train.optim.optimizers")) - {"adamw", "nt_asgd"})
 """Optimizers of which each element is computed alike in any tensor. AdamW's fused kernel rounds the last elements of a
 tensor, fewer than a vector of the processor, otherwise than those before: equal to about an ulp."""
-SHARED = sorted(set(EXACT) - {"lion"})
 CUTS = {
     "three pieces": {"matrix": (40, 31, 40), "no_decay": (4, 4, 4)},
     "a rank with padding alone": {"matrix": (60, 60, 5), "no_decay": (6, 6, 6)},
@@ -47,9 +47,7 @@ def straight(one_rank: RankPool) -> Callable[[str], dict[str, bytes]]:
     return lru_cache(lambda name: one_rank.run(updated, configured(name, 1, 0), 1, 6)[0])
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in SHARED else pytest.param(name, marks=pytest.mark.slow) for name in EXACT]
-)
+@pytest.mark.parametrize("name", mark_slow_but(EXACT[::3], EXACT))
 def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(
     one_rank: RankPool, two_ranks: RankPool, straight: Callable[[str], dict[str, bytes]], tmp_path: Path, name: str
 ) -> None:
