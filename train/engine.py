@@ -32,6 +32,7 @@ from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.moving_average import MovingAverage
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.optim.weights.unfreezing import Unfreezing
+from clozeline.train.pruning import Pruning, Trained
 
 _LINEAR: Final = torch.nn.functional.linear
 """Function that ZeRO stage 3 replaces in torch when a model is built."""
@@ -86,16 +87,22 @@ class Engine:
         by_depth = options.layer_decay is not None or config.unfreeze_every is not None
         self._builder = config.optimizer.build()
         apart = self._builder.matrices_apart
+        apart = apart or (config.prune is not None and config.prune.type.masks)
         groups = parameter_groups(model, options.weight_decay, by_depth=by_depth, matrices_apart=apart)
         self.deepspeed = wrap_in_zero(model, self._builder.build(groups), config, world)
-        self._builder.bind(self.optimizer, layout_of(model, self.deepspeed, world))
-        # regularizer, moving average, unfreezing, gradient noise
+        layout = layout_of(model, self.deepspeed, world)
+        self._builder.bind(self.optimizer, layout)
+        # regularizer, moving average, unfreezing, gradient noise, pruning
         every = config.unfreeze_every
         regularizer = config.regularizer
         self.anchors = None if regularizer is None else Anchors(self.optimizer, regularizer.build())
         self.average = None if config.average is None else MovingAverage(config.average)
         self._unfreezing = None if every is None else Unfreezing(model, self.optimizer, every)
         self._squares = MicroBatchSquares(model, world.size) if config.log.noise_scale else None
+        self.pruning: Pruning | None = None if config.prune is None else config.prune.build()
+        if self.pruning is not None:
+            horizon = config.schedule.options.steps or config.steps
+            self.pruning.attach(Trained(model, self.deepspeed, layout, config.seed, horizon, config.zero.stage))
         self.train(True)
 
     @property
@@ -124,7 +131,7 @@ class Engine:
             step: index of this step, from 1; seeds dropout.
             learning_rate: of this step.
         """
-        # set accumulation, learning rates, unfreezing and the moving average for this step
+        # set accumulation, learning rates, unfreezing, the moving average and pruning for this step
         if len(batches) != self._accumulation:
             self._accumulate(len(batches), step)
         layer_decay = self.config.optimizer.options.layer_decay or 1.0
@@ -134,6 +141,8 @@ class Engine:
             self._unfreezing.begin(step)
         if self.average is not None:
             self.average.begin(flat for flat, _ in iterate_flats(self.deepspeed))
+        if self.pruning is not None:
+            self.pruning.begin(step, learning_rate / self.config.optimizer.options.learning_rate)
         # scale each head's sum so that ZeRO's average over ranks is the mean over the global batch
         scales = {
             head: weight * self.world.size / counts[head] if counts[head] else 0.0
@@ -163,12 +172,14 @@ class Engine:
                 norm = self._finish_gradient()
             self.deepspeed.step()
             clock.end("optimizer")
-        # a step whose gradient is not finite was skipped by DeepSpeed
+        # a step whose gradient is not finite was skipped by DeepSpeed; average the weights, prune
         norm = float(self.deepspeed.get_global_grad_norm()) if norm is None else norm
         norm = norm if math.isfinite(norm) else math.inf
         self.skipped += norm == math.inf
         if self.average is not None and norm < math.inf:
             self.average.update(step - self.skipped)
+        if self.pruning is not None:
+            self.pruning.end(step)
         squares = None if self._squares is None else self._squares.take()
         return StepResult(sums, figures, norm, skipped=norm == math.inf, clock=clock, squares=squares)
 

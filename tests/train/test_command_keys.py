@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 from clozeline.command import keys_of
@@ -64,6 +65,11 @@ MAPPINGS = {
             ("ewc", "{name: ewc, fisher: f}", ("fisher", "strength", "explicit")),
         )
         for key in keys
+    },
+    **{
+        f"prune.{key} (name: {name})": [f"prune={given}"]
+        for name, given in (("magnitude", "{name: magnitude, sparsity: 0.75}"),)
+        for key in (field.name for field in fields(find("clozeline.train.pruning", name).Options))
     },
 }
 """Keys below a mapping that is null by default, and what gives the mapping."""

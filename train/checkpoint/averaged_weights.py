@@ -6,9 +6,10 @@ from contextlib import contextmanager
 import torch
 
 from clozeline.train.checkpoint.format import WEIGHT
-from clozeline.train.checkpoint.zero_partitions import fragments, refresh_weights
+from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.engine import Engine
 from clozeline.train.optim.optimizers import AVERAGE
+from clozeline.train.optim.weights.flat_buffers import refresh_model
 
 
 @contextmanager
@@ -33,5 +34,5 @@ def _exchange(engine: Engine) -> bool:
             former = weight.clone()
             weight.copy_(average)
             average.copy_(former)
-    refresh_weights(engine)
+    refresh_model(engine.deepspeed)
     return True

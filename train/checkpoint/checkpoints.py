@@ -44,6 +44,7 @@ from clozeline.train.checkpoint.state import TrainState, read_state
 from clozeline.train.configuration.config import CheckpointConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
+from clozeline.train.optim.weights.flat_buffers import refresh_model
 
 Report = Callable[..., None]
 _SCORES: Final = ("heldout_loss", "best")
@@ -285,10 +286,12 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
 
 
 def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collection[str]) -> None:
-    """Load a checkpoint into an engine, if there is one, and anchor the weights as the regularizer says."""
+    """Load a checkpoint into an engine, if there is one, anchor the weights, and mask those that are pruned."""
     if checkpoint is not None:
         load(engine, *checkpoint)
     partitions.set_anchors(engine, new)
+    if engine.pruning is not None:
+        engine.pruning.start(new, initialized=engine.config.model.init_from is not None)
 
 
 def load(engine: Engine, directory: Path, index: Index) -> TrainState:
@@ -322,7 +325,7 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
         partitions.set_whole_states(engine, reader.states())
         for name, buffer in partitions.buffers(engine).items():
             buffer.copy_(reader.buffer(name, buffer.shape))
-        partitions.refresh_weights(engine)
+        refresh_model(engine.deepspeed)
     state = read_state(index)
     engine.continue_from(state.step, state.samples, state.skipped)
     return state

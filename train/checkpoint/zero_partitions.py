@@ -19,6 +19,7 @@ from clozeline.train.optim.optimizers import AVERAGE
 from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
 from clozeline.train.optim.weights.anchor_weights import ANCHOR_STATES
 from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, segments_of
+from clozeline.train.pruning._pruning import PRUNING_STATES
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
 
 def _states(engine: Engine, flat: Tensor) -> dict[str, Any]:
     states: dict[str, Any] = dict(engine.optimizer.state.get(flat, {}))
-    for kept in (engine.anchors, engine.average):
+    for kept in (engine.anchors, engine.average, engine.pruning):
         states |= {} if kept is None else kept.of.get(flat, {})
     return states
 
@@ -150,11 +151,13 @@ def prepare_states(
         for key, value in numbers.get(group, {}).items():
             device = flat.device if on_device[group] else torch.device("cpu")
             state[key] = torch.tensor(value, dtype=torch.float32, device=device)
-        # elementwise states; anchors and averages are kept outside the optimizer
+        # elementwise states; anchors, averages and masks are kept outside the optimizer
         names = set(keys.get(group, ()))
         if engine.anchors is not None and names.issuperset(ANCHOR_STATES):
             engine.anchors.create(flat)
-        names.difference_update(ANCHOR_STATES)
+        if engine.pruning is not None:
+            engine.pruning.create(flat, names)
+        names.difference_update(ANCHOR_STATES, PRUNING_STATES)
         if engine.average is not None and AVERAGE in names:
             engine.average.create(flat)
         if not engine.config.optimizer.type.averages:
@@ -173,22 +176,6 @@ def set_anchors(engine: Engine, fresh: Collection[str]) -> None:
     for piece in fragments(engine, owned=False):
         if piece.group != FROZEN:
             engine.anchors.fill(piece.name, piece.start, dict(piece.tensors), fresh)
-
-
-def refresh_weights(engine: Engine) -> None:
-    """Copy the master weights into the model; DeepSpeed does so only after a step."""
-    zero = engine.deepspeed.optimizer
-    if zero is engine.optimizer:
-        return
-    if engine.config.zero.stage < 3:
-        zero.update_lp_params()
-        return
-    zero.empty_partition_cache()  # parameters still gathered from a forward pass would keep their old values
-    for index in range(len(zero.fp16_groups)):
-        zero._reassign_or_swap_out_partitioned_parameters(index)
-    if persistent := zero.persistent_parameters:
-        persistent[0].partition(persistent)  # otherwise the gather does nothing
-        persistent[0].all_gather(persistent)
 
 
 def memory(engine: Engine) -> dict[str, int]:

@@ -16,6 +16,7 @@ from clozeline.configuration.config import config_class, flatten, iter_renamed_k
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import Chosen, OneOf, choose, find
 from clozeline.train.configuration.data import DataConfig
@@ -115,6 +116,9 @@ class TrainConfig:
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
     distil: DistilConfig | None = None
     """distillation: {teacher: RUN, losses: [{name: scores, temperature: 2.0}], start: {layers: [0, 2]}}; null: none"""
+    prune: Annotated[Chosen, OneOf("clozeline.train.pruning")] | None = None
+    """removal of weights or layers during training: {name: magnitude, sparsity: 0.9}, {name: movement, keep: 0.15};
+    null: none"""
     average: AverageConfig | None = None
     """evaluate and export an exponential moving average of the weights, {decay: 0.999}; null: none"""
     zero: ZeroConfig = ZeroConfig()
@@ -206,6 +210,29 @@ class TrainConfig:
         self._check_model()
         if self.distil is not None:
             self.distil.check(self.model, compiled=self.compile, label_capacity=data.label_capacity)
+        if self.prune is not None:
+            self._check_pruning(self.prune)
+
+    def _check_pruning(self, prune: Chosen) -> None:
+        """Check the keys that a pruning method does not work with."""
+        optimizer = self.optimizer
+        present = {
+            "model.quantization": self.model.quantization is not None,
+            "model.adapter": self.model.adapter is not None,
+            "model.share": self.model.share != ShareConfig(),
+            "average": self.average is not None,
+            "regularizer": self.regularizer is not None,
+            "distil": self.distil is not None,
+            "unfreeze_every": self.unfreeze_every is not None,
+            "zero.offload": self.zero.offload != "none",
+            "optimizer.averages": optimizer.type.averages,
+            "optimizer.statistics": optimizer.type.statistics != "element",
+            "no model.init_from": self.model.init_from is None,
+        }
+        for key, why in prune.type.conflicts.items():
+            if present[key]:
+                shown = f"optimizer.name={optimizer.name}" if key.startswith("optimizer.") else key
+                raise ValueError(f"prune: {prune.name} does not go together with {shown}: {why}")
 
     def _check_model(self) -> None:
         """Check what regularizers, heads and adapters need."""

@@ -49,6 +49,8 @@ def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Plac
         ClozelineError: see `_build_model` and `prepare_student`; or a resumed run has another teacher.
     """
     starting, config = _build_model(point, shards, placement), point.config
+    if config.prune is not None:
+        starting.lines.append(config.prune.build().describe(starting.model, config.schedule.options.steps))
     if config.distil is None:
         return starting
     resumed = point.saved is not None

@@ -21,7 +21,7 @@ from clozeline.tools.models.compression.measurements import (
     open_model,
 )
 from clozeline.tools.models.compression.task_scores import Score, score, seeds_of
-from clozeline.tools.models.compression.written_models import find_record
+from clozeline.tools.models.compression.written_models import find_claim
 
 _FASTER: Final = 0.95
 """Share of the dense model's time, or bytes, from which something is saved; closer to 1 is noise."""
@@ -120,8 +120,7 @@ def measure_row(folder: Path, dense: Path, options: MeasureOptions, dense_score:
     if options.task is not None:
         own_score = score(runs, options.split, options.task)
         dense_score = dense_score or (score(before, options.split, options.task) if runs != before else own_score)
-    record = None if runs == before else find_record(runs[0])
-    claim = "" if record is None else f"{record.method}: {record.claim}"
+    claim = "" if runs == before else find_claim(runs[0])
     return Row(folder.name, sizes, sizes_before, latencies, own_score, dense_score, claim)
 
 

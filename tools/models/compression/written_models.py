@@ -114,16 +114,21 @@ def read_record(folder: Path) -> CompressionRecord | None:
     return record
 
 
-def find_record(folder: Path) -> CompressionRecord | None:
-    """Return how a folder was compressed, or the model that a run was initialized from."""
+def find_claim(folder: Path) -> str:
+    """Return the method that made a folder smaller, or the model that a run was initialized from, with its claim."""
     for _ in range(_FOLLOWED):
-        if (record := read_record(folder)) is not None or not (folder / "config.yaml").is_file():
-            return record
-        source = read_config(folder).model.init_from
+        if (record := read_record(folder)) is not None:
+            return f"{record.method}: {record.claim}"
+        if not (folder / "config.yaml").is_file():
+            return ""
+        config = read_config(folder)
+        if config.prune is not None:
+            return f"{config.prune.name}: {config.prune.type.claim}"
+        source = config.model.init_from
         if source is None or not source.expanduser().is_dir():
-            return None
+            return ""
         folder = source.expanduser()
-    return None
+    return ""
 
 
 def _write_run(output: Path, source: Path, compressed: Compressed, method: str) -> None:

@@ -86,6 +86,22 @@ def iterate_flats(engine: Any) -> Iterator[tuple[Tensor, str]]:
         yield flat, groups[index if owners is None else owners[index]]["name"]
 
 
+def refresh_model(engine: Any) -> None:
+    """Copy the flats of DeepSpeed's engine into the model; DeepSpeed does so only after a step. A collective call."""
+    zero = engine.optimizer
+    if zero is engine.basic_optimizer:
+        return
+    if type(zero).__name__ != "DeepSpeedZeroOptimizer_Stage3":
+        zero.update_lp_params()
+        return
+    zero.empty_partition_cache()  # parameters still gathered from a forward pass would keep their old values
+    for index in range(len(zero.fp16_groups)):
+        zero._reassign_or_swap_out_partitioned_parameters(index)
+    if persistent := zero.persistent_parameters:
+        persistent[0].partition(persistent)  # otherwise the gather does nothing
+        persistent[0].all_gather(persistent)
+
+
 class Layout:
     """The segments of every flat on all ranks, and sums over entire parameters.
 

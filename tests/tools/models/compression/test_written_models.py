@@ -11,11 +11,12 @@ import yaml
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from clozeline.files import publish_json
+from clozeline.registry import find
 from clozeline.sealed_json import seal
 from clozeline.tools.models.compression.written_models import (
     RECORD,
     CompressionRecord,
-    find_record,
+    find_claim,
     model_folder,
     read_record,
 )
@@ -42,16 +43,22 @@ def test_a_changed_or_newer_record_is_an_error(tmp_path: Path) -> None:
         read_record(tmp_path)
 
 
-def test_a_student_leads_to_the_record_of_its_start(tmp_path: Path) -> None:
+def test_a_student_leads_to_the_claim_of_its_start(tmp_path: Path) -> None:
     small, student = tmp_path / "small", tmp_path / "student"
     for folder, source in ((small, None), (student, str(small))):
         folder.mkdir()
         model = {"model__init_from": source} if source else {}
         (folder / "config.yaml").write_text(yaml.safe_dump(plain_config(output=str(folder), **model)))
-    assert find_record(student) is None
+    assert find_claim(student) == ""
     publish_json(small / RECORD, seal(to_plain(WRITTEN)))
-    assert find_record(student) == WRITTEN
+    assert find_claim(student) == "layers: less"
     assert json.loads((small / RECORD).read_text())["method"] == "layers"
+
+
+def test_a_pruned_run_has_the_claim_of_its_method(tmp_path: Path) -> None:
+    pruned = plain_config(output=str(tmp_path), prune={"name": "magnitude", "sparsity": 0.5})
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(pruned))
+    assert find_claim(tmp_path) == f"magnitude: {find('clozeline.train.pruning', 'magnitude').claim}"
 
 
 def test_a_refused_model_leaves_no_output(shard_sets: Path, tmp_path: Path) -> None:

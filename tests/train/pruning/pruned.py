@@ -1,0 +1,81 @@
+"""Engines that prune, on random rows, and what they hold afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clozeline.train.checkpoint.zero_partitions import fragments
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.engine import Engine
+from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
+
+Tensors = dict[str, dict[str, Tensor]]
+
+
+def pruned(prune: dict[str, Any] | None, **changes: Any) -> TrainConfig:
+    """A configuration that prunes 12 matrices of odd sizes in 8 steps."""
+    return tiny(**{**NO_DROPOUT, "prune": prune, **changes})
+
+
+def started(config: TrainConfig, world: World, seed: int = 1) -> Engine:
+    engine = build(config, world, seed=seed)
+    if engine.pruning is not None:
+        engine.pruning.start((), initialized=False)
+    return engine
+
+
+def tensors_of(engine: Engine, world: World) -> Tensors:
+    """The weight and the states of each entire parameter, from the pieces of all ranks."""
+    shares = [
+        (piece.name, piece.start, {key: view.detach().clone() for key, view in piece.tensors.items()})
+        for piece in fragments(engine, owned=True)
+    ]
+    pieces = sorted((share for of_rank in world.gather(shares) for share in of_rank), key=lambda share: share[:2])
+    whole: dict[str, dict[str, list[Tensor]]] = {}
+    for name, _, views in pieces:
+        for key, view in views.items():
+            whole.setdefault(name, {}).setdefault(key, []).append(view)
+    return {name: {key: torch.cat(views) for key, views in states.items()} for name, states in whole.items()}
+
+
+def train(
+    world: World, config: TrainConfig, steps: int = 8, folder: str | None = None, target: TrainConfig | None = None
+) -> tuple[list[tuple[float, float]], Tensors]:
+    """Losses and norms of some steps, and the tensors at the end; with a folder, saved and resumed after half."""
+    engine = started(config, world)
+    if folder is None:
+        measured = train_steps(engine, 1, steps)
+    else:
+        measured = train_steps(engine, 1, steps // 2)
+        save(engine, Path(folder), steps // 2)
+        engine.close()
+        engine = build(target or config, world, seed=2)
+        resume(engine, Path(folder))
+        if engine.pruning is not None:
+            engine.pruning.start((), initialized=False)
+        measured += train_steps(engine, steps // 2 + 1, steps)
+    tensors = tensors_of(engine, world)
+    model = {name: parameter.detach().clone() for name, parameter in engine.model.named_parameters()}
+    engine.close()
+    if config.zero.stage < 3 and config.precision == "fp32":  # the model computes with the masters
+        for name, states in tensors.items():
+            assert torch.equal(states["weight"], model[name].flatten()), name
+    return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in measured], tensors
+
+
+def matrices(tensors: Tensors) -> Tensors:
+    """The matrices of layers."""
+    return {
+        name: own
+        for name, own in tensors.items()
+        if ".layers." in name and name.endswith(".weight") and ".norm." not in name
+    }
+
+
+def zeros(tensor: Tensor) -> int:
+    return int((tensor == 0).sum())

@@ -1,0 +1,110 @@
+"""Runs that prune: exact to resume, refused before the first step, and usable by every tool."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.registry import find
+from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
+from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.train.checkpoint.part_reader import CheckpointReader
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
+from clozeline.train.startup.dry_run import dry_run
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config, write_masked_sets
+
+WAYS = {
+    "magnitude": "prune={name: magnitude, sparsity: 0.8, end: 4, every: 2}",
+}
+
+
+def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    try:
+        return run(load_config(TrainConfig, config, overrides), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+    """A folder with a trained dense run, `dense`, and its configuration."""
+    folder = tmp_path_factory.mktemp("pruning")
+    shards = write_masked_sets(folder / "sets")
+    config = write_config(folder / "train.yaml", shards, folder / "dense", schedule__steps=12)
+    assert one_rank.run(start, config, ["steps=2", "evaluate.max_rows=0"]) == [(0, "")]
+    return folder
+
+
+def words(folder: Path, output: str, *others: str) -> list[str]:
+    return [f"output={folder / output}", f"model.init_from={folder / 'dense'}", "evaluate.max_rows=32", *others]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_run_resumes_to_the_bit_and_every_tool_reads_the_pruned_weights(
+    folder: Path, one_rank: RankPool, name: str
+) -> None:
+    config = folder / "train.yaml"
+    assert one_rank.run(start, config, words(folder, f"{name}-whole", WAYS[name], "steps=6")) == [(0, "")]
+    for steps in (3, 6):
+        assert one_rank.run(start, config, words(folder, f"{name}-parts", WAYS[name], f"steps={steps}")) == [(0, "")]
+    whole, parts = (read_weights(*find_checkpoint(folder / f"{name}-{way}")) for way in ("whole", "parts"))
+    assert all(torch.equal(weight, parts[key]) for key, weight in whole.items())
+    losses = [
+        [json.loads(line).get("loss") for line in (folder / f"{name}-{way}" / "metrics.jsonl").read_text().splitlines()]
+        for way in ("whole", "parts")
+    ]
+    assert losses[0] == losses[1]
+    # the export is the weights times the mask
+    reader = CheckpointReader(*find_checkpoint(folder / f"{name}-whole"))
+    exported = open_exportable(folder / f"{name}-whole").checkpoint.tensors
+    masked = [key for key, record in reader.index.parameters.items() if "mask" in record.keys]
+    assert masked
+    for key in masked:
+        source, mask = reader.parameter("dense" if name == "movement" else "weight", key), reader.parameter("mask", key)
+        assert torch.equal(exported[key], source * mask)
+        assert set(mask.unique().tolist()) == {0.0, 1.0}
+    # the table shows zeros, what they save, and the claim of the paper
+    options = MeasureOptions(length=8, repeats=1)
+    rows = [measure_row(folder / each, folder / "dense", options) for each in ("dense", f"{name}-whole")]
+    assert rows[1].sizes.nonzero < 0.8 * rows[1].sizes.parameters
+    lines = list(table_lines(rows))
+    assert f"{name}: {find('clozeline.train.pruning', name).claim}" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("prune", "message"),
+    [
+        ("{name: magnitude, sparsity: 1.0}", "sparsity"),
+        ("{name: magnitude, sparsity: 0.5, parameters: [family.tokens.weight]}", "matches no parameter"),
+        ("{name: magnitude, sparsity: 0.5, end: 40}", "prune.end: expected at most 12"),
+        ("{name: magnitude, sparsity: 0.5, start: 5, end: 4}", "end: expected start 5 or a later step"),
+    ],
+)
+def test_a_start_and_a_dry_run_refuse_by_name(folder: Path, one_rank: RankPool, prune: str, message: str) -> None:
+    changes = words(folder, "refused", f"prune={prune}", "steps=6")
+    with pytest.raises(ConfigurationError, match=message):
+        dry_run(load_config(TrainConfig, folder / "train.yaml", changes))
+    ((code, error),) = one_rank.run(start, folder / "train.yaml", changes)
+    assert code == 64
+    assert message in error
+    assert not (folder / "refused" / "checkpoints").exists()
+
+
+def test_another_pruning_cannot_continue_a_run(folder: Path, one_rank: RankPool) -> None:
+    config, output = folder / "train.yaml", "frozen"
+    assert one_rank.run(start, config, words(folder, output, WAYS["magnitude"], "steps=1")) == [(0, "")]
+    ((code, error),) = one_rank.run(start, config, words(folder, output, "steps=2"))
+    assert code == 64
+    assert "prune" in error
+    # unless it is allowed: masks are dropped
+    allowed = words(folder, output, "steps=2", "checkpoint.allow_changed=[prune]")
+    assert one_rank.run(start, config, allowed) == [(0, "")]

@@ -1,0 +1,77 @@
+"""Choose the lowest values of parameters whose elements are spread over the ranks."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import torch
+from torch import Tensor
+
+_LOWEST: Final = -(2**31)
+_HIGHEST: Final = 2**31 - 1
+
+
+def choose_lowest(
+    values: Sequence[Tensor],
+    groups: Sequence[int],
+    counts: Sequence[int],
+    rank: int = 0,
+    size: int = 1,
+    total: Callable[[Tensor], Tensor] = lambda numbers: numbers,
+) -> list[Tensor]:
+    """Return masks, True at the `counts[g]` lowest values of each group g over all ranks; of equal ones the first.
+
+    The threshold of each group is found by bisection over the bits of a float: 32 exchanges of one number per group,
+    whatever the size of the parameters. The result does not depend on the number of ranks.
+
+    Args:
+        values: this rank's elements of each parameter, 1-D fp32; the ranks hold consecutive ranges of it, in order.
+        groups: of each parameter, the values that it competes with.
+        counts: chosen values of each group.
+        rank: this rank.
+        size: number of ranks.
+        total: sums float64 numbers over the ranks.
+
+    Example:
+        >>> choose_lowest([torch.tensor([3.0, -1.0]), torch.tensor([0.5, 2.0])], [0, 0], [2])
+        [tensor([False,  True]), tensor([ True, False])]
+    """
+    device = values[0].device
+    keys = [_ordered_bits(own) for own in values]
+    goals = torch.tensor(counts, dtype=torch.float64)
+
+    def count(thresholds: Sequence[int]) -> Tensor:
+        numbers = torch.zeros(len(counts), dtype=torch.float64, device=device)
+        for key, group in zip(keys, groups, strict=True):
+            numbers[group] += (key <= thresholds[group]).sum()
+        return total(numbers).cpu()
+
+    # the lowest threshold of each group that at least so many values do not exceed
+    low = torch.full((len(counts),), _LOWEST, dtype=torch.int64)
+    high = torch.full((len(counts),), _HIGHEST, dtype=torch.int64)
+    while bool((low < high).any()):
+        middle = torch.div(low + high, 2, rounding_mode="floor")
+        enough = count(middle.tolist()) >= goals
+        high, low = torch.where(enough, middle, high), torch.where(enough, low, middle + 1)
+    masks = [key < int(low[group]) for key, group in zip(keys, groups, strict=True)]
+    # values below and at the threshold, [parameter, rank]
+    numbers = torch.zeros(2, len(keys), size, dtype=torch.float64, device=device)
+    for index, (key, group) in enumerate(zip(keys, groups, strict=True)):
+        numbers[0, index, rank], numbers[1, index, rank] = masks[index].sum(), (key == int(low[group])).sum()
+    below, equal = total(numbers).cpu()
+    # those at the threshold fill what is missing: by parameter, then by rank, then by element
+    missing = list(counts)
+    for index, group in enumerate(groups):
+        missing[group] -= int(below[index].sum())
+    for index, group in enumerate(groups):
+        for holder in range(size):
+            taken = max(0, min(missing[group], int(equal[index, holder])))
+            missing[group] -= taken
+            if holder == rank and taken:
+                masks[index][torch.nonzero(keys[index] == int(low[group])).flatten()[:taken]] = True
+    return masks
+
+
+def _ordered_bits(values: Tensor) -> Tensor:
+    """Return int32 numbers in the order of fp32 values; both zeros are equal."""
+    bits = (values.float() + 0.0).contiguous().view(torch.int32)
+    return bits ^ ((bits >> 31) & _HIGHEST)
