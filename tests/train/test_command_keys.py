@@ -68,7 +68,10 @@ MAPPINGS = {
     },
     **{
         f"prune.{key} (name: {name})": [f"prune={given}"]
-        for name, given in (("magnitude", "{name: magnitude, sparsity: 0.75}"),)
+        for name, given in (
+            ("magnitude", "{name: magnitude, sparsity: 0.75}"),
+            ("movement", "{name: movement, keep: 0.75}"),
+        )
         for key in (field.name for field in fields(find("clozeline.train.pruning", name).Options))
     },
 }

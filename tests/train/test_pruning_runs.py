@@ -24,6 +24,7 @@ from tests.train.masked_set import write_config, write_masked_sets
 
 WAYS = {
     "magnitude": "prune={name: magnitude, sparsity: 0.8, end: 4, every: 2}",
+    "movement": "prune={name: movement, keep: 0.15, end: 4}",
 }
 
 
@@ -87,6 +88,9 @@ def test_a_run_resumes_to_the_bit_and_every_tool_reads_the_pruned_weights(
         ("{name: magnitude, sparsity: 0.5, parameters: [family.tokens.weight]}", "matches no parameter"),
         ("{name: magnitude, sparsity: 0.5, end: 40}", "prune.end: expected at most 12"),
         ("{name: magnitude, sparsity: 0.5, start: 5, end: 4}", "end: expected start 5 or a later step"),
+        ("{name: movement, keep: 0.0}", "keep"),
+        ("movement", "keep: expected a share in"),
+        ("{name: movement, mode: soft, keep: 0.5}", "keep: expected none in soft mode, got 0.5"),
     ],
 )
 def test_a_start_and_a_dry_run_refuse_by_name(folder: Path, one_rank: RankPool, prune: str, message: str) -> None:
