@@ -24,6 +24,7 @@ LABELS: Final = 5
 CROPS: Final = 6
 MIXTURE: Final = 7
 RATES: Final = 8
+TEACHER: Final = 9
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _MASK: Final = 0xFFFFFFFFFFFFFFFF

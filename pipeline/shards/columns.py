@@ -1,7 +1,7 @@
 """Columns of a shard set, and the conversion of rows to an Arrow record batch.
 
 Fixed columns hold one number (or 16 bytes) per row. Other columns hold a list per row, also for scalars, of unsigned
-integers, or of float32 weights.
+integers, or of weights in float32 or float16.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 
-Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "binary16"]
+Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "float16", "binary16"]
 
 _LIST_LIMIT: Final = 2**31 - 1  # Arrow counts the values of a list column in 32 bits
 
@@ -134,8 +134,8 @@ def _fitting(values: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
     """Convert values to `dtype`, or raise an IntegrityError if one is out of range."""
     if values.dtype == dtype:
         return values
-    if dtype == "float32":
-        raise IntegrityError(f"column {name}: expected float32, got {values.dtype}")
+    if dtype.startswith("float"):
+        raise IntegrityError(f"column {name}: expected {dtype}, got {values.dtype}")
     if len(values):
         highest = int(np.iinfo(dtype).max)
         low, high = int(values.min()), int(values.max())

@@ -167,7 +167,8 @@ class Manifest(Strict):
 
     format: int
     name: str = Field(min_length=1)
-    kind: Literal["tokens", "samples", "examples"]
+    kind: Literal["tokens", "samples", "examples", "columns"]
+    """`columns`: further columns of the rows of another set, its parent"""
     grouping: GroupingFacts | None = None
     objective: ObjectiveFacts | None = None
     variants: int = Field(default=1, ge=1, le=65536)
@@ -207,7 +208,7 @@ class Manifest(Strict):
         if (self.objective is None) == (self.kind == "examples"):
             raise ValueError(f"a set of {self.kind} has {'no' if self.objective else 'an'} objective")
         fixed = list(FIXED_COLUMNS.items())
-        if self.kind != "tokens" and [(spec.name, spec.dtype) for spec in self.specs[: len(fixed)]] != fixed:
+        if self.kind in ("samples", "examples") and [(spec.name, spec.dtype) for spec in self.specs[: len(fixed)]] != fixed:
             raise ValueError(f"the first columns of {self.kind} are {', '.join(FIXED_COLUMNS)}")
         start = self.objective.frame.decoder_start if self.objective else None
         if start is not None and not 0 <= start < self.tokenizer.vocab_size:

@@ -41,7 +41,7 @@ def write_manifest(
     folder: Path,
     *,
     name: str,
-    kind: Literal["tokens", "samples", "examples"],
+    kind: Literal["tokens", "samples", "examples", "columns"],
     seed: int,
     tokenizer: Mapping[str, Any],
     columns: Sequence[ColumnSpec],

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.files import parse_json
+from clozeline.files import parse_json, read_json
 from clozeline.pipeline.rows import Feature, Rows
 from clozeline.pipeline.shards.columns import ColumnSpec, base_columns, feature_columns
 from clozeline.pipeline.shards.layout import BlockRows, Compression, block_rows_of, shard_name
@@ -53,6 +53,12 @@ class SetWriter:
         with output.file(self._info(shard)) as path:
             path.write_text(json.dumps(info.to_json()), encoding="utf-8")
         return info
+
+    def is_written(self, output: Outputs, shard: int) -> bool:
+        """Return whether an earlier process has published a shard and its metadata."""
+        record = read_json(output.folder / self._info(shard)) or {}
+        path = output.folder / self.path / shard_name(shard, self.shards, self.container)
+        return path.is_file() and path.stat().st_size == record.get("bytes")
 
     def _info(self, shard: int) -> str:
         if not self.path:

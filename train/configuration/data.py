@@ -37,6 +37,8 @@ def default_lanes(*global_batches: int) -> int:
 
 
 def _as_given(value: Any) -> Any:
+    if isinstance(value, SetWithColumns):
+        return {"path": _as_given(value.path), "columns": _as_given(value.columns)}
     if isinstance(value, dict):
         return {name: _as_given(path) for name, path in value.items()}
     if isinstance(value, list):
@@ -48,11 +50,24 @@ _AS_GIVEN: Final = PlainSerializer(_as_given)
 
 
 @config_class
+class SetWithColumns:
+    """A training set and further columns of its rows."""
+
+    path: Annotated[Path, HOME_EXPANDED, _AS_GIVEN]
+    """manifest.json of the set, or its folder"""
+    columns: Annotated[list[Path], HOME_EXPANDED, _AS_GIVEN] = Field(default_factory=list)
+    """column sets of it, such as scores of a teacher: manifest.json, or folders"""
+
+
+TrainingSet: TypeAlias = Path | SetWithColumns
+
+
+@config_class
 class PhaseConfig:
     """One phase of the data."""
 
-    shards: Annotated[Path | list[Path], HOME_EXPANDED, _AS_GIVEN]
-    """manifest.json of a training set, or its folder; several are mixed"""
+    shards: Annotated[TrainingSet | list[TrainingSet], HOME_EXPANDED, _AS_GIVEN]
+    """manifest.json of a training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each set in every global batch; default: equal ones"""
     until_samples: Positive | None = None
@@ -66,6 +81,15 @@ class PhaseConfig:
     @property
     def sets(self) -> list[Path]:
         """Its sets as a list."""
+        return [entry if isinstance(entry, Path) else entry.path for entry in self._entries]
+
+    @property
+    def columns(self) -> list[tuple[Path, ...]]:
+        """The column sets of each set."""
+        return [() if isinstance(entry, Path) else tuple(entry.columns) for entry in self._entries]
+
+    @property
+    def _entries(self) -> list[TrainingSet]:
         return self.shards if isinstance(self.shards, list) else [self.shards]
 
 
@@ -79,8 +103,9 @@ class DataConfig:
         "max_corrupt_fraction": "max_damaged_fraction",
     }
 
-    shards: Annotated[Path | list[Path] | None, HOME_EXPANDED, _AS_GIVEN] = None
-    """manifest.json of the training set, or its folder; several are mixed; this or `phases`"""
+    shards: Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN] = None
+    """manifest.json of the training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns,
+    such as scores of a teacher; this or `phases`"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each of several `shards` in every global batch; default: equal ones"""
     phases: list[PhaseConfig] = Field(default_factory=list)

@@ -21,6 +21,7 @@ from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.recorded_sets import read_sets
+from clozeline.train.data.sets.stored_scores import read_stored_scores
 from clozeline.train.distillation.config import UNFIT
 from clozeline.train.distillation.student import Student
 from clozeline.train.distillation.teacher import Teacher
@@ -103,8 +104,10 @@ def prepare_student(
     if theirs is None:
         skipped = [loss.name for loss in distil.losses if loss not in distil.active]
         skipped += ["start.layers"] if distil.start is not None and distil.start_from is None else []
-        lines.append(f"           no teacher in memory: without {', '.join(skipped)}" if skipped else "")
-        return Distillation(student, None, {"layers": student.layer_maps}, [line for line in lines if line])
+        lines += [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
+        stored = read_stored_scores(shards)
+        record = {"layers": student.layer_maps} | ({} if stored is None else {"digest": stored.digest})
+        return Distillation(student, None, record, lines + ([] if stored is None else [f"           {stored}"]))
     teacher = Teacher(theirs.build(model.vocab_size), student.needed_of_teacher)
     lines.append(f"           teacher {theirs.source}: {teacher.model.num_parameters():,} parameters, {theirs.digest}")
     return Distillation(student, teacher, {"digest": theirs.digest, "layers": student.layer_maps}, lines)
@@ -117,20 +120,22 @@ def _has_scores(shards: ShardSet) -> bool:
 def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], source: Path | None) -> None:
     """Refuse to resume with other weights of the teacher than those that the checkpoint was trained with."""
     if (before := saved.get("digest")) != (after := now.get("digest")):
+        source = source or Path("the stored scores")
         raise ConfigurationError(
             f"distil.teacher: {source}: the student was trained with a teacher of digest {before}, this one has "
             f"{after}: a run that was resumed, or another model; give the weights that it started with"
         )
 
 
-def open_teacher(source: Path, student: ModelConfig, shards: ShardSet, key: str) -> TeacherWeights:
-    """Read a run or a model folder, and check that it can read what its student reads.
+def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, key: str) -> TeacherWeights:
+    """Read a run or a model folder, and check that it can read what its student reads; None: there is no student yet.
 
     Raises:
         ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few positions.
     """
     source = source.expanduser()
     config, tensors = open_model(source, key)
+    student = student or config
     if config.family in UNFIT:
         raise ConfigurationError(f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}")
     if config.architecture != student.architecture:

@@ -13,6 +13,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.batch_tensors import refuse_missing, refuse_unreadable
 from clozeline.train.data.sets.head_data import find_targets, refuse_unfit_heads
+from clozeline.train.data.sets.stored_scores import refuse_unfit_scores
 from clozeline.train.data.sets.unread_columns import refuse_unread
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase
@@ -70,6 +71,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
     if missing := sorted(name for name, target in model.targets.items() if target not in served):
         why = f"no objective of a training set serves it, only {', '.join(sorted(served))}"
         raise ConfigurationError(f"model.heads: {missing[0]} cannot be trained on {train.path}: {why}")
+    refuse_unfit_scores(config, phases)
     # held-out sets: each must have what every head reads, and the tokenizer of the training set
     paths = {} if config.evaluate.max_rows == 0 else heldout_paths(data)
     heldout = {name: open_shards(path, options=data.store) for name, path in paths.items()}

@@ -26,6 +26,7 @@ from clozeline.train.data.stream.labels import (
     build_labels,
     build_next_token_labels,
     build_permutation_labels,
+    build_stored_scores,
     build_tag_labels,
     build_target_rows,
 )
@@ -48,7 +49,7 @@ Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
           "prefix_length", "attention", "languages", "target_start", "target_document_starts", "label_weight",
-          "label_count", "prediction_order", *HEAD_OF_COLUMN)  # fmt: skip
+          "label_count", "prediction_order", "teacher_ids", "teacher_weights", *HEAD_OF_COLUMN)  # fmt: skip
 _DEFINING = {
     "attention": ("which positions a position may attend to", "encoder"),
     "prediction_order": ("which positions are predicted, and when", "encoder"),
@@ -58,7 +59,8 @@ _DEFINING = {
 _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
           ("span_starts", "label_positions"), ("target_document_starts", "document_starts"),
           ("tags", "tag_positions"), ("tag_positions", "tags"), ("answer_span", "answer_places"),
-          ("answer_places", "answer_span"), ("choice", "choice_starts"), ("choice_starts", "choice"))  # fmt: skip
+          ("answer_places", "answer_span"), ("choice", "choice_starts"), ("choice_starts", "choice"),
+          ("teacher_ids", "teacher_weights"), ("teacher_weights", "teacher_ids"))  # fmt: skip
 _DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
 
 
@@ -189,6 +191,12 @@ class Collate:
                 raise ConfigurationError(f"shard sets {both} were made with two tokenizers")
         # rules that differ are applied row by row
         if any(part._rule != first._rule for part in parts):
+            if "teacher_ids" in (name for part in parts for name in part.columns):
+                both = " and ".join(f"'{manifest.name}'" for manifest in manifests[:2])
+                raise ConfigurationError(
+                    f"shard sets {both} cannot be read by one stream: stored scores of a teacher belong to the labels of "
+                    "one objective; give all sets of the run the same columns, or none"
+                )
             merged = copy(first)
             merged.columns = tuple(name for name in _KNOWN if any(name in part.columns for part in parts))
             merged._restart, merged._bare = any(part._restart for part in parts), False
@@ -328,6 +336,8 @@ class Collate:
         tensors.update(self._labels(columns, tensors, lengths, starts, of))
         if "label_weight" in self.columns or "label_count" in self.columns:
             tensors.update(build_label_weights(columns, tensors))
+        if "teacher_ids" in self.columns:
+            tensors.update(build_stored_scores(columns, tensors))
         if not HEAD_OF_COLUMN.keys().isdisjoint(self.columns):
             tensors.update(head_tensors(self.columns, columns, tensors, ids, lengths, self._pad))
         return pad_left(tensors) if self._left else tensors

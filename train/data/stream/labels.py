@@ -94,6 +94,27 @@ def build_label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Ten
     return {"label_weight": torch.from_numpy(weights[rows]), "label_count": torch.from_numpy(counts)}
 
 
+def build_stored_scores(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return `teacher_ids` int64 and `teacher_weights` fp32 [N, k], one row per label in the order of `label_ids`.
+
+    Without token labels there is one row per row of the batch, [B, k], 0 in filler.
+
+    Raises:
+        IntegrityError: the number of stored scores is not a multiple of the number of labels.
+    """
+    scores = {}
+    for name, dtype in (("teacher_ids", np.int64), ("teacher_weights", np.float32)):
+        values = columns.get(name, Ragged(np.zeros(0, dtype), np.zeros(len(tensors["row_weight"]) + 1, np.int64)))
+        if "label_ids" not in tensors:
+            scores[name] = torch.from_numpy(pad_rows(values, 0, dtype)[0].astype(dtype, copy=False))
+            continue
+        flat, labels = values.values if isinstance(values, Ragged) else values.reshape(-1), len(tensors["label_ids"])
+        if len(flat) % labels if labels else len(flat):
+            raise IntegrityError(f"{name}: {len(flat)} stored values for {labels} labels: make the column set again")
+        scores[name] = torch.from_numpy(flat.astype(dtype).reshape(labels, len(flat) // labels if labels else 0))
+    return scores
+
+
 def build_target_rows(
     columns: Mapping[str, Column], tensors: Mapping[str, Tensor], begin: int | Int64, pad: int, apart: bool
 ) -> dict[str, Tensor]:

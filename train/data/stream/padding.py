@@ -19,6 +19,7 @@ LEFT_PADDED_COLUMNS: Final = frozenset(
     {
         *("input_ids", "prediction_order", "label_positions", "label_ids", "label_weight", "label_count"),
         *("document_starts", "segment_starts", "label", "target", "tag_positions", "tags"),
+        *("teacher_ids", "teacher_weights"),
     }
 )
 """Columns that left-padded rows may have; others store positions from the start of the row."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
+from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Key, Phase, SourceKey, Timeline
 from clozeline.train.data.stream.online_corruption import Corruption, corruption_of
@@ -30,9 +31,11 @@ class Input(NamedTuple):
     @property
     def key(self) -> SourceKey:
         """Return the identity of the input in phases and in saved states."""
-        manifest, corruption = self.shards.manifest, "" if self.corruption is None else self.corruption.identity
+        manifest, change = self.shards.manifest, "" if self.corruption is None else self.corruption.identity
+        if isinstance(self.shards, JoinedShards):
+            change = f"columns {self.shards.columns_digest[:16]}"
         digest = self.shards.digest[:_DIGEST_DIGITS]
-        return SourceKey(manifest.name, len(self.shards), manifest.block_rows, digest, corruption)
+        return SourceKey(manifest.name, len(self.shards), manifest.block_rows, digest, change)
 
 
 def phase_of(
@@ -156,13 +159,16 @@ def describe(phases: Sequence[Phase[Input]]) -> str:
 
 def open_phases(data: DataConfig) -> tuple[Phase[Input], ...]:
     """Open the configured training sets, each once, and find the objectives that corrupt their samples."""
-    opened: dict[Path, ShardSet] = {}
+    opened: dict[tuple[Path, tuple[Path, ...]], ShardSet] = {}
     phases = []
     for phase in data.all_phases.values():
-        for path in phase.sets:
-            if path not in opened:
-                opened[path] = open_shards(path, options=data.store)
-        sets = tuple(opened[path] for path in phase.sets)
+        named = list(zip(phase.sets, phase.columns, strict=True))
+        for path, columns in named:
+            if (path, columns) not in opened:
+                shards = open_shards(path, options=data.store)
+                parts = [open_shards(own, options=data.store) for own in columns]
+                opened[path, columns] = JoinedShards(shards, parts) if parts else shards
+        sets = tuple(opened[entry] for entry in named)
         # a batch size equal to the run's own is not recorded: naming it does not change the phase
         batch = None if phase.global_batch == data.global_batch else phase.global_batch
         entries = phase.corrupt or data.corrupt

@@ -130,7 +130,8 @@ class Stream:
             raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
         # threads and batches
         longest = max(1, *(shards.manifest.max_length for shards in sets))
-        types = {"input_ids": token_dtype, "label_weight": "float32", "target": "float32"}
+        types = {"input_ids": token_dtype, "label_weight": "float32", "target": "float32",
+                 "teacher_weights": "float32"}  # fmt: skip
         self._assembly = Assembly(collate, micro_batch, longest, types, by_length, pin)
         self._prefetch = prefetch_blocks
         self._loaders = LoaderThreads(io_threads, "clozeline-io") if io_threads else None

@@ -1,0 +1,181 @@
+"""Compute the scores of a teacher for rows of a shard set, in the form of a column set."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeline.arrays import Int64
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.kernels.sampling import draw
+from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, ShardSet, feature_columns
+from clozeline.pipeline.shards.manifest import BLOCK_LIMIT
+from clozeline.registry import find
+from clozeline.seeding import TEACHER, kernel_keys
+from clozeline.train.data.sets.batch_tensors import refuse_unreadable
+from clozeline.train.data.sets.stored_scores import StoredScores
+from clozeline.train.data.stream.collate import Collate
+from clozeline.train.distillation.observation import has_label_logits
+from clozeline.train.distillation.teacher import Teacher
+from clozeline.train.startup.teacher_model import TeacherWeights
+
+_ROWS: Final = 32
+"""Most rows of a forward pass, as in an evaluation."""
+_LOGITS: Final = 1 << 27
+"""Most logits of a forward pass, 512 MiB: rows with more labels are computed in smaller batches."""
+
+
+class TeacherScores:
+    """A teacher that scores blocks of a shard set; what it returns depends on the block alone.
+
+    Args:
+        weights: the teacher.
+        shards: set of examples.
+        stored: what to compute.
+        device: where.
+    """
+
+    def __init__(self, weights: TeacherWeights, shards: ShardSet, stored: StoredScores, device: torch.device) -> None:
+        self.stored, self.device = stored, device
+        self.vocab_size = shards.manifest.tokenizer.vocab_size
+        self.collate = Collate.from_manifest(shards.manifest)
+        self._teacher = Teacher(weights.build(self.vocab_size), {f"logits_{stored.head}"}).to(device, "fp32")
+        self.specs = score_columns(stored, self.vocab_size)
+
+    def score(self, rows: Rows) -> Rows:
+        """Return `teacher_ids` and `teacher_weights` of the rows of a block, k entries per label in label order."""
+        # rows of similar length share a batch; the order depends on the block alone
+        order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
+        ids, weights, counts = [], [], []
+        for start in range(0, len(order), self.stored.batch):
+            batch = rows.take(order[start : start + self.stored.batch])
+            of_batch = self._score_batch(batch)
+            for parts, part in zip((ids, weights, counts), of_batch, strict=True):
+                parts.append(part)
+            self._refuse_large(sum(len(part) for part in ids), len(order))
+        # back to the order of the block
+        offsets = np.concatenate(([0], np.cumsum(np.concatenate(counts)))) * self.stored.k
+        back = np.argsort(order, kind="stable")
+        return Rows({}, {
+            spec.name: Ragged(np.concatenate(parts).reshape(-1).astype(spec.dtype), offsets).take(back)
+            for spec, parts in zip(self.specs, (ids, weights), strict=True)
+        })  # fmt: skip
+
+    def _score_batch(self, rows: Rows) -> tuple[Int64, np.ndarray, Int64]:
+        """Return ids [N, k], weights [N, k], and the labels of each row [B]."""
+        tensors = self.collate({name: rows.columns[name] for name in self.collate.columns}, None)
+        counts = np.ones(len(rows), np.int64)
+        if "label_index" in tensors:
+            width = tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
+            counts = np.bincount(tensors["label_index"].numpy() // width, minlength=len(rows))
+        moved = {name: tensor.to(self.device) for name, tensor in tensors.items()}
+        logits = self._teacher(moved)[f"teacher_logits_{self.stored.head}"][: counts.sum()].float()
+        if self.stored.how == "top":
+            ids, weights = keep_best(logits, self.stored.k, self.stored.temperature)
+        else:
+            keys = kernel_keys(self.stored.seed, "teach", rows.fixed["uid"], rows.fixed["variant"])
+            bits = draw(keys, TEACHER, counts * self.stored.k).reshape(-1, self.stored.k)
+            uniform = torch.from_numpy((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(self.device)
+            ids, weights = draw_classes(logits, uniform, self.stored.temperature)
+        return ids.cpu().numpy(), weights.cpu().numpy(), counts
+
+    def _refuse_large(self, labels: int, rows: int) -> None:
+        size = labels * self.stored.k * sum(spec.width for spec in self.specs)
+        if size > BLOCK_LIMIT:
+            raise ConfigurationError(
+                f"k={self.stored.k}: a block of {rows} rows would take more than {BLOCK_LIMIT >> 20} MiB: expected a "
+                "smaller k, or a set with fewer rows in a block (`clozeline repack-shards --block-rows`)"
+            )
+
+
+def keep_best(logits: Tensor, k: int, temperature: float) -> tuple[Tensor, Tensor]:
+    """Return the k most likely classes [N, k], best first, and their probabilities at a temperature."""
+    scaled = logits / temperature
+    best = scaled.topk(k)
+    return best.indices, (best.values - scaled.logsumexp(-1, keepdim=True)).exp()
+
+
+def draw_classes(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Draw classes with replacement by their probabilities; return each class once, with its share of the draws.
+
+    Args:
+        logits: [N, classes].
+        uniform: float64 [N, k] in [0, 1), a number for each draw.
+        temperature: divisor of the logits.
+
+    Returns:
+        Classes [N, k] and shares [N, k], fp32; entries after the last class that was drawn are 0.
+    """
+    # inverse of the cumulative distribution, in float64
+    cumulative = (logits.double() / temperature).softmax(-1).cumsum(-1)
+    drawn = torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)
+    drawn = drawn.clamp(max=logits.shape[1] - 1).sort(-1).values
+    # merge equal classes: `entry` [N, k] is the index of the class of each draw
+    entry = torch.zeros_like(drawn)
+    entry[:, 1:] = (drawn[:, 1:] != drawn[:, :-1]).cumsum(-1)
+    ids = torch.zeros_like(drawn).scatter_(1, entry, drawn)
+    counts = torch.zeros(drawn.shape, device=drawn.device).scatter_add_(1, entry, torch.ones_like(uniform).float())
+    return ids, counts / uniform.shape[1]
+
+
+def score_columns(stored: StoredScores, vocab_size: int) -> list[ColumnSpec]:
+    """Return the columns of a column set; weights are fp32 where all classes are stored."""
+    ids, *_ = feature_columns([Feature("teacher_ids", "ids", 1, "classes that the teacher scores")], vocab_size)
+    meaning = "their probabilities" if stored.how == "top" else "their shares of the teacher's draws"
+    dtype = "float32" if stored.how == "top" and stored.k >= vocab_size else "float16"
+    return [ids, ColumnSpec("teacher_weights", dtype, "list", meaning)]
+
+
+def plan_scores(
+    weights: TeacherWeights, shards: ShardSet, head: str | None, k: int, how: str, temperature: float, seed: int
+) -> StoredScores:
+    """Check that a teacher can score a set, and return what its column set will say.
+
+    Raises:
+        ConfigurationError: it cannot, or `k` or `head` do not fit.
+    """
+    manifest, config = shards.manifest, weights.config
+    if manifest.kind != "examples" or manifest.objective is None:
+        raise ConfigurationError(
+            f"data.shards: {shards.path} holds {manifest.kind}: expected examples, whose labels are fixed; run "
+            "`clozeline corrupt` on it"
+        )
+    if manifest.objective.architecture != config.architecture:
+        raise ConfigurationError(
+            f"data.shards: {shards.path} is for the architecture {manifest.objective.architecture}, the teacher "
+            f"{weights.source} is {config.architecture}"
+        )
+    collate = Collate.from_manifest(manifest)
+    refuse_unreadable(collate, config, f"data.shards: {shards.path}")
+    name = _find_head(config, collate, shards, head)
+    options = config.heads[name]
+    classes = options.classes or len(options.labels) or manifest.tokenizer.vocab_size
+    if how == "top" and k > classes:
+        raise ConfigurationError(f"k: the head {name} has {classes} classes, expected at most as many, got {k}")
+    # rows with many labels, or a large vocabulary: fewer rows at once
+    batch = max(1, min(_ROWS, _LOGITS // (max(1, manifest.max_length) * classes)))
+    facts: Mapping[str, object] = {"source": weights.source.name, "digest": weights.digest, "head": name, "k": k,
+                                   "how": how, "temperature": temperature, "seed": seed, "batch": batch}  # fmt: skip
+    return StoredScores(**facts)  # type: ignore[arg-type]
+
+
+def _find_head(config: ModelConfig, collate: Collate, shards: ShardSet, named: str | None) -> str:
+    names = collate.tensor_names
+    fitting = [
+        name
+        for name, options in config.heads.items()
+        if has_label_logits(head := find("clozeline.model.heads", name), options)
+        and head.needs <= names
+        and "choices" not in names
+        and ("label_ids" in head.needs or "label_ids" not in names)
+    ]
+    if (named is None and len(fitting) != 1) or (named is not None and named not in fitting):
+        raise ConfigurationError(
+            f"head: expected a head of the teacher with classes for the labels of {shards.path}, "
+            f"{', '.join(fitting) or 'of which there is none'}; got {named or 'none'}"
+        )
+    return named or fitting[0]

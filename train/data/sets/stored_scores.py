@@ -1,0 +1,103 @@
+"""Scores of a teacher that are stored as a column set: what it says of them, and whether a run can learn from them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class, to_plain, validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.shards.column_set import JoinedShards
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.mixture import Phase
+from clozeline.train.data.stream.phases import Input
+
+COLUMNS: Final = ("teacher_ids", "teacher_weights")
+_KEY: Final = "teacher"
+"""Key of the manifest's `config`."""
+
+
+@config_class
+class StoredScores:
+    """The teacher of a column set, and how its scores were computed and stored."""
+
+    source: str
+    """name of the teacher's folder"""
+    digest: str
+    """xxh3-128 (hex) of the teacher's weights"""
+    head: str
+    """head whose scores they are"""
+    k: Annotated[int, Field(ge=1)]
+    """entries per label"""
+    how: Literal["top", "drawn"]
+    """top: the k most likely classes; drawn: classes drawn k times, with count / k"""
+    temperature: Annotated[float, Field(gt=0.0)]
+    """divisor of the logits"""
+    seed: int
+    """seed of the draws"""
+    batch: Annotated[int, Field(ge=1)]
+    """rows of a forward pass"""
+
+    def __str__(self) -> str:
+        return (
+            f"stored scores of {self.source} (digest {self.digest}), head {self.head}: {self.how}, k {self.k}, "
+            f"temperature {self.temperature:g}"
+        )
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the `config` of a manifest."""
+        return {_KEY: to_plain(self)}
+
+
+def read_stored_scores(shards: ShardSet) -> StoredScores | None:
+    """Return what a column set, or the column set of joined shards, says of its teacher; None: there are no scores."""
+    parts = shards.column_sets if isinstance(shards, JoinedShards) else (shards,)
+    for part in parts:
+        if part.manifest.kind == "columns" and _KEY in part.manifest.config:
+            stored: StoredScores = validate(StoredScores, part.manifest.config[_KEY], f"{part.path}: config.{_KEY}")
+            return stored
+    return None
+
+
+def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> None:
+    """Refuse stored scores that nothing reads, or that contradict the loss that reads them.
+
+    Raises:
+        ConfigurationError: see above; or two sets of the run have different teachers.
+    """
+    sets = [source.shards for phase in phases for source in phase.sources]
+    opened = [(shards, stored) for shards in sets if (stored := read_stored_scores(shards)) is not None]
+    if not opened:
+        return
+    # a teacher in memory computes its own scores
+    distil = config.distil
+    losses = [] if distil is None or distil.teacher is not None else [one for one in distil.active if not one.type.live]
+    if not losses:
+        if set(COLUMNS) <= set(config.data.ignore):
+            return
+        why = "there is no distil" if distil is None else "distil.teacher is in memory" if distil.teacher else "no loss"
+        raise ConfigurationError(
+            f"data.shards.columns: {opened[0][0].path}: nothing reads {' and '.join(COLUMNS)} ({why}): set distil with "
+            f"the loss scores and without a teacher, leave the column set out, or set data.ignore=[{', '.join(COLUMNS)}]"
+        )
+    # the loss must read what was stored
+    first = opened[0][1]
+    for shards, stored in opened:
+        where = f"data.shards.columns: {shards.path}"
+        if (stored.digest, stored.head, stored.k) != (first.digest, first.head, first.k):
+            raise ConfigurationError(
+                f"{where}: has the {stored}, another set of this run the {first}: teach both with one teacher and k"
+            )
+        if stored.head not in config.model.heads:
+            raise ConfigurationError(
+                f"{where}: scores of the teacher's head {stored.head}, the student has {', '.join(config.model.heads)}"
+            )
+        for loss in losses:
+            options = loss.options
+            for name, ours in (("temperature", options.temperature), ("how", options.how), ("head", options.head)):
+                if ours is not None and ours != (theirs := getattr(stored, name)):
+                    raise ConfigurationError(
+                        f"distil.losses.{loss.name}.{name}: {where} was computed with {theirs}, got {ours}: set it to "
+                        f"{theirs}, or teach again with {name}={ours}"
+                    )
