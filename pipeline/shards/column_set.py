@@ -4,6 +4,7 @@ A column set is a shard set of the kind `columns`. Its parent is the set that it
 are read together, block by block.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -57,8 +58,10 @@ class JoinedShards(ShardSet):
         return canonical_sha256([[own.digest, own.manifest.config] for own in self.column_sets])
 
     def stats(self) -> dict[str, float]:
-        every = [part.stats() for part in (self.rows, *self.column_sets)]
-        return {key: sum(part.get(key, 0) for part in every) for key in dict.fromkeys(key for part in every for key in part)}
+        total: Counter[str] = Counter()
+        for part in (self.rows, *self.column_sets):
+            total.update(part.stats())
+        return dict(total)
 
     def release(self) -> None:
         for part in (self.rows, *self.column_sets):
@@ -89,8 +92,8 @@ def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:
     ours, theirs = shards.manifest, own.manifest
     if ours.kind != "examples":
         raise ConfigurationError(
-            f"{own.path}: holds columns of examples, and {shards.path} holds {ours.kind}: online corruption makes other "
-            "labels than those that the columns belong to; name the example set"
+            f"{own.path}: holds columns of examples, and {shards.path} holds {ours.kind}: online corruption makes "
+            "other labels than those that the columns belong to; name the example set"
         )
     if theirs.kind != "columns":
         raise ConfigurationError(f"{own.path}: expected a column set, as `clozeline teach` writes, got {theirs.kind}")

@@ -208,7 +208,8 @@ class Manifest(Strict):
         if (self.objective is None) == (self.kind == "examples"):
             raise ValueError(f"a set of {self.kind} has {'no' if self.objective else 'an'} objective")
         fixed = list(FIXED_COLUMNS.items())
-        if self.kind in ("samples", "examples") and [(spec.name, spec.dtype) for spec in self.specs[: len(fixed)]] != fixed:
+        have = [(spec.name, spec.dtype) for spec in self.specs[: len(fixed)]]
+        if self.kind in ("samples", "examples") and have != fixed:
             raise ValueError(f"the first columns of {self.kind} are {', '.join(FIXED_COLUMNS)}")
         start = self.objective.frame.decoder_start if self.objective else None
         if start is not None and not 0 <= start < self.tokenizer.vocab_size:

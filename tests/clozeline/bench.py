@@ -138,6 +138,7 @@ class Bench:
             "fill_mask": [str(self.run), "--heldout", "1"], "verify_counts": [str(self.output)],
             "generate": [str(self.run), "a text"], "evaluate": [str(self.run), "split=heldout"], "continue_demo": new,
             "compress": [str(self.run), "method=magnitude", "sparsity=0.5", f"output={self.new}"],
+            "teach": [str(self.run), f"data.shards={self.set}", f"output={self.new}", "k=2", "processes=1"],
             "finetune": ["--compare", str(self.run)],
             "forgetting": [str(self.run), f"tasks={self.folder / 'task.yaml'}", f"output={self.new}", "learned=1"],
             "race": [str(Path(__file__).parents[2] / "configs/race"), *new],

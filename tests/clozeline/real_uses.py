@@ -75,6 +75,7 @@ class Uses:
             "tokenizer": lambda: self._of_task(bench),
             "tasks": lambda: self._of_task(bench),
             "compress": lambda: [str(bench.run), "method=magnitude", "sparsity=0.5", "output=small"],
+            "teach": lambda: [str(bench.run), f"data.shards={bench.set}", "output=scores", "k=2", "processes=1"],
             "demo": lambda: ["--output", "demo", "--pages", "150", "--steps", "2"],
             "continue-demo": lambda: ["--output", "continued", "--pages", "150", "--steps", "2"],
             "crawl-site": lambda: [f"http://127.0.0.1:{free_port()}/", "--output", "site.warc.gz"],

@@ -15,7 +15,8 @@ WITH_FILES = sorted(set(NAMES) - set(WITHOUT_FILES))
 WRITERS = ("compare_runs", "compress", "continue_demo", "crawl_site", "demo", "draw_flow", "export_model",
            "export_webdataset", "extend_tokenizer", "extract_features",
            "fisher", "import_model", "inspect_shard", "make_gallery", "merge_manifests",
-           "pipeline", "prompt", "race", "repack_shards", "shard_stats", "study", "train", *STAGES)  # fmt: skip
+           "pipeline", "prompt", "race", "repack_shards", "shard_stats", "study", "teach", "train",
+           *STAGES)  # fmt: skip
 WITHOUT_INPUT = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_gallery", "race", "study")
 """Those read the network, or only what comes with Clozeline."""
 NETWORK = ("continue_demo", "crawl_site", "demo", "race", "study")

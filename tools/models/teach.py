@@ -9,17 +9,12 @@ continues.
 """
 
 import argparse
-import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
-import torch
 from pydantic import Field
 
 from clozeline.configuration.config import config_class, to_plain
@@ -28,16 +23,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json, sweep
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import Manifest, SetWriter, ShardSet, open_shards
+from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
-from clozeline.pipeline.shards.layout import Compression
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
-from clozeline.tools.runs.inference.teacher_scores import TeacherScores, plan_scores, score_columns
+from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
+from clozeline.tools.runs.inference.teacher_scores import plan_scores
 from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.data.sets.stored_scores import StoredScores
-from clozeline.train.distributed.process_group import device_of
-from clozeline.train.startup.teacher_model import TeacherWeights, open_teacher
+from clozeline.train.startup.teacher_model import open_teacher
 
 _PLAN = "tmp/plan.json"
 
@@ -72,30 +65,6 @@ class TeachOptions:
     """processes that share the shards, with one thread each; default: one per CPU core, or 1 on a GPU"""
 
 
-class _Worker:
-    """What one process needs to write any shard of the column set."""
-
-    def __init__(self, run: Path, options: TeachOptions, stored: StoredScores) -> None:
-        torch.set_num_threads(1)  # sums of several threads would depend on their number
-        self.shards = open_shards(options.data.shards)
-        self.output = Output(options.output)
-        self.writer = _writer_of(self.shards, stored)
-        self.scores = TeacherScores(open_teacher(run, None, self.shards, "RUN"), self.shards, stored, _device())
-
-    def write(self, shard: int) -> int:
-        """Write a shard; return its number."""
-        self.writer.write_shard(self.output, shard, self._blocks(shard))
-        return shard
-
-    def _blocks(self, shard: int) -> Iterator[Rows]:
-        for block in np.flatnonzero(self.shards.index.shard == shard).tolist():
-            if block in self.shards.quarantined:  # nothing reads it: its rows get no scores
-                empty = np.zeros(int(self.shards.index.rows[block]) + 1, np.int64)
-                yield Rows({}, {spec.name: Ragged(np.zeros(0, spec.dtype), empty) for spec in self.writer.columns})
-            else:
-                yield self.scores.score(self.shards.read_block(block))
-
-
 def teach(run: Path, options: TeachOptions) -> Manifest:
     """Write the scores of a teacher for a set; return the manifest of the column set.
 
@@ -109,7 +78,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
         weights, shards, options.head, options.k, options.how, options.temperature, options.seed
     )  # fmt: skip
     del weights  # each process opens its own
-    output, writer = Output(options.output), _writer_of(shards, stored)
+    output, writer = Output(options.output), writer_of(shards, stored)
     plan = {"set": shards.digest, "teacher": to_plain(stored)}
     with one_at_a_time(options.output, lambda: _say(f"{options.output}: waiting for another process")):
         if (present := _finished(options.output, shards, stored)) is not None:
@@ -118,7 +87,8 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
         sweep(options.output)
         publish_json(options.output / _PLAN, plan)
         missing = [shard for shard in range(writer.shards) if not writer.is_written(output, shard)]
-        for done, shard in enumerate(_write_shards(run, options, stored, missing), start=1):
+        task = Task(run, options.data.shards, options.output, stored)
+        for done, shard in enumerate(write_shards(task, missing, options.processes), start=1):
             _say(f"shard {shard}: {writer.shards - len(missing) + done} of {plural(writer.shards, 'shard')}")
         parent = {"name": shards.manifest.name, "digest": shards.digest, "role": ROWS}
         manifest = writer.write_manifest(
@@ -128,48 +98,6 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
         )  # fmt: skip
         shutil.rmtree(options.output / "tmp")
     return manifest
-
-
-def _write_shards(run: Path, options: TeachOptions, stored: StoredScores, shards: Sequence[int]) -> Iterator[int]:
-    """Write shards in this process, or in several; yield the number of each that is written."""
-    default = 1 if _device().type == "cuda" else len(os.sched_getaffinity(0))
-    processes = min(options.processes or default, len(shards))
-    if processes <= 1:
-        threads = torch.get_num_threads()
-        try:
-            worker = _Worker(run, options, stored) if shards else None
-            yield from (worker.write(shard) for shard in shards if worker is not None)
-        finally:
-            torch.set_num_threads(threads)
-        return
-    with ProcessPoolExecutor(processes, get_context("spawn"), _start_worker, (run, options, stored)) as pool:
-        futures = [pool.submit(_write_shard, shard) for shard in shards]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-_WORKERS: list[_Worker] = []  # the worker of a process of the pool
-
-
-def _start_worker(*arguments: Any) -> None:
-    _WORKERS[:] = [_Worker(*arguments)]
-
-
-def _write_shard(shard: int) -> int:
-    return _WORKERS[0].write(shard)
-
-
-def _writer_of(shards: ShardSet, stored: StoredScores) -> SetWriter:
-    columns = score_columns(stored, shards.manifest.tokenizer.vocab_size)
-    count, rows = len(shards.manifest.shards), shards.manifest.block_rows
-    return SetWriter("", count, columns, rows, compression=Compression(codec="none"))
-
-
-def _device() -> torch.device:
-    return device_of({"LOCAL_RANK": "0", **os.environ})
 
 
 def _finished(folder: Path, shards: ShardSet, stored: StoredScores) -> Manifest | None:

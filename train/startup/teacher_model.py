@@ -20,8 +20,7 @@ from clozeline.seeding import hash64
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple
-from clozeline.train.data.sets.recorded_sets import read_sets
-from clozeline.train.data.sets.stored_scores import read_stored_scores
+from clozeline.train.data.sets import recorded_sets, stored_scores
 from clozeline.train.distillation.config import UNFIT
 from clozeline.train.distillation.student import Student
 from clozeline.train.distillation.teacher import Teacher
@@ -105,7 +104,7 @@ def prepare_student(
         skipped = [loss.name for loss in distil.losses if loss not in distil.active]
         skipped += ["start.layers"] if distil.start is not None and distil.start_from is None else []
         lines += [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
-        stored = read_stored_scores(shards)
+        stored = stored_scores.read_stored_scores(shards)
         record = {"layers": student.layer_maps} | ({} if stored is None else {"digest": stored.digest})
         return Distillation(student, None, record, lines + ([] if stored is None else [f"           {stored}"]))
     teacher = Teacher(theirs.build(model.vocab_size), student.needed_of_teacher)
@@ -164,7 +163,7 @@ def refuse_other_tokenizer(source: Path, shards: ShardSet, key: str) -> None:
     expected = shards.manifest.tokenizer.fingerprint
     is_run = bool(steps_in(source / "checkpoints"))
     if is_run:
-        theirs = read_sets(source, read_config(source).data)[0].tokenizer.fingerprint
+        theirs = recorded_sets.read_sets(source, read_config(source).data)[0].tokenizer.fingerprint
         if theirs == expected:
             return
     if find_source_tokenizer(source) is None:

@@ -1,18 +1,20 @@
 """Compute the scores of a teacher for rows of a shard set, in the form of a column set."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.kernels.sampling import draw
+from clozeline.pipeline.kernels.sampling import draw, offsets_of
 from clozeline.pipeline.rows import Feature, Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, ShardSet, feature_columns
+from clozeline.pipeline.shards.columns import Dtype
 from clozeline.pipeline.shards.manifest import BLOCK_LIMIT
 from clozeline.registry import find
 from clozeline.seeding import TEACHER, kernel_keys
@@ -50,22 +52,20 @@ class TeacherScores:
         """Return `teacher_ids` and `teacher_weights` of the rows of a block, k entries per label in label order."""
         # rows of similar length share a batch; the order depends on the block alone
         order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
-        ids, weights, counts = [], [], []
+        parts: list[tuple[NDArray[Any], NDArray[Any], Int64]] = []
         for start in range(0, len(order), self.stored.batch):
             batch = rows.take(order[start : start + self.stored.batch])
-            of_batch = self._score_batch(batch)
-            for parts, part in zip((ids, weights, counts), of_batch, strict=True):
-                parts.append(part)
-            self._refuse_large(sum(len(part) for part in ids), len(order))
+            parts.append(self._score_batch(batch))
+            self._refuse_large(sum(len(ids) for ids, _, _ in parts), len(order))
         # back to the order of the block
-        offsets = np.concatenate(([0], np.cumsum(np.concatenate(counts)))) * self.stored.k
-        back = np.argsort(order, kind="stable")
+        *values, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        offsets, back = offsets_of(counts * self.stored.k), np.argsort(order, kind="stable")
         return Rows({}, {
-            spec.name: Ragged(np.concatenate(parts).reshape(-1).astype(spec.dtype), offsets).take(back)
-            for spec, parts in zip(self.specs, (ids, weights), strict=True)
+            spec.name: Ragged(column.reshape(-1).astype(spec.dtype), offsets).take(back)
+            for spec, column in zip(self.specs, values, strict=True)
         })  # fmt: skip
 
-    def _score_batch(self, rows: Rows) -> tuple[Int64, np.ndarray, Int64]:
+    def _score_batch(self, rows: Rows) -> tuple[NDArray[Any], NDArray[Any], Int64]:
         """Return ids [N, k], weights [N, k], and the labels of each row [B]."""
         tensors = self.collate({name: rows.columns[name] for name in self.collate.columns}, None)
         counts = np.ones(len(rows), np.int64)
@@ -126,7 +126,7 @@ def score_columns(stored: StoredScores, vocab_size: int) -> list[ColumnSpec]:
     """Return the columns of a column set; weights are fp32 where all classes are stored."""
     ids, *_ = feature_columns([Feature("teacher_ids", "ids", 1, "classes that the teacher scores")], vocab_size)
     meaning = "their probabilities" if stored.how == "top" else "their shares of the teacher's draws"
-    dtype = "float32" if stored.how == "top" and stored.k >= vocab_size else "float16"
+    dtype: Dtype = "float32" if stored.how == "top" and stored.k >= vocab_size else "float16"
     return [ids, ColumnSpec("teacher_weights", dtype, "list", meaning)]
 
 

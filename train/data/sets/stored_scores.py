@@ -78,8 +78,9 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
             return
         why = "there is no distil" if distil is None else "distil.teacher is in memory" if distil.teacher else "no loss"
         raise ConfigurationError(
-            f"data.shards.columns: {opened[0][0].path}: nothing reads {' and '.join(COLUMNS)} ({why}): set distil with "
-            f"the loss scores and without a teacher, leave the column set out, or set data.ignore=[{', '.join(COLUMNS)}]"
+            f"data.shards.columns: {opened[0][0].path}: nothing reads {' and '.join(COLUMNS)} ({why}): set distil "
+            "with the loss scores and without a teacher, leave the column set out, or set "
+            f"data.ignore=[{', '.join(COLUMNS)}]"
         )
     # the loss must read what was stored
     first = opened[0][1]

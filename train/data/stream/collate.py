@@ -194,8 +194,8 @@ class Collate:
             if "teacher_ids" in (name for part in parts for name in part.columns):
                 both = " and ".join(f"'{manifest.name}'" for manifest in manifests[:2])
                 raise ConfigurationError(
-                    f"shard sets {both} cannot be read by one stream: stored scores of a teacher belong to the labels of "
-                    "one objective; give all sets of the run the same columns, or none"
+                    f"shard sets {both} cannot be read by one stream: stored scores of a teacher belong to the "
+                    "labels of one objective; give all sets of the run the same columns, or none"
                 )
             merged = copy(first)
             merged.columns = tuple(name for name in _KNOWN if any(name in part.columns for part in parts))

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
-from clozeline.train.data.stream.labels import build_label_weights, build_labels, build_next_token_labels
+from clozeline.train.data.stream.labels import (
+    build_label_weights,
+    build_labels,
+    build_next_token_labels,
+    build_stored_scores,
+)
 from clozeline.train.data.stream.padding import pad_rows
 
 FEW = settings(max_examples=40)
@@ -102,3 +107,22 @@ def test_rows_without_a_weight_of_their_own_weigh_1_and_count_their_labels(found
     assert mixed["label_count"].tolist() == [count if weight is None else weight for count, weight in found]
     assert plain["label_weight"].tolist() == [1.0] * len(index)
     assert plain["label_count"].tolist() == [count for count, _ in found]
+
+
+def test_stored_scores_are_rows_of_labels_or_rows_of_the_batch() -> None:
+    columns = {
+        "teacher_ids": Ragged.from_lists([[5, 6, 7, 8], [], [9, 4]], np.uint16),
+        "teacher_weights": Ragged.from_lists([[0.5, 0.25, 1, 0], [], [0.125, 0.5]], np.float16),
+    }
+    weights, labels = {"row_weight": torch.ones(3)}, {"label_ids": torch.tensor([1, 2, 3])}
+    by_label = build_stored_scores(columns, weights | labels)
+    assert by_label["teacher_ids"].tolist() == [[5, 6], [7, 8], [9, 4]]
+    assert by_label["teacher_weights"].tolist() == [[0.5, 0.25], [1, 0], [0.125, 0.5]]
+    assert (by_label["teacher_ids"].dtype, by_label["teacher_weights"].dtype) == (torch.int64, torch.float32)
+    one_each = {name: column.take(np.array([2, 1])) for name, column in columns.items()}
+    by_row = build_stored_scores(one_each, {"row_weight": torch.ones(2)})
+    assert by_row["teacher_ids"].tolist() == [[9, 4], [0, 0]]
+    assert by_row["teacher_weights"].tolist() == [[0.125, 0.5], [0, 0]]
+    with pytest.raises(IntegrityError, match="teacher_ids: 6 stored values for 4 labels"):
+        build_stored_scores(columns, weights | {"label_ids": torch.zeros(4)})
+    assert build_stored_scores({}, weights | {"label_ids": torch.zeros(0)})["teacher_ids"].shape == (0, 0)

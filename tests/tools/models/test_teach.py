@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.models.teach import TeachOptions, main, teach
+from clozeline.tools.models.teaching import score_shards
+from clozeline.tools.settings import settings_of
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.datasets import open_datasets
+from clozeline.train.distillation.student import Student
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
+from clozeline.train.startup.starting_model import build_random_model
+from clozeline.train.startup.teacher_model import open_teacher, prepare_student
+from tests.distributed import RankPool
+from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets
+
+VOCABULARY = FIRST_WORD + WORDS
+
+
+def start(world: World, config: Path, overrides: list[str]) -> int:
+    return run(load_config(TrainConfig, config, overrides), joined=world)
+
+
+@pytest.fixture(scope="module")
+def one_rank() -> Iterator[RankPool]:
+    pool = RankPool(1)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+    """A folder with shards of three blocks each, a trained `teacher`, and the configuration of a student."""
+    folder = tmp_path_factory.mktemp("teach")
+    shards = write_masked_sets(folder / "sets", rows=75)
+    config = write_config(folder / "train.yaml", shards, folder / "teacher", evaluate__max_rows=0, model__init__std=0.2)
+    assert one_rank.run(start, config, ["steps=2", "model.layers=4", "optimizer.learning_rate=0.05"]) == [0]
+    return folder
+
+
+def options(folder: Path, output: Path, *words: str) -> TeachOptions:
+    shards = f"data.shards={folder / 'sets/train'}"
+    return settings_of(TeachOptions, [shards, f"output={output}", "processes=1", *words])
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """The bytes of all files but the lock."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def words(folder: Path, columns: Path, *more: str) -> list[str]:
+    return [f"data.shards={{path: {folder / 'sets/train'}, columns: [{columns}]}}", *more]
+
+
+def paired_steps(folder: Path, columns: Path, temperature: float, count: int) -> Any:
+    """Yield losses and gradients of a student with stored scores, and those of its twin with the teacher's logits."""
+    config = load_config(
+        TrainConfig, folder / "train.yaml",
+        words(folder, columns, f"distil={{losses: [{{name: scores, temperature: {temperature}}}]}}"),
+    )  # fmt: skip
+    datasets = open_datasets(config)
+    torch.manual_seed(0)
+    model = build_random_model(config, datasets.train)
+    student = prepare_student(config, model, datasets.train).student.eval()
+    teacher = open_teacher(folder / "teacher", None, datasets.train, "RUN").build(VOCABULARY).eval()
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
+    with datasets.open_training(config.data, 0, 1) as stream:
+        for _ in range(count):
+            for batch in stream.next_step():
+                tensors = batch.tensors
+                with torch.no_grad():
+                    states = teacher.family(tensors).reshape(-1, teacher.config.dim)
+                    logits = teacher.heads["masked_lm"].logits(states[tensors["label_index"]])
+                yield student, optimizer, tensors, logits
+                optimizer.step()
+
+
+def gradients(student: Student, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+    student.zero_grad()
+    loss.backward()
+    return {name: own.grad.clone() for name, own in student.named_parameters() if own.grad is not None}
+
+
+def student_logits(student: Student, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    states = student.family(tensors).reshape(-1, student.config.dim)
+    return student.heads["masked_lm"].logits(states[tensors["label_index"]])
+
+
+def test_all_classes_stored_equal_a_live_teacher(folder: Path, tmp_path: Path) -> None:
+    """Losses and gradients of the steps of a training: T² KL over all classes, written out."""
+    teach(folder / "teacher", options(folder, tmp_path / "all", f"k={VOCABULARY}", "temperature=2"))
+    for student, _, tensors, logits in paired_steps(folder, tmp_path / "all", 2.0, 5):
+        ours = student_logits(student, tensors)
+        live = 4.0 * F.kl_div((ours / 2).log_softmax(-1), (logits / 2).softmax(-1), reduction="sum")
+        expected = gradients(student, live)
+        stored = student(tensors)["distil/scores"]
+        assert int(stored.divisor) == len(tensors["label_ids"]) == len(tensors["teacher_ids"])
+        cross_entropy = -4.0 * float(((logits / 2).softmax(-1) * (ours / 2).log_softmax(-1)).sum().detach())
+        # the divergence is a difference of two entropies, whose rounding stays
+        assert float((stored.total - live).abs().detach()) <= 1e-6 * cross_entropy
+        found = gradients(student, stored.total)
+        assert found.keys() == expected.keys()
+        for name, own in found.items():
+            scale = max(float(value.abs().max()) for value in expected.values())
+            assert (own - expected[name]).abs().max() <= 1e-6 * max(1.0, scale), name
+
+
+def test_the_best_classes_equal_a_live_teacher_restricted_to_them(folder: Path, tmp_path: Path) -> None:
+    """16 classes and one for the rest, both written out; fp16 keeps three digits."""
+    teach(folder / "teacher", options(folder, tmp_path / "best"))
+    for student, _, tensors, logits in paired_steps(folder, tmp_path / "best", 1.0, 2):
+        theirs, best = logits.softmax(-1).sort(-1, descending=True)
+        p = torch.cat([theirs[:, :16], theirs[:, 16:].sum(-1, keepdim=True)], -1)
+        q = student_logits(student, tensors).softmax(-1).gather(1, best)
+        q = torch.cat([q[:, :16], q[:, 16:].sum(-1, keepdim=True)], -1)
+        live = (p * (p.log() - q.log())).sum()
+        expected = gradients(student, live)
+        stored = student(tensors)["distil/scores"].total
+        torch.testing.assert_close(stored, live, rtol=1e-3, atol=1e-3)
+        found = gradients(student, stored)
+        scale = max(float(value.abs().max()) for value in expected.values())
+        assert all((own - expected[name]).abs().max() <= 1e-3 * scale for name, own in found.items())
+
+
+def test_processes_change_no_byte(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor does a second start of a finished command."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    teach(folder / "teacher", options(folder, one, "k=3", "how=drawn"))
+    arguments = [str(folder / "teacher"), f"data.shards={folder / 'sets/train'}", f"output={two}", "k=3", "how=drawn"]
+    assert main([*arguments, "processes=2"]) == 0
+    assert content(one) == content(two)
+    assert set(content(one)) == {"index.arrow", "manifest.json", *(f"shard-0000{n}-of-00002.arrow" for n in (0, 1))}
+    assert "75 rows in 6 blocks of 2 shards" in capsys.readouterr().out
+    before = (two / "manifest.json").stat().st_mtime_ns
+    assert main(arguments) == 0
+    assert (two / "manifest.json").stat().st_mtime_ns == before
+    manifest = json.loads((one / "manifest.json").read_text())
+    weights = open_teacher(folder / "teacher", None, open_shards(folder / "sets/train"), "RUN")
+    assert manifest["config"]["teacher"] == {
+        "source": "teacher", "digest": weights.digest, "head": "masked_lm", "k": 3, "how": "drawn", "temperature": 1.0,
+        "seed": 0, "batch": 32,
+    }  # fmt: skip
+    assert manifest["tokenizer"]["fingerprint"] == "f" * 64
+
+
+def test_a_killed_command_continues(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    teach(folder / "teacher", options(folder, tmp_path / "entire", "k=3"))
+
+    class Killed(BaseException):
+        pass
+
+    write: Callable[..., int] = score_shards.Worker.write
+
+    def kill_at_the_second(worker: Any, shard: int) -> int:
+        if shard == 1:
+            raise Killed
+        return write(worker, shard)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(score_shards.Worker, "write", kill_at_the_second)
+        with pytest.raises(Killed):
+            teach(folder / "teacher", options(folder, tmp_path / "killed", "k=3"))
+    assert not (tmp_path / "killed/manifest.json").exists()
+    with pytest.raises(ConfigurationError, match="holds the start of another column set, k 3 there, 4 here"):
+        teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
+    first = tmp_path / "killed/shard-00000-of-00002.arrow"
+    inode = first.stat().st_ino
+    teach(folder / "teacher", options(folder, tmp_path / "killed", "k=3"))
+    assert first.stat().st_ino == inode
+    assert content(tmp_path / "killed") == content(tmp_path / "entire")
+    with pytest.raises(ConfigurationError, match="holds another set, toy/train/teacher: choose another folder"):
+        teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
+
+
+def test_a_student_of_stored_scores_resumes_exactly(folder: Path, tmp_path: Path, one_rank: RankPool) -> None:
+    columns, config = tmp_path / "columns", folder / "train.yaml"
+    teach(folder / "teacher", options(folder, columns, "k=4"))
+    student = words(folder, columns, "distil={losses: [scores]}", "schedule.steps=4")
+    for name, steps in (("straight", (4,)), ("stopped", (2, 4))):
+        for last in steps:
+            assert one_rank.run(start, config, [*student, f"output={tmp_path / name}", f"steps={last}"]) == [0]
+    straight, stopped = (read_weights(*find_checkpoint(tmp_path / name)) for name in ("straight", "stopped"))
+    assert all(torch.equal(own, stopped[name]) for name, own in straight.items())
+    teach(folder / "teacher", options(folder, tmp_path / "drawn", "k=4", "how=drawn"))
+    other = words(folder, tmp_path / "drawn", "distil={losses: [{name: scores, how: drawn}]}", "schedule.steps=4")
+    with pytest.raises(Exception, match="data"):
+        one_rank.run(start, config, [*other, f"output={tmp_path / 'stopped'}", "steps=6"])
+
+
+def test_samples_are_refused(folder: Path, tmp_path: Path) -> None:
+    sets = write_masked_sets(tmp_path / "sets", rows=9, heldout=3, kind="samples", objective=None)
+    with pytest.raises(ConfigurationError, match="holds samples: expected examples, whose labels are fixed"):
+        teach(folder / "teacher", settings_of(TeachOptions, [f"data.shards={sets}", f"output={tmp_path / 'out'}"]))
+    assert not (tmp_path / "out").exists()

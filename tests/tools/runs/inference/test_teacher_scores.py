@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.seeding import TEACHER, kernel_keys, random_bits
+from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, keep_best, plan_scores
+from clozeline.train.distillation.losses.scores import ScoreOptions, Scores
+from clozeline.train.startup.teacher_model import TeacherWeights
+from tests.shard_sets import toy_set
+from tests.train.distillation.pairs import model
+from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
+
+CPU = torch.device("cpu")
+CLASSES, DRAWS = 11, 2000
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
+    return open_shards(write_masked_sets(tmp_path_factory.mktemp("sets"), rows=41, heldout=3))
+
+
+def weights(shards: ShardSet, **changes: Any) -> TeacherWeights:
+    made = model(vocab_multiple=1, **changes)
+    rows = shards.manifest.tokenizer.vocab_size
+    tensors = {name: own.detach() for name, own in made.named_parameters()}
+    cut = {name: own[:rows] if own.shape[:1] == (53,) else own for name, own in tensors.items()}
+    config: ModelConfig = made.config
+    return TeacherWeights(Path("runs/teacher"), config, cut)
+
+
+def plan(shards: ShardSet, teacher: TeacherWeights, **changes: Any) -> Any:
+    settings = {"head": None, "k": 5, "how": "top", "temperature": 1.0, "seed": 7, **changes}
+    return plan_scores(teacher, shards, **settings)
+
+
+def logits_of(shards: ShardSet, teacher: TeacherWeights, block: int) -> list[torch.Tensor]:
+    """Logits at the labels of each row, computed row by row."""
+    alone, rows = teacher.build(FIRST_WORD + WORDS).eval(), shards.read_block(block)
+    found = []
+    for row in rows:
+        ids = torch.from_numpy(row["input_ids"].astype(np.int64))[None]
+        tensors = {"input_ids": ids, "position_ids": torch.arange(ids.shape[1])[None],
+                   "lengths": torch.tensor([ids.shape[1]]), "row_weight": torch.ones(1)}  # fmt: skip
+        with torch.no_grad():
+            hidden = alone.family(tensors)
+            states = hidden[0] if isinstance(hidden, torch.Tensor) else hidden.tokens[0]
+            found.append(alone.heads["masked_lm"].logits(states[row["label_positions"].astype(np.int64)]))
+    return found
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_the_best_classes_of_each_label_are_stored(shards: ShardSet, temperature: float) -> None:
+    teacher = weights(shards)
+    scores = TeacherScores(teacher, shards, plan(shards, teacher, temperature=temperature), CPU)
+    for block in (0, len(shards.index) - 1):
+        columns = scores.score(shards.read_block(block)).columns
+        assert columns["teacher_ids"].values.dtype == np.uint16
+        assert columns["teacher_weights"].values.dtype == np.float16
+        for number, logits in enumerate(logits_of(shards, teacher, block)):
+            expected = (logits / temperature).softmax(-1).sort(-1, descending=True)
+            ids = columns["teacher_ids"][number].reshape(-1, 5)
+            np.testing.assert_array_equal(ids, expected.indices[:, :5])
+            got = columns["teacher_weights"][number].reshape(-1, 5).astype(np.float64)
+            np.testing.assert_allclose(got, expected.values[:, :5], rtol=1e-3, atol=1e-6)
+
+
+def test_all_classes_are_stored_in_single_precision(shards: ShardSet) -> None:
+    teacher = weights(shards)
+    size = FIRST_WORD + WORDS
+    columns = TeacherScores(teacher, shards, plan(shards, teacher, k=size), CPU).score(shards.read_block(0)).columns
+    assert columns["teacher_weights"].values.dtype == np.float32
+    assert set(columns["teacher_ids"].values[:size].tolist()) == set(range(size))
+    sums = columns["teacher_weights"].values.reshape(-1, size).sum(-1)
+    np.testing.assert_allclose(sums, np.ones(len(sums)), atol=1e-5)
+
+
+def test_draws_depend_on_seed_and_row_alone(shards: ShardSet) -> None:
+    """Not on the block or the batch: the inverse of the cumulative distribution, from bits of the row's key."""
+    teacher = weights(shards)
+    stored = plan(shards, teacher, how="drawn", k=6)
+    rows = shards.read_block(0)
+    together = TeacherScores(teacher, shards, stored, CPU).score(rows).columns
+    for number in (0, 7, 15):
+        row = rows.take(np.array([number]))
+        key = kernel_keys(7, "teach", row.fixed["uid"], row.fixed["variant"])
+        cumulative = logits_of(shards, teacher, 0)[number].double().softmax(-1).cumsum(-1).numpy()
+        uniform = (random_bits(key, TEACHER, 6 * len(cumulative))[0] >> np.uint64(11)).reshape(-1, 6) / 2.0**53
+        for label, own in enumerate(uniform):
+            drawn = [int(np.argmax(cumulative[label] / cumulative[label][-1] > u)) for u in own]
+            ids, shares = (together[name][number].reshape(-1, 6)[label] for name in ("teacher_ids", "teacher_weights"))
+            expected = {word: drawn.count(word) / 6 for word in drawn}
+            kept = dict(zip(ids[shares > 0].tolist(), shares[shares > 0].tolist(), strict=True))
+            assert kept == pytest.approx(expected, rel=1e-3)
+    other = TeacherScores(teacher, shards, plan(shards, teacher, how="drawn", k=6, seed=8), CPU).score(rows).columns
+    assert (other["teacher_ids"].values != together["teacher_ids"].values).any()
+
+
+def gradients(ids: torch.Tensor, shares: torch.Tensor, how: str) -> torch.Tensor:
+    """Gradient of the loss of each row with respect to the student's logits, through the loss that reads scores."""
+    options = ScoreOptions(temperature=2.0, how=how, head="masked_lm")  # type: ignore[arg-type]
+    config = model().config
+    draw = torch.Generator().manual_seed(5)
+    logits = torch.randn(CLASSES, generator=draw).repeat(len(ids), 1).requires_grad_()
+    loss = Scores(options, config, None)
+    loss({"logits_masked_lm": logits}, {"ids": ids, "weights": shares.half()}, torch.ones(len(ids))).backward()
+    assert logits.grad is not None
+    return logits.grad
+
+
+def test_drawn_scores_have_the_mean_gradient_of_all_classes_and_the_best_have_not() -> None:
+    draw = torch.Generator().manual_seed(3)
+    teacher = torch.randn(1, CLASSES, generator=draw)
+    student = torch.randn(CLASSES, generator=torch.Generator().manual_seed(5)).requires_grad_()
+    (4.0 * F.kl_div((student / 2.0).log_softmax(-1), (teacher[0] / 2.0).softmax(-1), reduction="sum")).backward()
+    assert student.grad is not None
+    uniform = torch.rand(DRAWS, 4, generator=draw, dtype=torch.float64)
+    drawn = gradients(*draw_classes(teacher.repeat(DRAWS, 1), uniform, 2.0), "drawn").double()
+    error = drawn.std(0) / DRAWS**0.5
+    assert ((drawn.mean(0) - student.grad).abs() <= 4 * error).all()
+    best = gradients(*keep_best(teacher, 4, 2.0), "top").double()[0]
+    assert ((best - student.grad).abs() > 4 * error).any()
+
+
+def test_a_draw_at_the_end_of_the_range_is_a_class() -> None:
+    uniform = torch.tensor([[0.0, 1.0 - 2.0**-53]], dtype=torch.float64)
+    ids, shares = draw_classes(torch.tensor([[0.0, 0.0, -200.0]]), uniform, 1.0)
+    assert (ids.tolist(), shares.tolist()) == ([[0, 1]], [[0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"k": 51}, "k: the head masked_lm has 50 classes, expected at most as many, got 51"),
+        ({"head": "tagging"}, "head: expected a head of the teacher .*, masked_lm; got tagging"),
+    ],
+)
+def test_refusals(shards: ShardSet, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        plan(shards, weights(shards), **changes)
+
+
+def test_sets_without_labels_of_the_teacher_are_refused(shards: ShardSet, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="for the architecture decoder, the teacher runs/teacher is encoder"):
+        plan(toy_set(tmp_path / "decoder", [3]), weights(shards))

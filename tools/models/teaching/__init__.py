@@ -1,0 +1,1 @@
+"""Write the shards of a column set of scores, in one process or several."""
