@@ -67,10 +67,12 @@ MAPPINGS = {
         for key in keys
     },
     **{
-        f"prune.{key} (name: {name})": [f"prune={given}"]
+        f"prune.{key} (name: {name})": ["model.init_from=m", f"prune={given}"]
         for name, given in (
             ("magnitude", "{name: magnitude, sparsity: 0.75}"),
             ("movement", "{name: movement, keep: 0.75}"),
+            ("layer_drop", "layer_drop"),
+            ("lottery", "{name: lottery, every: 3}"),
         )
         for key in (field.name for field in fields(find("clozeline.train.pruning", name).Options))
     },

@@ -25,6 +25,7 @@ from tests.train.masked_set import write_config, write_masked_sets
 WAYS = {
     "magnitude": "prune={name: magnitude, sparsity: 0.8, end: 4, every: 2}",
     "movement": "prune={name: movement, keep: 0.15, end: 4}",
+    "lottery": "prune={name: lottery, sparsity: 0.8, rounds: 2, every: 2}",
 }
 
 

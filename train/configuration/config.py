@@ -232,7 +232,8 @@ class TrainConfig:
         for key, why in prune.type.conflicts.items():
             if present[key]:
                 shown = f"optimizer.name={optimizer.name}" if key.startswith("optimizer.") else key
-                raise ValueError(f"prune: {prune.name} does not go together with {shown}: {why}")
+                relation = "needs" if key.startswith("no ") else "does not go together with"
+                raise ValueError(f"prune: {prune.name} {relation} {shown.removeprefix('no ')}: {why}")
 
     def _check_model(self) -> None:
         """Check what regularizers, heads and adapters need."""

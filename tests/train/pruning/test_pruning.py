@@ -62,7 +62,8 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name: str) -> None:
     }
     for key in find(METHODS, name).conflicts:
         shown = key if not key.startswith("optimizer.") else "optimizer.name="
-        with pytest.raises(ConfigurationError, match=re.escape(f"prune: {name} does not go together with {shown}")):
+        relation = f"needs {shown[3:]}" if shown.startswith("no ") else f"does not go together with {shown}"
+        with pytest.raises(ConfigurationError, match=re.escape(f"prune: {name} {relation}")):
             pruned(prune, **{**run, **ways[key]})
 
 
