@@ -18,19 +18,28 @@ from clozeline.pipeline.corrupt.preview.row_parts import row_parts
 from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
 from clozeline.tools.shards.viewer.rendering import print_view, view_page
+from clozeline.tools.shards.viewer.score_sheet import score_sheets
 from clozeline.tools.shards.viewer.sheets import column_sheet, origin_sheet, set_sheet
 from clozeline.tools.shards.viewer.task_answers import answer_of
 
 
-def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: int = 1024) -> View:
-    """Return the view of one row of a set or shard; without a tokenizer (see `find_pieces`), ids are shown."""
+def view_of(
+    path: Path, sample: int = 0, tokenizer: Path | None = None, limit: int = 1024, columns: Path | None = None
+) -> View:
+    """Return the view of one row of a set or shard; without a tokenizer (see `find_pieces`), ids are shown.
+
+    `columns` is a column set of it with scores of a teacher.
+    """
     shards, first, rows = _open(path)
+    if columns is not None:
+        shards = JoinedShards(shards, [open_shards(columns)])
     if not 0 <= sample < rows:
         raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
     block, in_block = shards.locate(first + sample)
@@ -47,7 +56,7 @@ def view_of(path: Path, sample: int = 0, tokenizer: Path | None = None, limit: i
     manifest = shards.manifest
     sheets = (origin_sheet(shards, block, in_block, row), set_sheet(manifest), column_sheet(manifest, row))
     title = f"{manifest.name} · row {first + sample} of {len(shards):,}"
-    return View(title, (*row_parts(pieces, row), *restored, *answers, *sheets))
+    return View(title, (*row_parts(pieces, row), *score_sheets(pieces, row, shards), *restored, *answers, *sheets))
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:
@@ -79,12 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("path", type=some_path, metavar="SHARD_OR_MANIFEST", help="a shard, a manifest, or its folder")
     parser.add_argument("--sample", type=natural, default=0, metavar="N", help="row, counted from 0 (%(default)s)")
+    scores = "a column set of it, with scores of a teacher"
+    parser.add_argument("--columns", type=some_path, metavar="SET", help=scores)
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
     parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
     parser.add_argument("--tokens", type=positive, default=1024, metavar="N", help="tokens per passage (%(default)s)")
 
     def action(options: argparse.Namespace) -> None:
-        view = view_of(options.path, options.sample, options.tokenizer, options.tokens)
+        view = view_of(options.path, options.sample, options.tokenizer, options.tokens, options.columns)
         if options.html is not None:
             publish_text(options.html, view_page(view))
         print_view(view, Terminal())

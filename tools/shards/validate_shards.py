@@ -1,10 +1,11 @@
-"""Check a shard set: `clozeline validate-shards MANIFEST [--against SAMPLE_MANIFEST] [--tokenizer FOLDER]`.
+"""Check a shard set: `clozeline validate-shards MANIFEST [--against MANIFEST] [--tokenizer FOLDER]`.
 
 Checks manifest, index, size and SHA-256 of every file, the hash of every block, counts, ids, and the rules that follow
-from the meaning of columns. `--against` also restores every example to its original tokens. The tokenizer is looked for
-above the set and above the samples, or named with `--tokenizer`; without it, only the comparison with the manifest is
-skipped. Exit code 0 with a summary line; 65 with file, block and sample of the first mismatch; 64 for wrong usage; 74
-for a missing file.
+from the meaning of columns. `--against SAMPLES` also restores every example to its original tokens; for a column set,
+`--against SET` compares it with its rows, and `--teacher RUN` computes a sample of blocks again. The tokenizer is
+looked for above the set and above the samples, or named with `--tokenizer`; without it, only the comparison with the
+manifest is skipped. Exit code 0 with a summary line; 65 with file, block and sample of the first mismatch; 64 for wrong
+usage; 74 for a missing file.
 """
 
 import argparse
@@ -22,13 +23,30 @@ from clozeline.tools.shards.validation.shard_set import check_shard_set
 from clozeline.tools.shards.validation.tokenizer import vocabulary_for
 
 
-def validate(path: Path, against: Path | None = None, tokenizer: Path | None = None) -> str:
+def validate(
+    path: Path, against: Path | None = None, tokenizer: Path | None = None, teacher: Path | None = None
+) -> str:
     """Check a set; return a summary line, which also says what could not be checked.
 
     `against` is the sample set that its examples were made from. The tokenizer is `tokenizer` (see `tokenizer_folder`),
-    or the one found above the set, or above the samples.
+    or the one found above the set, or above the samples. For a column set `against` is the set of its rows.
     """
     shards = open_shards(path)
+    of_columns = shards.manifest.kind == "columns"
+    if teacher is not None and not (of_columns and against is not None):
+        raise ConfigurationError(f"--teacher: {path}: expected a column set, and --against its rows")
+    if of_columns:
+        checked = ""
+        if against is not None:
+            from clozeline.tools.shards.validation.stored_scores import check_stored_scores  # torch, only here
+
+            checked = f"; {check_stored_scores(shards, open_shards(against), teacher)}"
+        check_shard_set(shards)
+        totals = shards.manifest.totals
+        return (
+            f"OK: {shards.manifest.name} (columns): {totals.samples:,} rows in {totals.blocks:,} blocks of "
+            f"{totals.shards:,} shards, {totals.bytes:,} bytes; every hash and count agrees{checked}"
+        )
     vocabulary = vocabulary_for(shards, tokenizer)
     round_trip, unrestored = None, ""
     if against is not None:
@@ -66,12 +84,14 @@ def validate(path: Path, against: Path | None = None, tokenizer: Path | None = N
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
-    against = "the sample set that the examples were made from"
-    parser.add_argument("--against", type=some_path, metavar="SAMPLE_MANIFEST", help=against)
+    against = "the sample set that the examples were made from; of a column set, the set of its rows"
+    parser.add_argument("--against", type=some_path, metavar="MANIFEST", help=against)
+    again = "of a column set: the run or model folder that scored it, to compute a sample of blocks again"
+    parser.add_argument("--teacher", type=some_path, metavar="RUN", help=again)
     parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help=TOKENIZER_HELP)
 
     def action(options: argparse.Namespace) -> None:
-        print(validate(options.manifest, options.against, options.tokenizer))
+        print(validate(options.manifest, options.against, options.tokenizer, options.teacher))
 
     return run_tool(parser, arguments, action)
 

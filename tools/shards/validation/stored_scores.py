@@ -1,0 +1,80 @@
+"""Check a column set with scores of a teacher: against its rows, and against the teacher itself."""
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.shards.column_set import JoinedShards
+from clozeline.tools.runs.inference.teacher_scores import TeacherScores
+from clozeline.train.data.sets.stored_scores import COLUMNS, StoredScores, read_stored_scores
+from clozeline.train.startup.teacher_model import open_teacher
+
+_SAMPLE: Final = 3
+_TOLERANCE: Final = 1e-3
+"""of a weight: fp16, and the rounding of another machine"""
+_DIFFERENT: Final = 0.01
+"""share of entries that may differ in a block: near ties come in another order on another machine"""
+
+
+def check_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | None) -> str:
+    """Compare stored scores with the labels of their rows, and a sample of blocks with the teacher; return a summary.
+
+    Raises:
+        ConfigurationError: these are not the rows of the column set, or another teacher.
+        IntegrityError: a row has scores for another number of labels, or a block has other scores.
+    """
+    joined, stored = JoinedShards(against, [columns]), read_stored_scores(columns)
+    if stored is None:
+        raise ConfigurationError(f"{columns.path}: expected scores of a teacher, as `clozeline teach` writes")
+    readable = [block for block in range(len(joined.index)) if block not in joined.quarantined]
+    for block in readable:
+        _check_counts(joined, block, stored)
+    line = f"as many scores as labels in {len(readable):,} blocks"
+    if teacher is None:
+        return line
+    # compute the first block, one in the middle, and the last again
+    weights = open_teacher(teacher, None, against, "--teacher")
+    if weights.digest != stored.digest:
+        raise ConfigurationError(
+            f"--teacher {teacher}: has weights of digest {weights.digest}, {columns.path} holds the {stored}: name the "
+            "teacher that it was made with"
+        )
+    scores = TeacherScores(weights, against, stored, torch.device("cpu"))
+    sample = sorted({readable[at] for at in np.linspace(0, len(readable) - 1, _SAMPLE).astype(int)}) if readable else []
+    for block in sample:
+        found, expected = columns.read_block(block), scores.score(against.read_block(block))
+        if (share := _different(found, expected)) > _DIFFERENT:
+            where = columns.shard_path(int(columns.index.shard[block]))
+            raise IntegrityError(
+                f"{where}: block {int(columns.index.block[block])}: expected the scores that {teacher} computes, "
+                f"{share:.0%} of the entries differ: run `clozeline teach` again"
+            )
+    return f"{line}, {len(sample)} of them computed again"
+
+
+def _check_counts(joined: JoinedShards, block: int, stored: StoredScores) -> None:
+    """Require k entries for each label of each row."""
+    rows = joined.read_block(block).columns
+    sizes = [rows[name].lengths for name in COLUMNS]
+    labels = rows["label_positions"].lengths * stored.k if "label_positions" in rows else sizes[0]
+    wrong = (sizes[0] != labels) | (sizes[1] != labels) | (sizes[0] % stored.k != 0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise IntegrityError(
+            f"{joined.path}: block {block} over all shards, row {row}: expected {int(labels[row])} scores, k = "
+            f"{stored.k} for each label, got {int(sizes[0][row])} ids and {int(sizes[1][row])} weights"
+        )
+
+
+def _different(found: Rows, expected: Rows) -> float:
+    """Return the share of entries with another class or weight; 1 if their counts differ."""
+    ids, weights = ((found.columns[name].values, expected.columns[name].values) for name in COLUMNS)
+    if len(ids[0]) != len(ids[1]):
+        return 1.0
+    apart = np.abs(weights[0].astype(np.float64) - weights[1].astype(np.float64)) > _TOLERANCE
+    return float((apart | (ids[0] != ids[1])).mean()) if len(apart) else 0.0
