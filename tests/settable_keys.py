@@ -11,6 +11,7 @@ from clozeline.configuration.config import load_config, to_plain
 from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.registry import names
+from tests.registries import registries
 
 OF_KIND = {
     "int": ("64", "4", "2", "1", "5000"),
@@ -23,14 +24,6 @@ OF_KIND = {
     "auto": ("auto",),
 }
 """Values to try for a type as `--help` names it."""
-REGISTRIES = tuple(
-    f"clozeline.{name}"
-    for name in (
-        *("pipeline.ingest.readers", "pipeline.clean.extractors", "pipeline.clean.filters", "pipeline.clean.languages"),
-        *("pipeline.text.sentences", "pipeline.corrupt.objectives", "pipeline.tokenize.tokenizers"),
-        *("train.optim.optimizers", "train.optim.schedules", "model.adapters"),
-    )
-)
 
 
 def unsettable(
@@ -62,7 +55,7 @@ def _values(kind: str, default: str) -> list[str]:
     found: list[str] = []
     for part in kind.removeprefix("list of ").split(" or "):
         if part in ("name,", "name"):
-            found += [name for package in REGISTRIES for name in names(package)]
+            found += [name for package in registries() for name in names(package)]
         found += OF_KIND.get(part, (part,))
     return usable + ([f"[{value}]" for value in found] if kind.startswith("list of ") else found)
 

@@ -20,8 +20,6 @@ import pytest
 from tests.registries import ROOT, algorithms, registries
 
 TESTS = ROOT / "tests"
-LISTED_BY = {"clozeline.pipeline.tokenize.tokenizers": ("trainable",)}
-"""Functions of the product that list a registry for tests."""
 RANKS = {"one_rank", "two_ranks"}
 """Fixtures of tests that start training processes: `make test` runs them."""
 
@@ -61,7 +59,9 @@ def contract_files(package: str, name: str) -> list[Path]:
     parts = sorted({folder.parts[0], "tools"})
     sources = {path: path.read_text(encoding="utf-8") for part in parts for path in (TESTS / part).rglob("*.py")}
     listed = rf"""names\(["']{re.escape(package)}["']\)"""
-    ways = [listed, *(rf"\b{function}\(\)" for function in LISTED_BY.get(package, ()))]
+    product = "\n".join(path.read_text(encoding="utf-8") for path in registries()[package].glob("_*.py"))
+    listing = re.findall(rf"^def (\w+)\(\)(?:(?!\ndef ).)*?{listed}", product, re.MULTILINE | re.DOTALL)
+    ways = [listed, *(rf"\b{function}\(\)" for function in listing)]
     nearby = [rf"""["']{re.escape(name)}["'-]"""]  # in the registry's own folder
     for path, text in sources.items():
         if not _is_test(path) and re.search(listed, text):

@@ -46,19 +46,19 @@ def test_each_dropout_acts_alone(place):
     assert total(network, tensors).item() != total(network, tensors).item()
 
 
-@pytest.mark.parametrize("family", [name for name in names("clozeline.model.families") if name != "replaced_tokens"])
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 @pytest.mark.parametrize("autocast", [False, True], ids=["bf16 weights", "autocast"])
 def test_bf16_is_near_fp32(family, autocast):
+    """Of a model with a generator its own loss: rounding may change the tokens that it draws for the other heads."""
     network, tensors = built(family).eval(), batch_for(family)
-    expected = total(network, tensors).item()
-    if autocast:
-        with torch.autocast("cpu", torch.bfloat16):
-            found = total(network, tensors)
-    else:
-        found = total(network.bfloat16(), tensors)
-    assert found.dtype == torch.float32
-    assert found.item() == pytest.approx(expected, rel=3e-2)
-    found.backward()
+    own = [name for name, head in network.heads.items() if head.target in network.family.generator_targets]
+    expected = {name: loss.total.item() for name, loss in network(tensors).items()}
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found = (network if autocast else network.bfloat16())(tensors)
+    for name in own or found:
+        assert found[name].total.item() == pytest.approx(expected[name], rel=3e-2)
+    assert {loss.total.dtype for loss in found.values()} == {torch.float32}
+    sum(loss.total for loss in found.values()).backward()
     assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
 
 

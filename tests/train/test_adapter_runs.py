@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from clozeline.configuration.config import load_config
-from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ClozelineError
 from clozeline.model.adaptation import freeze_base
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import build_checkpoint
-from clozeline.registry import names
+from clozeline.registry import find
 from clozeline.tools.models.export.exportable import open_exportable
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
@@ -30,19 +29,20 @@ from clozeline.train.startup.dry_run import dry_run
 from clozeline.train.startup.merged_weights import read_all_weights
 from clozeline.train.startup.run_directory import read_config
 from tests.distributed import RankPool
+from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import VOCABULARY, tiny, train_steps
 
-SMALL = {
-    "bottleneck": "{name: bottleneck, width: 3}",
-    "lora": "{name: lora, rank: 2, dropout: 0.1}",
-    "prefix": "{name: prefix, length: 3}",
-    "prompt": "{name: prompt, length: 1}",
-}
-ADAPTERS = {name: SMALL.get(name, f"{{name: {name}}}") for name in names("clozeline.model.adapters")}
+PLACES = {"model__position__maximum": 24}
+"""Room for rows of 15 tokens and what an adapter takes."""
+FAST = [next(name for name in NAMES if takes_places(name) is taken) for taken in (False, True)]
+"""One that takes positions of the table from the rows, and one that takes none; the others follow in the long tests."""
 
-FAST = ("lora", "prompt")
-"""Tried at each change; the others follow in the long tests."""
+
+def adapter(name: str) -> dict[str, Any]:
+    """The options of the adapter's own tests, with dropout where it has some."""
+    dropout = {"dropout": 0.1} if hasattr(find("clozeline.model.adapters", name).Options, "dropout") else {}
+    return {"name": name, **case_of(name)[1], **dropout}
 
 
 def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
@@ -57,13 +57,17 @@ def base(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
     """A folder with a trained run, `base`, and the configuration of it."""
     folder = tmp_path_factory.mktemp("adapters")
     shards = write_masked_sets(folder / "sets")
-    config = write_config(folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0)
+    config = write_config(folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0, **PLACES)
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     return folder
 
 
 def adapted(base: Path, output: str, name: str, *words: str) -> list[str]:
-    beside = [f"output={base / output}", f"model.init_from={base / 'base'}", f"model.adapter={ADAPTERS[name]}"]
+    beside = [
+        f"output={base / output}",
+        f"model.init_from={base / 'base'}",
+        f"model.adapter={json.dumps(adapter(name))}",
+    ]
     return [*beside, "optimizer.learning_rate=0.01", *words]
 
 
@@ -76,9 +80,7 @@ def saved(output: Path, step: int | None = None) -> dict[str, Any]:
     return read_weights(*find_checkpoint(output, step))
 
 
-@pytest.mark.parametrize(
-    "name", [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in sorted(ADAPTERS)]
-)
+@pytest.mark.parametrize("name", [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in NAMES])
 def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_rank: RankPool, name: str) -> None:
     config = base / "train.yaml"
     assert one_rank.run(start, config, adapted(base, f"{name}-whole", name, "steps=4")) == [(0, "")]
@@ -145,7 +147,8 @@ def test_a_base_that_went_on_is_refused(base: Path, one_rank: RankPool) -> None:
 
 def test_what_trains_is_said_before_the_first_step(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = base / "train.yaml"
-    assert dry_run(load_config(TrainConfig, config, adapted(base, "dry", "lora"))) == 0
+    small = "model.adapter={name: lora, rank: 2}"
+    assert dry_run(load_config(TrainConfig, config, [*adapted(base, "dry", "lora"), small])) == 0
     said = capsys.readouterr().out
     found = re.search(r"frozen     41 parameters, ([\d,]+) of ([\d,]+) numbers", said)
     assert found is not None
@@ -173,17 +176,17 @@ def test_contradictions_are_refused(base: Path, words: list[str], message: str) 
 
 
 def test_rows_that_fill_the_table_have_no_place_for_a_prompt(base: Path, one_rank: RankPool) -> None:
-    words = adapted(base, "long", "prompt", "model.adapter.length=4", "steps=1")
+    words = adapted(base, "long", "prompt", "model.adapter.length=12", "steps=1")
     ((code, said),) = one_rank.run(start, base / "train.yaml", words)
     assert code == 64
-    assert "the model has 12 positions in addition to the 4 of its adapter; set it to 19" in said
+    assert "the model has 12 positions in addition to the 12 of its adapter; set it to 27" in said
 
 
-def steps_of(world: World, stage: int, adapter: str, recomputed: bool) -> tuple[list[Any], list[str], list[str]]:
+def steps_of(world: World, stage: int, name: str, recomputed: bool) -> tuple[list[Any], list[str], list[str]]:
     """Losses of three steps, the frozen parameters that changed, and the trained ones that did not."""
     config = tiny(
         zero={"stage": stage, "persistent": 0}, activation_checkpointing=recomputed, model__init_from="nowhere",
-        model__adapter=parse_yaml(ADAPTERS[adapter]), model__dropout={"hidden": 0.0},
+        model__adapter=adapter(name), model__dropout={"hidden": 0.0}, **PLACES,
     )  # fmt: skip
     placement = placement_of(config, world)
     model = build_model(config.model, VOCABULARY, {}, seed=1, placement=placement)
@@ -191,9 +194,9 @@ def steps_of(world: World, stage: int, adapter: str, recomputed: bool) -> tuple[
 
     def values() -> dict[str, torch.Tensor]:
         found = {}
-        for name, parameter in model.named_parameters():
+        for own, parameter in model.named_parameters():
             with placement.gather([parameter]):
-                found[name] = parameter.detach().clone()
+                found[own] = parameter.detach().clone()
         return found
 
     before = values()
@@ -215,7 +218,7 @@ def steps_of(world: World, stage: int, adapter: str, recomputed: bool) -> tuple[
 
 
 @pytest.mark.parametrize(
-    "name", [one if one == "lora" else pytest.param(one, marks=pytest.mark.slow) for one in sorted(ADAPTERS)]
+    "name", [one if one in FAST[:1] else pytest.param(one, marks=pytest.mark.slow) for one in NAMES]
 )
 def test_the_base_keeps_its_bytes_and_every_trained_tensor_moves_at_each_stage(two_ranks: RankPool, name: str) -> None:
     found = {}

@@ -44,6 +44,9 @@ class OptimizerBuilder(ABC):
 
     statistics: ClassVar[Literal["element", "parameter", "matrix"]]
     """Scope of the update of an element: its own history, sums over its parameter, or the matrix."""
+    bit_exact: ClassVar[bool] = True
+    """An element gets the same bits at any index of any tensor, so every ZeRO stage and world size agrees exactly.
+    False: its kernel rounds by the element's index, so they agree to an ulp or so."""
     states: ClassVar[int]
     """fp32 numbers of state per element, for the memory estimate."""
     matrices_apart: ClassVar[bool] = False

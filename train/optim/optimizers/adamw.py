@@ -14,6 +14,7 @@ class AdamW(OptimizerBuilder):
     """torch's AdamW in its fused kernel: one pass over the weights and moments, on a GPU and on the CPU."""
 
     statistics: ClassVar[Literal["element"]] = "element"
+    bit_exact: ClassVar[bool] = False
     states: ClassVar[int] = 2
 
     @config_class

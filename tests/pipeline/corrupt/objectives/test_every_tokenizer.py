@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +15,17 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.published.source_libraries import find_source
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, trainable
 from clozeline.pipeline.vocabulary import SPECIALS
+from tests.declarations import declared
 from tests.pipeline.corrupt.objectives.runner import wide
-from tests.pipeline.tokenize.published import published_files
 from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 
-PUBLISHED: Mapping[str, Callable[[Path], Path]] = {
-    "T5": published_files.sentencepiece_model,
-    "BERT": published_files.wordpiece,
-    "GPT-2": published_files.byte_level,
-    "PEGASUS": published_files.unigram_json,
-}
-"""Files of each publisher; between them every algorithm that only reads published files."""
+NAMES = registry.names("clozeline.pipeline.tokenize.tokenizers")
+PUBLISHED = [
+    (name, write)
+    for name in NAMES
+    for write in declared("clozeline.pipeline.tokenize.tokenizers", name, "PUBLISHED", ())
+]
+"""Tokenizers with functions that write published files of theirs, from their own test files."""
 ROLES = (*SPECIALS, "sentinels", "modes")
 
 SENTENCES = (
@@ -48,21 +47,29 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=[*trainable(), *PUBLISHED])
+@pytest.fixture(
+    scope="module",
+    params=[*((name, None) for name in trainable()), *PUBLISHED],
+    ids=lambda param: f"{param[0]} {param[1].__name__}" if param[1] else param[0],
+)
 def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     """A trained tokenizer of each algorithm, and the published ones with the special tokens that they lack."""
     folder = tmp_path_factory.mktemp("tokenizer")
-    if request.param in PUBLISHED:
-        return import_tokenizer(PUBLISHED[request.param](folder / "published"), folder / "ours", add=ROLES)
-    trained(request.param, folder)
+    name, write = request.param
+    if write:
+        return import_tokenizer(write(folder / "published"), folder / "ours", add=ROLES)
+    trained(name, folder)
     return load_tokenizer(folder)
 
 
-def test_the_published_files_are_of_every_algorithm_that_cannot_be_trained(tmp_path: Path) -> None:
-    kinds = {find_source(make(tmp_path / name)).kind for name, make in PUBLISHED.items()}
-    assert kinds >= set(registry.names("clozeline.pipeline.tokenize.tokenizers")) - set(trainable()), (
-        "add a published file of the others"
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tokenizer_can_be_trained_or_has_a_published_file(name: str, tmp_path: Path) -> None:
+    writers = [write for one, write in PUBLISHED if one == name]
+    assert writers or name in trainable(), (
+        f"set PUBLISHED in tests/pipeline/tokenize/tokenizers/test_{name}.py to functions that write a file, as in "
+        "test_sentencepiece_model.py"
     )
+    assert {find_source(write(tmp_path / write.__name__)).kind for write in writers} <= {name}
 
 
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))

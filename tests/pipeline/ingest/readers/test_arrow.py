@@ -4,6 +4,18 @@ import pyarrow.parquet
 from clozeline.pipeline.ingest.readers import detect
 from tests.pipeline.captures import counted, read, texts
 
+ROWS = pa.table({"text": [f"Row {number} of a file." for number in range(9)]})
+
+
+def file_of(table):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+FILE = file_of(ROWS)
+
 
 def test_arrow_streams_are_read_like_files(tmp_path):
     path = tmp_path / "table.arrow"

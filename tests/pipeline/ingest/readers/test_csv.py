@@ -11,6 +11,7 @@ from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
 from tests.pipeline.captures import counted, read, texts
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=8)
+FILE = b"text\n" + b"".join(b"Line %d.\n" % number for number in range(9))
 
 
 def written(tmp_path, data, name="rows.csv"):

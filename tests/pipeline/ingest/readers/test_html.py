@@ -2,6 +2,8 @@ import pytest
 
 from tests.pipeline.captures import read
 
+FILE = b"<html><p>A page."
+
 
 def test_a_page_may_name_its_charset_and_a_text_may_not(tmp_path):
     path = tmp_path / "file"

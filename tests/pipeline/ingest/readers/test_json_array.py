@@ -14,6 +14,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=9,
 )
+FILE = json.dumps([{"text": f"Row {number} of a file."} for number in range(9)]).encode()
 
 
 def written(tmp_path, data, name="rows.json"):

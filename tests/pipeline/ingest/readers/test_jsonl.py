@@ -15,6 +15,9 @@ def lines(count, start=0):
     return b"".join(b'{"text": "line %d"}\n' % number for number in range(start, start + count))
 
 
+FILE = lines(9)
+
+
 @pytest.fixture
 def write(tmp_path):
     def write(content, name="rows.jsonl"):

@@ -8,6 +8,16 @@ import pytest
 
 from clozeline.pipeline.ingest.readers import RawRecord
 from tests.pipeline.captures import counted, read, texts
+from tests.pipeline.ingest.readers.test_arrow import ROWS
+
+
+def file_of(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pa.parquet.write_table(table, sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+FILE = file_of(ROWS)
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4"])

@@ -16,6 +16,7 @@ from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
 from tests.pipeline.captures import counted, http, members, page, read, record, responses, texts
 
 PAGES = [page(number).decode() for number in range(5)]
+FILE = members(responses(9))
 
 
 @pytest.fixture

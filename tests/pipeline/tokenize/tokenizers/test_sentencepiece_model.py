@@ -12,6 +12,7 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.tokenize.published.published_files import NASTY, corpus, sentencepiece_model
 from tests.pipeline.tokenize.tokenizers.real_texts import DATA, all_texts
 
+PUBLISHED = (sentencepiece_model,)
 KINDS = {
     "unigram": {},
     "bytes": {

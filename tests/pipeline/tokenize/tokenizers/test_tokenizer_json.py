@@ -16,6 +16,8 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import pieces_of, rea
 from tests.pipeline.tokenize.published.published_files import byte_level, unigram_json
 from tests.pipeline.tokenize.tokenizers.real_texts import DATA, all_texts
 
+PUBLISHED = (byte_level, unigram_json)
+
 
 def test_pieces_are_spelt_by_the_models_kind(tmp_path):
     merged = import_tokenizer(byte_level(tmp_path), tmp_path / "a")

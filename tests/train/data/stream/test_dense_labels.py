@@ -18,7 +18,7 @@ from tests.pipeline.corruption_cases import samples, vocabulary
 WORDS = vocabulary()
 NONE = -100
 OBJECTIVES: list[dict[str, Any]] = [
-    *({"name": name} for name in registry.names("clozeline.pipeline.corrupt.objectives") if name != "permuted_lm"),
+    *({"name": name} for name in registry.names("clozeline.pipeline.corrupt.objectives")),
     {"name": "mass", "architecture": "encoder"},
     {"name": "masked_lm", "attention": "prefix"},
     {"name": "prefix_lm", "architecture": "encoder_decoder"},
@@ -34,6 +34,9 @@ def wanted(objective: Objective, example: Any, width: int) -> list[int]:
     elif "label_positions" in example:
         for place, label in zip(example["label_positions"].tolist(), example["label_ids"].tolist(), strict=True):
             dense[place] = label
+    elif "prediction_order" in example:
+        for place in example["prediction_order"].tolist():
+            dense[place] = example["input_ids"].tolist()[place]
     elif objective.architecture == "decoder":
         ids = example["input_ids"].tolist()
         (prefix,) = example["prefix_length"].tolist() if len(example.get("prefix_length", ())) else (0,)

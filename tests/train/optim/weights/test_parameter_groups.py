@@ -11,7 +11,7 @@ from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
-from tests.model.small_models import VOCABULARY, small_config
+from tests.model.small_models import SPELLINGS, VOCABULARY, small_config
 
 LEARNED = PositionConfig(kind="learned", maximum=16)
 
@@ -64,9 +64,9 @@ def test_depths_are_counted_from_the_heads() -> None:
     }
 
 
-@pytest.mark.parametrize("family", [name for name in names("clozeline.model.families") if name != "elmo"])
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_groups_by_depth_hold_every_parameter_once(family: str) -> None:
-    model = build_model(small_config(family), VOCABULARY, {"pad": 0})
+    model = build_model(small_config(family), VOCABULARY, {"pad": 0}, SPELLINGS)
     groups = parameter_groups(model, 0.1, by_depth=True)
     depths = depths_below_heads(model)
     found = {id(p): (group["depth"], group["weight_decay"]) for group in groups for p in group["params"]}
