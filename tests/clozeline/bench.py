@@ -1,4 +1,4 @@
-"""Every command of Clozeline as a user starts it: words for each, on a run of the pipeline and one of the trainer."""
+"""Every command of Clozeline as a user starts it: words for each, on finished runs of the pipeline and the trainer."""
 
 from __future__ import annotations
 
@@ -10,23 +10,37 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
+import yaml
+
 from clozeline.__main__ import commands
+from clozeline.configuration.config import load_config
+from clozeline.errors import message_text
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
+from clozeline.tools.experiments.multirun.finetuning_scores import score_run
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.failures import explain
+from clozeline.train.distributed.process_group import World
+from clozeline.train.run import run
+from tests.clozeline.observed import reading
 from tests.commands import command_module
-from tests.distributed import run_ranks
+from tests.distributed import RankPool
 from tests.model.checkpoints.published import saved
 from tests.pipeline.miniature import RECIPE, STAGES, write_corpus, write_recipe
-from tests.pipeline.task_files import make_sets
+from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.train.masked_set import write_config
 
+ROOT = Path(__file__).parents[2]
 OTHERS = set(all_stages()) - set(STAGES)
 NAMES = [name for group in commands().values() for one in group if (name := one.replace("-", "_")) not in OTHERS]
+MODULES = {"pipeline": "clozeline.pipeline.execution.recipe_command", "train": "clozeline.train.command"}
 WITHOUT_FILES = ("serve_pydoc",)
 """Commands that read and write none."""
 
@@ -40,14 +54,19 @@ class Answer:
     error: str
 
 
-def train(words: list[str], limit: int | None) -> int:
-    """Run the trainer in a process of its own, whose output is a file: it is written once the disk is whole again."""
-    from clozeline.train.command import main
+def train(world: World, words: list[str], limit: int | None) -> tuple[Answer, list[Path]]:
+    """Train as the command does, on a rank of a pool; return also the files that were opened."""
 
-    answer = spoken(lambda: main(words), limit)
-    sys.stdout.write(answer.out)
-    sys.stderr.write(answer.error)
-    return answer.code
+    def start() -> int:
+        try:
+            return run(load_config(TrainConfig, Path(words[1]), words[2:]), joined=world)
+        except Exception as fault:
+            code, message = explain(fault)
+            sys.stderr.write(message_text(message))
+            return code
+
+    with reading() as opened:
+        return spoken(start, limit), opened
 
 
 @contextlib.contextmanager
@@ -75,94 +94,111 @@ def spoken(action: Callable[[], int], limit: int | None) -> Answer:
 
 
 class Bench:
-    """A finished run of the pipeline and one of the trainer, below a folder that may be damaged."""
+    """Finished runs of the pipeline, of a task and of the trainer, and models made of them, below one folder.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    `out` and `task/out` are the pipeline's; `run` (an encoder), `decoder`, `task/run` and `adapted` the trainer's.
+    `adapted` is an adapter for `exported`, which is `run` in the form of transformers; `imported` is made of that.
+    """
+
+    def __init__(self, folder: Path, ranks: RankPool) -> None:
+        self.folder, self.task, self._ranks = folder, folder / "task", ranks
         self.output, self.run, self.new = folder / "out", folder / "run", folder / "new"
         self.set = self.output / "corrupt" / "masked_lm" / "train" / "manifest.json"
 
     @staticmethod
-    def made(folder: Path) -> Bench:
-        """Run the pipeline, two steps of the trainer, the pipeline of a task, and an import."""
-        bench = Bench(folder)
-        short = RECIPE[: RECIPE.index("  - {name: span_corruption")].replace(
-            "variants: 2", "variants: 1, block_rows: 16"
-        )
-        write_recipe(folder, f"{short}balance: {{}}\n")
+    def made(folder: Path, ranks: RankPool) -> Bench:
+        """Run the pipeline, a task, four trainings of two steps, exports and imports."""
+        bench = Bench(folder, ranks)
+        folder.mkdir(parents=True)
+        short = RECIPE[: RECIPE.index("  - {name: span_corruption")]
+        short = short.replace("variants: 2", "variants: 1, block_rows: 16")
+        write_recipe(folder, f"{short}  - {{name: causal_lm, max_length: 64}}\nbalance: {{}}\n")
         write_corpus(folder / "crawl", 25)
         assert run_pipeline([*bench.recipe, f"output={bench.output}"]) == 0
-        write_config(
-            folder / "train.yaml", bench.set, bench.run, steps=2, checkpoint__every=1, model__position__maximum=64
-        )
-        finished = run_ranks(1, train, bench.words("train"), None, folder=folder)
-        assert finished.codes == [0], finished.errors
+        last = open_shards(bench.set).manifest.shards[-1]
+        publish_quarantine(bench.set.parent, [{"shard": last.path, "block": last.blocks - 1, "reason": "a test"}])
         saved(folder / "published", "bert", hidden_act="gelu")
-        imported = bench.answer("import_model", [str(folder / "published"), str(folder / "imported")])
-        assert imported.code == 0, imported
-        make_sets(folder / "task", "executor.workers=1")
         (folder / "task.yaml").write_text(f"name: one\nshards: {bench.set}\n", encoding="utf-8")
         (folder / "texts.txt").write_text("a text\n", encoding="utf-8")
         (folder / "words.txt").write_text("immunology " * 30, encoding="utf-8")
+        tuned_run(ranks, bench.task, steps=2)
+        for seed in (0, 1):
+            score_run(bench.task / "run", "train", folder / "scored" / "scores" / f"seed-{seed}.json")
+        bench._train("train", bench.set, bench.run, {"heads": {"masked_lm": 1.0}, "type_vocab_size": 2})
+        causal = bench.output / "corrupt" / "causal_lm" / "train" / "manifest.json"
+        bench._train("decoder", causal, folder / "decoder", {"family": "decoder", "heads": {"lm": 1.0}})
+        exported = str(folder / "exported")
+        bench._make("export_model", str(bench.run), exported)
+        bench._make("import_model", exported, str(folder / "imported"))
+        plain = yaml.safe_load((folder / "train.yaml").read_text(encoding="utf-8"))
+        plain["model"] = {"heads": {"masked_lm": 1.0}}
+        (folder / "begin.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
+        plain |= {"output": str(folder / "adapted")}
+        plain["model"] |= {"init_from": exported, "adapter": {"name": "lora", "rank": 2}}
+        (folder / "adapted.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
+        bench._make("train", "--config", str(folder / "adapted.yaml"))
         words = [str(bench.run), f"input={folder / 'texts.txt'}", f"output={folder / 'features'}"]
-        assert bench.answer("extract_features", words).code == 0
-        publish_quarantine(bench.set.parent, [])
+        bench._make("extract_features", *words)
         return bench
+
+    def _train(self, name: str, shards: Path, output: Path, model: dict[str, object]) -> None:
+        keys = {f"model__{key}": value for key, value in ({"position": {"maximum": 64}} | model).items()}
+        config = write_config(self.folder / f"{name}.yaml", shards, output, steps=2, checkpoint__every=1, **keys)
+        self._make("train", "--config", str(config))
+
+    def _make(self, name: str, *words: str) -> None:
+        answer = self.answer(name, [*words])
+        assert answer.code == 0, answer
 
     def copy(self, folder: Path) -> Bench:
         """Return the same, below another folder."""
-        return Bench(Path(shutil.copytree(self.folder, folder)))
+        return Bench(Path(shutil.copytree(self.folder, folder)), self._ranks)
 
     @property
     def recipe(self) -> list[str]:
         """Words that every stage shares."""
         return ["--config", str(self.folder / "recipe.yaml"), f"input={self.folder / 'crawl' / '*.jsonl'}"]
 
-    @property
-    def prompted(self) -> list[str]:
-        """Words of a prompt: its template and the rows of the task."""
-        template = Path(__file__).parents[2] / "configs" / "prompts" / "polarity_cloze.yaml"
-        return [f"template={template}", f"input={self.folder / 'task' / 'files' / 'dev.tsv'}", f"output={self.new}"]
-
     def words(self, name: str) -> list[str]:
         """Return the words of a command; a tool without its own is given a shard set."""
-        if name == "pipeline" or name in STAGES:
+        if name == "pipeline" or name in STAGES or name == "balance":
             return [*self.recipe, f"output={self.output}"]
-        new, page = ["--output", str(self.new)], ["--html", str(self.new / "page.html")]
-        published = str(self.folder / "published")
+        folder, run, new = self.folder, str(self.run), str(self.new)
+        to, page, output = ["--output", new], ["--html", f"{new}/page.html"], f"output={new}"
+        published, tuned, texts = str(folder / "published"), str(self.task / "run"), f"input={folder / 'texts.txt'}"
+        template = f"template={ROOT / 'configs/prompts/polarity_cloze.yaml'}"
+        of_task = ["--config", str(self.task / "recipe.yaml"), f"input={self.task / 'files'}",
+                   f"tokenizer.path={self.task / 'words' / 'vocab.txt'}", f"output={self.task / 'out'}"]  # fmt: skip
+        shards, heldout = str(self.set), str(self.set.parents[1] / "heldout")
+        uid = f"{int(open_shards(self.set).read_block(0).fixed['uid'][0]):016x}" if name == "where_is" else ""
         own = {
-            "train": ["--config", str(self.folder / "train.yaml"), f"output={self.run}", f"data.shards={self.set}"],
-            "crawl_site": ["http://127.0.0.1:9/", "--output", str(self.new / "site.warc.gz")],
-            "demo": new, "draw_flow": ["--output", str(self.new / "flow.svg")],
-            "make_gallery": ["--output", str(self.new / "objectives.md")],
-            "fill_mask": [str(self.run), "--heldout", "1"], "verify_counts": [str(self.output)],
-            "generate": [str(self.run), "a text"], "evaluate": [str(self.run), "split=heldout"], "continue_demo": new,
-            "compress": [str(self.run), "method=magnitude", "sparsity=0.5", f"output={self.new}"],
-            "teach": [str(self.run), f"data.shards={self.set}", f"output={self.new}", "k=2", "processes=1"],
-            "finetune": ["--compare", str(self.run)],
-            "forgetting": [str(self.run), f"tasks={self.folder / 'task.yaml'}", f"output={self.new}", "learned=1"],
-            "race": [str(Path(__file__).parents[2] / "configs/race"), *new],
-            "study": [str(Path(__file__).parents[2] / "configs/studies/hybrid"), *new],
-            "compare_runs": [str(self.run), *page],
-            "fisher": [str(self.run), f"output={self.new}", "rows=2"],
-            "export_adapter": [str(self.run), str(self.new)], "prompt": [str(self.run), *self.prompted],
-            "extract_features": [str(self.run), f"input={self.folder / 'texts.txt'}", f"output={self.new}"],
-            "neighbors": [str(self.folder / "features"), "query=0"],
-            "pseudo_label": [str(self.run), f"input={self.folder / 'texts.txt'}", f"output={self.new}"],
-            "extend_tokenizer": [str(self.run), f"input={self.folder / 'words.txt'}", f"output={self.new}"],
-            "import_model": [published, str(self.new)], "export_model": [published, str(self.new)],
+            "tokenizer": of_task, "tasks": of_task,
+            "train": ["--config", str(folder / "train.yaml"), f"output={run}", f"data.shards={shards}"],
+            "crawl_site": ["http://127.0.0.1:9/", "--output", f"{new}/site.warc.gz"],
+            "demo": to, "draw_flow": ["--output", f"{new}/flow.svg"], "continue_demo": to,
+            "make_gallery": ["--output", f"{new}/objectives.md"],
+            "fill_mask": [run, "--heldout", "1"], "verify_counts": [str(self.output)],
+            "generate": [str(folder / "decoder"), "a text", "max_tokens=3"], "evaluate": [tuned, "split=train"],
+            "compress": [run, "method=magnitude", "sparsity=0.5", output],
+            "teach": [run, f"data.shards={shards}", output, "k=2", "processes=1"],
+            "finetune": ["--compare", str(folder / "scored")],
+            "forgetting": [run, f"tasks={folder / 'task.yaml'}", output, "learned=1"],
+            "race": [str(ROOT / "configs/race"), *to], "study": [str(ROOT / "configs/studies/hybrid"), *to],
+            "compare_runs": [run, *page], "fisher": [run, output, "rows=2"],
+            "export_adapter": [str(folder / "adapted"), new],
+            "prompt": [run, template, f"input={self.task / 'files' / 'dev.tsv'}", output],
+            "extract_features": [run, texts, output], "neighbors": [str(folder / "features"), "query=0"],
+            "pseudo_label": [tuned, "threshold=0", texts, f"output={new}"],
+            "extend_tokenizer": [run, f"input={folder / 'words.txt'}", output],
+            "import_model": [published, new], "export_model": [published, new],
             "compare_logits": [published, published],
             "tokenizer_report": [str(self.output / "train_tokenizer" / "tokenizer"), str(self.output / "dedup")],
+            "explain_batch": [shards, "--step", "1"], "where_is": [shards, "--uid", uid],
+            "diff_manifests": [shards, heldout], "merge_manifests": [shards, heldout, *to, "--name", "all"],
+            "export_webdataset": [shards, *to], "repack_shards": [shards, *to, "--container", "tar"],
+            "inspect_shard": [shards, *page], "shard_stats": [shards, *page],
         }  # fmt: skip
-        uid = f"{int(open_shards(self.set).read_block(0).fixed['uid'][0]):016x}" if name == "where_is" else ""
-        more = {
-            "explain_batch": ["--step", "1"], "where_is": ["--uid", uid],
-            "diff_manifests": [str(self.set.parents[1] / "heldout")],
-            "merge_manifests": [str(self.set.parents[1] / "heldout"), *new, "--name", "all"],
-            "export_webdataset": new, "repack_shards": [*new, "--container", "tar"],
-            "inspect_shard": page, "shard_stats": page,
-        }  # fmt: skip
-        return own.get(name) or [str(self.set), *more.get(name, [])]
+        return own.get(name, [shards])
 
     def without_results_of(self, name: str) -> None:
         """Remove what a stage, the pipeline or the trainer wrote, so that it is to be made again."""
@@ -180,15 +216,16 @@ class Bench:
 
     def answer(self, name: str, words: list[str], limit: int | None = None) -> Answer:
         """Start a command with these words."""
-        if name == "train":
-            done = run_ranks(1, train, words, limit, folder=self.folder)
-            while " is in use, probably by another run" in done.errors[0]:  # the port was free a moment ago
-                done = run_ranks(1, train, words, limit, folder=self.folder)
-            return Answer(done.codes[0], done.outputs[0], done.errors[0])
-        if name == "pipeline":
-            return spoken(lambda: run_pipeline(words), limit)
-        if name in STAGES:
-            return spoken(lambda: run_stage(name, words), limit)
-        # before the disk fills: a library warns where it can write nothing
-        tool = command_module(name)
-        return spoken(lambda: tool.main(words), limit)
+        return self.answer_and_files(name, words, limit)[0]
+
+    def answer_and_files(self, name: str, words: list[str], limit: int | None = None) -> tuple[Answer, list[Path]]:
+        """Start a command; return also the files that it opened. The trainer runs on a rank of its own."""
+        if name == "train" and "--dry-run" not in words:
+            found: tuple[Answer, list[Path]] = self._ranks.run(train, words, limit)[0]
+            return found
+        if name in all_stages():
+            start = partial(run_stage, name)
+        else:  # imported before the disk fills: a library warns where it can write nothing
+            start = import_module(MODULES[name]).main if name in MODULES else command_module(name).main
+        with reading() as opened:
+            return spoken(lambda: start(words), limit), opened

@@ -16,8 +16,8 @@ WITHOUT_INPUT = ("continue_demo", "crawl_site", "demo", "draw_flow", "make_galle
 """Those read the network, or only what comes with Clozeline."""
 NETWORK = ("continue_demo", "crawl_site", "demo", "race", "study")
 """Those go on to a site where the disk takes their first bytes."""
-REFUSED = ("evaluate", "export_adapter", "finetune", "forgetting", "generate", "pseudo_label")
-"""Those that refuse the run: an encoder, and no run of a task or of an adapter; or that no task is left to learn."""
+REFUSED = ("forgetting",)
+"""Those that find nothing to do: no task is left to learn."""
 SECONDS = ("train",)
 """Those take seconds: they are started fewer times."""
 

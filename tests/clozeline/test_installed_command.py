@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import commands
+from tests.clozeline import real_uses
 from tests.clozeline.bench import Bench
 from tests.clozeline.installed import SCRIPT, installed
-from tests.clozeline.real_uses import CODES, Uses, free_port
+from tests.clozeline.real_uses import CODES, free_port
 from tests.loopback_site import HTML, Site
 
 ROOT = Path(__file__).parents[2]
@@ -70,12 +71,6 @@ def test_help_of_every_command(tmp_path: Path) -> None:
     assert not list(empty.iterdir())
 
 
-@pytest.fixture(scope="module")
-def uses(whole: Bench, tmp_path_factory: pytest.TempPathFactory) -> Uses:
-    """What the commands read."""
-    return Uses.made(whole, tmp_path_factory.mktemp("uses"))
-
-
 @pytest.fixture
 def empty(tmp_path: Path) -> Path:
     """The user's folder."""
@@ -96,12 +91,12 @@ USED = sorted({*NAMES, "where", "help"} - {"serve-pydoc"})
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", USED)
-def test_a_command_in_use(uses: Uses, tmp_path: Path, empty: Path, name: str) -> None:
+def test_a_command_in_use(whole: Bench, tmp_path: Path, empty: Path, name: str) -> None:
     """From an empty folder; it ends well, and says what it did."""
-    bench = uses.bench.copy(tmp_path / "copy")
-    uses.undo(name, bench)
+    bench = whole.copy(tmp_path / "copy")
+    real_uses.undo(name, bench)
     (tmp_path / "needed").mkdir()
-    words = uses.words(name, bench, tmp_path / "needed")
+    words = real_uses.words(name, bench, tmp_path / "needed")
     if name == "crawl-site":
         with Site({"/": (200, HTML, b"<html><body><p>A page of a small site.</p></body></html>")}).running() as site:
             done = installed(name, site.url, *words[1:], "--delay", "0", cwd=empty)

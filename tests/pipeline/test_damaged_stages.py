@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -28,13 +29,8 @@ def finished(tmp_path_factory) -> tuple[Path, list[str]]:
     return folder / "out", arguments
 
 
-def outcomes(finished, stage: str, tmp_path: Path, step: int, flips: int) -> dict[mutations.Damage, str]:
+def outcomes(finished, stage: str, tmp_path: Path, found: list[mutations.Damage]) -> dict[mutations.Damage, str]:
     output, arguments = finished
-    files = mutations.files_before(output, stage)
-    own = [name for name in files if name.startswith(f"{STAGES[LATER.index(stage)]}/")]
-    texts = [name for name in files if "/documents/" in name][:1]
-    chosen = [*own[::step], *texts] if step > 1 else files
-    found = [one for name in chosen for one in mutations.damages(name, max(flips, 4 * (name in texts)))]
     return {damage: mutations.outcome(damage, output, stage, arguments, tmp_path) for damage in found}
 
 
@@ -45,13 +41,21 @@ def judged(found: dict[mutations.Damage, str]) -> None:
 
 @pytest.mark.parametrize("stage", LATER)
 def test_a_sample_of_damage_is_never_silent(finished, stage, tmp_path):
-    judged(outcomes(finished, stage, tmp_path, step=16, flips=1))
+    """One damage of a file of each kind that the stage before wrote, and four flips of a text."""
+    files = mutations.files_before(finished[0], stage)
+    before = f"{STAGES[LATER.index(stage)]}/"
+    kinds = {re.sub(r"[0-9]+", "N", name): name for name in files if name.startswith(before)}
+    sample = [list(mutations.damages(name, 1))[hash64(name) % 4] for name in kinds.values()]
+    text = next(name for name in files if "/documents/" in name)
+    flips = [one for one in mutations.damages(text, 4) if one.kind == "flip"]
+    judged(outcomes(finished, stage, tmp_path, [*sample, *flips]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", LATER)
 def test_no_damage_is_silent(finished, stage, tmp_path):
-    judged(outcomes(finished, stage, tmp_path, step=1, flips=8))
+    files = mutations.files_before(finished[0], stage)
+    judged(outcomes(finished, stage, tmp_path, [one for name in files for one in mutations.damages(name, 8)]))
 
 
 @pytest.mark.parametrize("stage", ["dedup", "encode", "group", "corrupt"])
