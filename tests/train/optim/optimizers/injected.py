@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeline.registry import choose
+from clozeline.registry import choose, find
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.engine import Engine
@@ -38,6 +38,8 @@ def configured(name: str, ranks: int, stage: int, **changes: Any) -> TrainConfig
     """One micro-batch a rank and no clipping, so that the injected gradients are those of the step to the last bit."""
     chosen = {"name": name, "learning_rate": 0.01, "weight_decay": 0.1}
     plain = {"gradient_clipping": 0.0, "schedule": {"name": "constant", "steps": 8}, "zero__persistent": 0}
+    if find("clozeline.train.optim.optimizers", name).follows_heldout:
+        plain["evaluate__every"] = 8  # after the last step: its update never changes
     return tiny(optimizer=chosen, zero__stage=stage, data__micro_batch=8 // ranks, **{**plain, **NO_DROPOUT, **changes})
 
 
