@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo continue hybrid ablation race test try test-all check fix objectives docs bench clean
+.PHONY: help install demo continue hybrid ablation race compress test try test-all check fix objectives docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ ablation: $(STAMP)  ## which corruption for which architecture, at equal arithme
 race: $(STAMP)  ## the fastest training to a baseline's held-out loss, three seeds each
 	$(BIN)/clozeline race configs/race --output runs/race
 
+compress: $(STAMP)  ## what compression costs in scores: make compress TEXT="FILE ..." STUDENT_TEXT=FILE TASKS="sst2=TRAIN,DEV pos=FILE"
+	$(BIN)/python -m benchmarks.compression runs/compression --text $(TEXT) --student-text $(STUDENT_TEXT) $(addprefix --task ,$(TASKS)) --json runs/compression/figures.json
+
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
@@ -73,7 +76,7 @@ docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/clozeline draw-flow --output docs/pictures/flow.svg
 
 # The first three need files, a run or a GPU; the pages that show their figures have the commands.
-GIVEN := $(addprefix benchmarks/,finetune.py transfer.py gpu.py harness.py)
+GIVEN := $(addprefix benchmarks/,compression.py early.py finetune.py transfer.py gpu.py harness.py)
 
 bench: $(STAMP)  ## every benchmark that needs nothing, one table each; fails at the end if one of them did
 	failed=0; for name in $(filter-out $(GIVEN),$(wildcard benchmarks/*.py)); do $(BIN)/python -m $$(echo $${name%.py} | tr / .) || failed=1; done; exit $$failed

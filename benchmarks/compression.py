@@ -1,0 +1,313 @@
+"""What distillation, pruning, quantization, early exit and token pruning cost in scores, over seeds.
+
+    python -m benchmarks.compression OUTPUT --text FILE ... --student-text FILE --task sst2=TRAIN,DEV --task pos=FILE
+        [--parts sets distillation pruning quantization early] [--seeds 3] [--labels 1000] [--json FILE]
+
+`--text` is what the teacher reads, `--student-text` what its students read and are held out on. The teacher of
+`configs/compression` is trained once. Students of half its layers start from its own layers and take the same steps
+without its scores, with those of the teacher in memory, and with stored ones. Dense models of the tasks are the teacher
+fine-tuned, one for each seed; each method compresses them, or is fine-tuned from the same teacher. Every step is a
+command of Clozeline, printed before it runs. The same call goes on after an interruption: what has a result is not run
+again. Tasks and their files are those of `benchmarks.transfer`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, Final
+
+from benchmarks.harness import ROOT, parser, print_table, system_load, write_json
+
+from scipy.stats import ttest_rel
+
+from benchmarks.early import measure_exits, measure_tokens
+from benchmarks.transfer import recipe_of, write_parts
+from clozeline.files import publish_text
+from clozeline.report.charts import Series, lines
+from clozeline.report.html_page import grid, page
+from clozeline.tools.models.compress import compress
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+
+CONFIGS: Final = ROOT / "configs" / "compression"
+PARTS: Final = ("sets", "distillation", "pruning", "quantization", "early")
+STUDENT_LAYERS: Final = "[1,3]"
+STORED: Final = ("top", "drawn")
+LEVELS: Final = (30, 50, 70, 90)
+"""Percent that pruning removes; of 4 layers at most 3 go, of 6 heads at most 5."""
+REMOVED: Final = ("magnitude", "wanda", "heads", "rows", "layers")
+"""Methods of `clozeline compress`; those that need training are keys of the trainer."""
+TRAINED: Final = ("magnitude", "movement")
+CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
+BATCH, EPOCHS, RATE = 16, 4, "1e-3"
+
+
+def clozeline(*words: object) -> None:
+    """Print a command and run it; raise CalledProcessError if it fails."""
+    command = ["clozeline", *map(str, words)]
+    sys.stdout.write(f"$ {' '.join(command)}\n")
+    sys.stdout.flush()
+    log = {"stdout": subprocess.DEVNULL}
+    subprocess.run([sys.executable, "-m", *command], check=True, cwd=ROOT, env=os.environ, **log)  # type: ignore[call-overload]
+
+
+def keep_result(path: Path, measure: Callable[[], Any]) -> Any:
+    """Return what a file has, or measure and write it."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        publish_text(path, json.dumps(measure()))
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+class Experiment:
+    """Folders and seeds of one output."""
+
+    def __init__(self, output: Path, options: Any) -> None:
+        self.output, self.options, self.seeds = output, options, range(options.seeds)
+        self.teacher, self.sets = output / "teacher", output / "sets"
+        self.student_set = output / "student_sets" / "corrupt" / "masked_lm"
+        self.tasks = {}
+        for word in options.task:
+            name, _, files = word.partition("=")
+            paths = [Path(path).resolve() for path in files.split(",")]
+            self.tasks[name] = write_parts(name, paths, output / "files" / name, [options.labels], 0.3)
+
+    # -- sets and the teacher
+
+    def make_sets(self) -> None:
+        """Make the sets, train the teacher, and store its scores for the students."""
+        recipe = CONFIGS / "pipeline.yaml"
+        clozeline("pipeline", "--config", recipe, f"input={_list(self.options.text)}", f"output={self.sets}")
+        tokenizer = ["train_tokenizer=null", f"tokenizer.path={self.sets / 'train_tokenizer' / 'tokenizer'}"]
+        text = _list([self.options.student_text])
+        folder = self.student_set.parents[1]
+        clozeline("pipeline", "--config", recipe, *tokenizer, f"input={text}", f"output={folder}")
+        (train,) = self.sets.glob("group/*/train")
+        words = [f"data.shards={train}", f"data.heldout={self.student_set / 'heldout'}", f"output={self.teacher}"]
+        clozeline("train", "--config", CONFIGS / "teacher.yaml", *words)
+        for how in STORED:
+            scores = f"output={self.output / f'scores-{how}'}"
+            clozeline("teach", self.teacher, f"data.shards={self.student_set / 'train'}", scores, f"how={how}", "k=16")
+
+    # -- distillation
+
+    def distil(self) -> list[dict[str, Any]]:
+        """Return the held-out loss and the scores of students by seed, for each source of the teacher's scores."""
+        start = self.output / "start"
+        if not start.exists():
+            clozeline(
+                "compress", self.teacher, "method=layers", f"keep={STUDENT_LAYERS}", "repeats=1", f"output={start}"
+            )
+        train = self.student_set / "train"
+        losses = "losses: [{name: scores, temperature: 1.0, weight: 1.0}]"
+        cases = {"none": [f"data.shards={train}"]}
+        cases["live"] = [f"data.shards={train}", f"distil={{teacher: {self.teacher}, {losses}}}"]
+        for how in STORED:
+            columns = f"{{path: {train}, columns: [{self.output / f'scores-{how}'}]}}"
+            cases[how] = [f"data.shards={columns}", f"distil={{{losses}}}"]
+        rows = [self._body_row("teacher", [self.teacher])]
+        for case, words in cases.items():
+            runs = [self.output / "students" / f"{case}-{seed}" for seed in self.seeds]
+            for seed, run in zip(self.seeds, runs, strict=True):
+                words_of_run = [f"model.init_from={start}", f"data.heldout={self.student_set / 'heldout'}"]
+                words_of_run += [f"output={run}", f"seed={seed}", f"data.seed={seed}"]
+                if not (run / "heldout.json").exists():
+                    clozeline("train", "--config", CONFIGS / "student.yaml", *words, *words_of_run)
+            rows.append(self._body_row(case, runs))
+        return rows
+
+    def _body_row(self, case: str, runs: Sequence[Path]) -> dict[str, Any]:
+        row: dict[str, Any] = {"part": "distillation", "case": case}
+        row["nats"] = [keep_result(run / "heldout.json", lambda run=run: heldout_loss(run)) for run in runs]  # type: ignore[misc]
+        for task in self.tasks:
+            scores = [self.tune(task, f"bodies/{run.name}", run, seeds=1) for run in runs]
+            row[task] = [score for values in scores for score in values]
+        return row
+
+    # -- tasks
+
+    def tune(self, task: str, name: str, body: Path, *words: str, seeds: int | None = None) -> list[float]:
+        """Fine-tune a body on a task with each seed, and return the scores."""
+        output, (dev, train) = self.output / "tuned" / f"{task}-{name.replace('/', '-')}", self.tasks[task]
+        steps = self.options.labels * EPOCHS // BATCH
+        number = seeds or len(self.seeds)
+        keys = [f"task={recipe_of(task)}", f"train={train}", f"dev={dev}", f"output={output}", f"seeds={number}"]
+        keys += [f"optimizer.learning_rate={RATE}", f"data.global_batch={BATCH}", f"data.micro_batch={BATCH}"]
+        keys += [f"steps={steps}", f"schedule.warmup={steps // 10}", f"evaluate.every={steps}", "zero.stage=0"]
+        keys += [f"checkpoint.every={steps}", "log.tensorboard=false", *CHANGES.get(task, []), *words]
+
+        def measure() -> list[float]:
+            clozeline("finetune", body, *keys)
+            options = EvaluateOptions(split="dev")
+            scored = [json.loads(evaluate_run(output / f"seed-{seed}", options)) for seed in range(number)]
+            return [next(iter(found["metrics"].values())) for found in scored]
+
+        scores: list[float] = keep_result(output / "figures.json", measure)
+        return scores
+
+    def compressed(self, task: str, name: str, words: Sequence[str]) -> list[float]:
+        """Compress the dense model of each seed, and return the scores."""
+
+        def measure() -> list[float]:
+            scores = []
+            for seed in self.seeds:
+                dense = self.output / "tuned" / f"{task}-dense" / f"seed-{seed}"
+                (sets,) = (dense.parent / "sets" / "tasks").glob("*")
+                output = f"output={self.output / 'compressed' / task / name / f'seed-{seed}'}"
+                row = compress(dense, [*words, f"task={sets}", "repeats=1", output])
+                assert row.score is not None
+                scores += row.score.values
+            return scores
+
+        scores: list[float] = keep_result(self.output / "compressed" / task / f"{name}.json", measure)
+        return scores
+
+    # -- methods
+
+    def prune(self) -> list[dict[str, Any]]:
+        """Return the scores of each pruning method at each level."""
+        rows = []
+        for task in self.tasks:
+            rows.append(_row("pruning", "dense", task, 0, self.tune(task, "dense", self.teacher)))
+            for method in REMOVED:
+                for level in LEVELS:
+                    size = f"keep=[{_layers(level)}]" if method == "layers" else f"sparsity={level / 100}"
+                    scores = self.compressed(task, f"{method}-{level}", [f"method={method}", size])
+                    rows.append(_row("pruning", method, task, level, scores))
+            for method in TRAINED:
+                for level in LEVELS:
+                    size = f"keep: {1 - level / 100:.1f}" if method == "movement" else f"sparsity: {level / 100}"
+                    scores = self.tune(task, f"{method}-{level}", self.teacher, f"prune={{name: {method}, {size}}}")
+                    rows.append(_row("pruning", f"{method}, trained", task, level, scores))
+        return rows
+
+    def quantize(self) -> list[dict[str, Any]]:
+        """Return the scores of integers next to those of the dense models."""
+        rows = []
+        for task in self.tasks:
+            rows.append(_row("quantization", "dense", task, 32, self.tune(task, "dense", self.teacher)))
+            for name, bits, words in (
+                ("int8", 8, ["method=int8"]),
+                ("int8, tables too", 8, ["method=int8", "embeddings=true"]),
+                ("int4, nearest", 4, ["method=int4", "rows=0"]),
+                ("int4, GPTQ", 4, ["method=int4"]),
+            ):
+                scores = self.compressed(task, name.replace(", ", "-").replace(" ", "-"), words)
+                rows.append(_row("quantization", name, task, bits, scores))
+        return rows
+
+    def exit_early(self) -> list[dict[str, Any]]:
+        """Return accuracies over mean depth and over kept tokens, of the first task with a classifier."""
+        task = next(iter(self.tasks))
+        self.tune(task, "dense", self.teacher)
+        rows = []
+        for part, measure in (("exits", measure_exits), ("tokens", measure_tokens)):
+            runs = [self.output / "tuned" / f"{task}-dense" / f"seed-{seed}" for seed in self.seeds]
+            points = [
+                keep_result(self.output / "early" / f"{part}-{seed}.json", lambda run=run, of=measure: of(run))  # type: ignore[misc]
+                for seed, run in zip(self.seeds, runs, strict=True)
+            ]
+            for same in zip(*points, strict=True):
+                amount = fmean(point[1] for point in same)
+                rows.append({**_row(part, same[0][0], task, 0, [point[2] for point in same]), "amount": amount})
+        return rows
+
+
+def heldout_loss(run: Path) -> float:
+    """Return the last held-out loss of a run, in nats per masked token."""
+    records = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    *_, last = (record["heldout"]["heldout"]["loss"] for record in records if "heldout" in record)
+    return float(last)
+
+
+def _list(paths: Iterable[Path]) -> str:
+    return f"[{', '.join(str(path.resolve()) for path in paths)}]"
+
+
+def _layers(level: int) -> str:
+    """Return the layers that stay of the teacher's four, spread evenly, the last among them."""
+    return {30: "0,1,3", 50: "1,3", 70: "3", 90: "3"}[level]
+
+
+def _row(part: str, case: str, task: str, level: int, scores: Sequence[float]) -> dict[str, Any]:
+    return {"part": part, "case": case, "task": task, "level": level, "scores": list(scores)}
+
+
+def _mean(values: Sequence[float], scale: float = 100) -> str:
+    spread = f" ± {scale * stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{scale * fmean(values):.2f}{spread}"
+
+
+def show_distillation(rows: Sequence[dict[str, Any]], tasks: Sequence[str]) -> None:
+    """Print the students, each with the one-sided p of the paired t test that it is better than without scores."""
+    plain = next(row for row in rows if row["case"] == "none")
+    cells = []
+    for row in rows:
+        paired = len(row["nats"]) == len(plain["nats"]) > 1 and row is not plain
+        p = f"{ttest_rel(plain['nats'], row['nats'], alternative='greater').pvalue:.3f}" if paired else ""
+        cells.append((row["case"], _mean(row["nats"], 1), p, *(_mean(row[task]) for task in tasks)))
+    print_table(("scores of the teacher", "held-out nats", "p", *(f"{task}, %" for task in tasks)), cells)
+
+
+def show_levels(rows: Sequence[dict[str, Any]]) -> None:
+    """Print scores by method and level."""
+    for task in dict.fromkeys(row["task"] for row in rows):
+        own = [row for row in rows if row["task"] == task]
+        levels = sorted({row["level"] for row in own})
+        cells = []
+        for case in dict.fromkeys(row["case"] for row in own):
+            scores = {row["level"]: _mean(row["scores"]) for row in own if row["case"] == case}
+            cells.append((case, *(scores.get(level, "") for level in levels)))
+        print_table((f"{task}, %", *map(str, levels)), cells)
+
+
+def draw(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a page with the scores of pruning over what it removes."""
+    pictures = []
+    for task in dict.fromkeys(row["task"] for row in rows):
+        own = [row for row in rows if row["task"] == task]
+        (dense,) = [row for row in own if row["case"] == "dense"]
+        series = []
+        for case in dict.fromkeys(row["case"] for row in own if row is not dense):
+            points = [dense, *(row for row in own if row["case"] == case)]
+            series.append(Series(case, [(row["level"], 100 * fmean(row["scores"])) for row in points]))
+        pictures.append(lines(f"{task}, %", series, "percent removed"))
+    return page("Pruning", [grid(*pictures)])
+
+
+def main() -> None:
+    """Run the parts that are asked for, and print their tables."""
+    made = parser(__doc__, seeds=3, labels=1000)
+    made.add_argument("output", type=Path)
+    made.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
+    made.add_argument("--student-text", type=Path, required=True, metavar="FILE")
+    made.add_argument("--task", action="append", required=True, metavar="NAME=FILE[,TEST]")
+    made.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    options = made.parse_args()
+    output = options.output.resolve()
+    output.mkdir(parents=True, exist_ok=True)
+    experiment, rows = Experiment(output, options), []
+    if "sets" in options.parts:
+        experiment.make_sets()
+    if "distillation" in options.parts:
+        rows += (students := experiment.distil())
+        show_distillation(students, list(experiment.tasks))
+    for part, measure in (("pruning", experiment.prune), ("quantization", experiment.quantize)):
+        if part in options.parts:
+            rows += (found := measure())
+            show_levels(found)
+    if "pruning" in options.parts:
+        publish_text(output / "pruning.html", draw([row for row in rows if row["part"] == "pruning"]))
+    if "early" in options.parts:
+        rows += (points := experiment.exit_early())
+        cells = [(row["part"], row["case"], f"{row['amount']:.3f}", _mean(row["scores"])) for row in points]
+        print_table(("", "rule", "mean depth, or share of tokens", "accuracy, %"), cells)
+    print(system_load())
+    write_json(options.json, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Accuracy of a fine-tuned classifier over the mean depth of its rows, and over the tokens that it keeps."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeline.model.early_exit import EarlyExit, Entropy, build_off_ramps
+from clozeline.model.token_pruning import TokenPruning, TopTokens
+from clozeline.pipeline.shards import ShardSet
+from clozeline.tools.runs.evaluation.predictions import answers_of, set_rows
+from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
+from clozeline.train.data.stream.collate import Collate
+
+ENTROPIES: Final = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7)
+"""Thresholds in nats; two classes have at most ln 2 = 0.693."""
+SHARES: Final = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+"""Share of the tokens that each layer passes on, of those that it read."""
+EPOCHS, BATCH = 10, 32
+
+
+def iterate_batches(shards: ShardSet, order: np.ndarray | None = None) -> Iterator[dict[str, Tensor]]:
+    """Yield batches of a set, in its order or in another one."""
+    rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
+    order = np.arange(len(rows)) if order is None else order
+    for start in range(0, len(order), BATCH):
+        chosen = order[start : start + BATCH]
+        columns = {name: rows.columns[name].take(chosen) for name in collate.columns}
+        yield collate(columns, np.ones(len(chosen), np.float32))
+
+
+def measure_exits(run: Path) -> list[tuple[str, float, float]]:
+    """Train off-ramps of a run, its body frozen, and return (rule, mean depth, accuracy) by entropy."""
+    opened = open_task_run(run, "dev")
+    model = opened.trained.model
+    early = EarlyExit(model, opened.head, build_off_ramps(model, opened.head))
+    early.ramps.requires_grad_(requires_grad=True)
+    optimizer, generator = torch.optim.AdamW(early.ramps.parameters(), lr=2e-3), np.random.default_rng(0)
+    for _ in range(EPOCHS):
+        for batch in iterate_batches(opened.train, generator.permutation(len(opened.train))):
+            loss = early.off_ramp_loss(batch)
+            (loss.total / loss.count).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    early.eval()
+
+    def pass_rows(rule: Entropy) -> tuple[str, float, float]:
+        exits = [early(batch, rule) for batch in iterate_batches(opened.shards)]
+        depths = torch.cat([part.depths for part in exits]).double()
+        return (
+            f"entropy below {rule.threshold}",
+            float(depths.mean()),
+            _accuracy(opened, [part.scores for part in exits]),
+        )
+
+    return [pass_rows(Entropy(threshold)) for threshold in ENTROPIES]
+
+
+def measure_tokens(run: Path) -> list[tuple[str, float, float]]:
+    """Return (rule, mean share of the tokens that a layer's feed-forward block reads, accuracy)."""
+    opened = open_task_run(run, "dev")
+    model = opened.trained.model
+
+    def pass_rows(share: float) -> tuple[str, float, float]:
+        kept = tuple(share ** (layer + 1) for layer in range(model.config.layers))
+        pruning = TokenPruning(model, TopTokens(kept))
+        pruned: list[Any] = [pruning.prune(batch) for batch in iterate_batches(opened.shards)]
+        scores = [pruning.logits(batch)[opened.head] for batch in iterate_batches(opened.shards)]
+        lengths = [batch["lengths"] for batch in iterate_batches(opened.shards)]
+        tokens = sum(float(part.kept.sum()) for part in pruned)
+        total = sum(float(length.sum()) for length in lengths) * model.config.layers
+        return f"each layer keeps {share}", tokens / total, _accuracy(opened, scores)
+
+    with torch.no_grad():
+        return [pass_rows(share) for share in SHARES]
+
+
+def _accuracy(opened: TaskRun, scores: list[Tensor]) -> float:
+    answers = torch.from_numpy(answers_of(set_rows(opened.shards), opened.facts))
+    return float((torch.cat(scores).argmax(-1) == answers).double().mean())
