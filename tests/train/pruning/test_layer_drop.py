@@ -52,6 +52,20 @@ def test_all_ranks_and_micro_batches_skip_the_same_layers(one_rank: RankPool, tw
         assert ranks == [[sorted([*of_step] * 2) for of_step in alone]] * 2
 
 
+def evaluated(world: World, config: TrainConfig) -> float:
+    engine = started(config, world)
+    engine.train(False)
+    if engine.pruning is not None:
+        engine.pruning.begin(1, 1.0)
+    loss = float(engine.losses(random_rows(1, 8, 0, 8))["masked_lm"].total)
+    engine.close()
+    return loss
+
+
+def test_an_evaluation_uses_all_layers(one_rank: RankPool) -> None:
+    assert one_rank.run(evaluated, dropping(0.99)) == one_rank.run(evaluated, pruned(None, **DEEP))
+
+
 def test_the_share_of_skipped_layers_is_p() -> None:
     method = choose("clozeline.train.pruning", {"name": "layer_drop", "p": 0.2}).build()
     method._seed = 5

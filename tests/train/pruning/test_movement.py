@@ -143,6 +143,12 @@ def test_the_share_that_stays_is_exact_and_weights_come_back(one_rank: RankPool)
     assert one_rank.run(count_returned, pruned(HARD)) != [0]
 
 
+def test_weights_stay_masked_between_two_choices_of_masks(one_rank: RankPool) -> None:
+    ((_, tensors),) = one_rank.run(train, pruned({**HARD, "start": 0, "end": 3, "every": 5}), 4)
+    for name, own in matrices(tensors).items():
+        assert zeros(own["weight"]) == zeros(own["mask"]) == round(0.7 * len(own["mask"])), name
+
+
 def count_returned(world: World, config: TrainConfig) -> int:
     engine = started(config, world)
     train_steps(engine, 1, 6)
