@@ -5,7 +5,6 @@ gradients over ranks and sums them over micro-batches, so each micro-batch contr
 result does not depend on how rows are spread over ranks and micro-batches.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -174,14 +173,14 @@ class Engine:
             clock.end("optimizer")
         # a step whose gradient is not finite was skipped by DeepSpeed; average the weights, prune
         norm = float(self.deepspeed.get_global_grad_norm()) if norm is None else norm
-        norm = norm if math.isfinite(norm) else math.inf
-        self.skipped += norm == math.inf
-        if self.average is not None and norm < math.inf:
+        norm = norm if norm < torch.inf else torch.inf  # also where it is not a number
+        self.skipped += norm == torch.inf
+        if self.average is not None and norm < torch.inf:
             self.average.update(step - self.skipped)
         if self.pruning is not None:
             self.pruning.end(step)
         squares = None if self._squares is None else self._squares.take()
-        return StepResult(sums, figures, norm, skipped=norm == math.inf, clock=clock, squares=squares)
+        return StepResult(sums, figures, norm, skipped=norm == torch.inf, clock=clock, squares=squares)
 
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, torch.Tensor]:
         """Return the model's inputs: the batch, and random bits where a generator samples; `step` 0: an evaluation."""
