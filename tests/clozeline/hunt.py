@@ -92,8 +92,8 @@ def _flip(content: bytes, draw: int) -> bytes:
 def _change_digit(content: bytes, draw: int) -> bytes:
     """Change one digit: the damage that a text most likely survives."""
     digits = [found.start() for found in re.finditer(rb"[0-9]", content)] or [0]
-    place = digits[draw % len(digits)]
-    return content[:place] + b"%d" % ((content[place] - 47 + draw % 8) % 10) + content[place + 1 :]
+    offset = digits[draw % len(digits)]
+    return content[:offset] + b"%d" % ((content[offset] - 47 + draw % 8) % 10) + content[offset + 1 :]
 
 
 def _neighbor(path: Path, draw: int) -> bytes:
@@ -110,7 +110,7 @@ CONTENT: dict[str, Callable[[bytes, int], bytes]] = {
     "not UTF-8": lambda content, draw: b"\xff\xfe" + content[2:],
     "another type": lambda content, draw: (b"[]\n", b"null\n", b"{}\n", b"7\n", b"[" * 9999)[draw % 5],
 }
-"""Damage to the bytes of a file; the number chooses its place."""
+"""Damage to the bytes of a file; the number chooses its offset."""
 LINKS = {"a link to nothing": "nowhere", "a link to itself": "{}", "a link to a device": "/dev/null"}
 KINDS = (*CONTENT, "swap", "deleted", "a folder", *LINKS)
 

@@ -1,4 +1,4 @@
-"""Runs that train an adapter beside another run's model: it alone trains and is saved, at every stage of ZeRO."""
+"""Runs that train an adapter next to another run's model: it alone trains and is saved, at every stage of ZeRO."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import VOCABULARY, tiny, train_steps
 
-PLACES = {"model__position__maximum": 24}
+POSITIONS = {"model__position__maximum": 24}
 """Room for rows of 15 tokens and what an adapter takes."""
 FAST = [next(name for name in NAMES if takes_places(name) is taken) for taken in (False, True)]
 """One that takes positions of the table from the rows, and one that takes none; the others follow in the long tests."""
@@ -57,18 +57,18 @@ def base(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
     """A folder with a trained run, `base`, and the configuration of it."""
     folder = tmp_path_factory.mktemp("adapters")
     shards = write_masked_sets(folder / "sets")
-    config = write_config(folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0, **PLACES)
+    config = write_config(folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0, **POSITIONS)
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     return folder
 
 
 def adapted(base: Path, output: str, name: str, *words: str) -> list[str]:
-    beside = [
+    words_of_run = [
         f"output={base / output}",
         f"model.init_from={base / 'base'}",
         f"model.adapter={json.dumps(adapter(name))}",
     ]
-    return [*beside, "optimizer.learning_rate=0.01", *words]
+    return [*words_of_run, "optimizer.learning_rate=0.01", *words]
 
 
 def losses(output: Path) -> dict[int, float]:
@@ -100,7 +100,7 @@ def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_ra
     assert "base" not in Index.read(steps_in(base / "base" / "checkpoints")[-1]).state
 
 
-def test_a_new_head_trains_beside_the_adapter(base: Path, one_rank: RankPool) -> None:
+def test_a_new_head_trains_next_to_the_adapter(base: Path, one_rank: RankPool) -> None:
     words = adapted(base, "head", "lora", "steps=1", "model.heads={masked_lm: {transform: false}}")
     assert one_rank.run(start, base / "train.yaml", words)[0][0] == 0
     names = {own.split(".")[0] for own in saved(base / "head")}
@@ -108,20 +108,20 @@ def test_a_new_head_trains_beside_the_adapter(base: Path, one_rank: RankPool) ->
 
 
 def test_an_export_holds_the_adapter_merged(base: Path, one_rank: RankPool) -> None:
-    """The model of the export computes what the base with the adapter beside it does, and not what the base does."""
+    """The model of the export computes what the base with the adapter next to it does, and not what the base does."""
     assert one_rank.run(start, base / "train.yaml", adapted(base, "merged", "lora", "steps=3")) == [(0, "")]
     exported = open_exportable(base / "merged").checkpoint
     assert exported.config.adapter is None
     directory, index = find_checkpoint(base / "merged")
     config = read_config(base / "merged").model
-    beside = Model(config, exported.vocab_size).eval()
-    shapes = {name: parameter.shape for name, parameter in beside.named_parameters()}
+    with_adapter = Model(config, exported.vocab_size).eval()
+    shapes = {name: parameter.shape for name, parameter in with_adapter.named_parameters()}
     weights = read_all_weights(config, directory, index, shapes)
     assert weights.keys() == shapes.keys()
-    beside.load_state_dict(weights, strict=False)  # a tied table has two names there
+    with_adapter.load_state_dict(weights, strict=False)  # a tied table has two names there
     tensors = {"input_ids": torch.arange(10, 22)[None], "position_ids": torch.arange(12)[None]}
     tensors["lengths"] = torch.tensor([12])
-    models = (build_checkpoint(exported), beside, build_checkpoint(open_exportable(base / "base").checkpoint))
+    models = (build_checkpoint(exported), with_adapter, build_checkpoint(open_exportable(base / "base").checkpoint))
     with torch.no_grad():
         merged, expected, alone = (model.logits(tensors)["masked_lm"] for model in models)
     assert (merged - expected).abs().max() <= 1e-5
@@ -186,7 +186,7 @@ def steps_of(world: World, stage: int, name: str, recomputed: bool) -> tuple[lis
     """Losses of three steps, the frozen parameters that changed, and the trained ones that did not."""
     config = tiny(
         zero={"stage": stage, "persistent": 0}, activation_checkpointing=recomputed, model__init_from="nowhere",
-        model__adapter=adapter(name), model__dropout={"hidden": 0.0}, **PLACES,
+        model__adapter=adapter(name), model__dropout={"hidden": 0.0}, **POSITIONS,
     )  # fmt: skip
     placement = placement_of(config, world)
     model = build_model(config.model, VOCABULARY, {}, seed=1, placement=placement)

@@ -32,16 +32,16 @@ def wanted(objective: Objective, example: Any, width: int) -> list[int]:
     if "target_ids" in example:
         dense[: len(example["target_ids"])] = example["target_ids"].tolist()
     elif "label_positions" in example:
-        for place, label in zip(example["label_positions"].tolist(), example["label_ids"].tolist(), strict=True):
-            dense[place] = label
+        for position, label in zip(example["label_positions"].tolist(), example["label_ids"].tolist(), strict=True):
+            dense[position] = label
     elif "prediction_order" in example:
-        for place in example["prediction_order"].tolist():
-            dense[place] = example["input_ids"].tolist()[place]
+        for position in example["prediction_order"].tolist():
+            dense[position] = example["input_ids"].tolist()[position]
     elif objective.architecture == "decoder":
         ids = example["input_ids"].tolist()
         (prefix,) = example["prefix_length"].tolist() if len(example.get("prefix_length", ())) else (0,)
-        for place in range(max(1, prefix), len(ids)):
-            dense[place - 1] = ids[place]
+        for position in range(max(1, prefix), len(ids)):
+            dense[position - 1] = ids[position]
     return dense
 
 
