@@ -87,7 +87,7 @@ class Experiment:
         clozeline("pipeline", "--config", recipe, *tokenizer, f"input={text}", f"output={folder}")
         (train,) = self.sets.glob("group/*/train")
         words = [f"data.shards={train}", f"data.heldout={self.student_set / 'heldout'}", f"output={self.teacher}"]
-        clozeline("train", "--config", CONFIGS / "teacher.yaml", *words)
+        clozeline("train", "--config", CONFIGS / "train_teacher.yaml", *words)
         for how in STORED:
             scores = f"output={self.output / f'scores-{how}'}"
             clozeline("teach", self.teacher, f"data.shards={self.student_set / 'train'}", scores, f"how={how}", "k=16")
@@ -115,7 +115,7 @@ class Experiment:
                 words_of_run = [f"model.init_from={start}", f"data.heldout={self.student_set / 'heldout'}"]
                 words_of_run += [f"output={run}", f"seed={seed}", f"data.seed={seed}"]
                 if not (run / "heldout.json").exists():
-                    clozeline("train", "--config", CONFIGS / "student.yaml", *words, *words_of_run)
+                    clozeline("train", "--config", CONFIGS / "train_student.yaml", *words, *words_of_run)
             rows.append(self._body_row(case, runs))
         return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -27,6 +28,12 @@ settings.load_profile("repeatable")
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number of processes of `-n auto`: tests of processes and signals wait more than they compute."""
     return min(8, 1 + (os.cpu_count() or 1))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from passing over all tests and libraries again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 
 import torch
@@ -14,3 +15,5 @@ for name in ("pytest", "torch._dynamo", "clozeline.train.command", "tests.train.
 torch.set_num_threads(1)
 load_deepspeed()
 canvas(1, lambda axes: None)  # matplotlib is loaded by the report of each run otherwise
+gc.collect()
+gc.freeze()  # ZeRO stage 3 collects garbage when an engine is built

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("pipeline", "model", "train")
-_LOOKED_UP = re.compile(r"""\b(?:OneOf|names|find|choose)\(\s*["'](clozeline\.(?:pipeline|model|train)\.[\w.]+)["']""")
+PARTS = ("pipeline", "model", "train", "tools")
+_NAMED = re.compile(r"""["'](clozeline\.(?:pipeline|model|train)\.[\w.]+)["']""")
 
 
 @cache
 def registries() -> dict[str, Path]:
-    """Return each package in which the product looks algorithms up by name, and its folder."""
+    """Return each package that the source names in a string, as the product looks algorithms up by name; its folder."""
     sources = (path.read_text(encoding="utf-8") for part in PARTS for path in sorted((ROOT / part).rglob("*.py")))
-    packages = sorted({package for source in sources for package in _LOOKED_UP.findall(source)})
-    return {package: ROOT / package.removeprefix("clozeline.").replace(".", "/") for package in packages}
+    packages = sorted({package for source in sources for package in _NAMED.findall(source)})
+    folders = {package: ROOT / package.removeprefix("clozeline.").replace(".", "/") for package in packages}
+    return {package: folder for package, folder in folders.items() if folder.is_dir()}
 
 
 def algorithms(package: str) -> list[Path]:

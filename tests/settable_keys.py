@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from clozeline.configuration.config import load_config, to_plain
 from clozeline.configuration.strict_yaml import parse_yaml
@@ -38,15 +38,39 @@ def unsettable(
         keys: as `keys_of` yields them.
         given: values of keys that few values suit.
     """
-    found = []
+    groups: dict[str, list[_Key]] = {}
     for listed, kind, default, _ in keys:
         word = re.match(r"(\S+)\.\S+ \(([\w.]+): (\w+)\)", listed)
         key = listed.partition(" ")[0]
-        chosen = [f"{word[2] if '.' in word[2] else f'{word[1]}.{word[2]}'}={word[3]}"] if word else []
+        chosen = f"{word[2] if '.' in word[2] else f'{word[1]}.{word[2]}'}={word[3]}" if word else ""
         values = [given[key]] if key in given else _values(kind, default)
-        if not any(_arrives(schema, file, [*needed, *chosen], key, value) for value in values):
-            found.append(listed)
-    return found
+        groups.setdefault(chosen, []).append(_Key(listed, key, values))
+    return [
+        listed
+        for chosen, group in groups.items()
+        for listed in _unsettable(schema, file, [*needed, chosen] if chosen else list(needed), group)
+    ]
+
+
+class _Key(NamedTuple):
+    listed: str
+    key: str
+    values: list[str]
+
+
+def _unsettable(schema: Any, file: Path, arguments: list[str], keys: list[_Key]) -> list[str]:
+    """Set keys together, and one by one only where they exclude each other: a configuration takes long to read."""
+    if len(keys) == 1:
+        (entry,) = keys
+        settable = any(_arrive(schema, file, arguments, {entry.key: value}) for value in entry.values)
+        return [] if settable else [entry.listed]
+    if _arrive(schema, file, arguments, {entry.key: entry.values[0] for entry in keys}):
+        return []
+    middle = len(keys) // 2
+    return [
+        *_unsettable(schema, file, arguments, keys[:middle]),
+        *_unsettable(schema, file, arguments, keys[middle:]),
+    ]
 
 
 def _values(kind: str, default: str) -> list[str]:
@@ -60,17 +84,21 @@ def _values(kind: str, default: str) -> list[str]:
     return usable + ([f"[{value}]" for value in found] if kind.startswith("list of ") else found)
 
 
-def _arrives(schema: Any, file: Path, arguments: Sequence[str], key: str, value: str) -> bool:
+def _arrive(schema: Any, file: Path, arguments: Sequence[str], values: Mapping[str, str]) -> bool:
     try:
-        plain = to_plain(load_config(schema, file, [*arguments, f"{key}={value}"]))
+        plain = to_plain(load_config(schema, file, [*arguments, *(f"{key}={value}" for key, value in values.items())]))
     except ConfigurationError:
         return False
+    return all(_same(_find(plain, key), parse_yaml(value)) for key, value in values.items())
+
+
+def _find(plain: Any, key: str) -> Any:
     for part in key.split("."):
         plain = plain[0] if isinstance(plain, list) else plain
         if not isinstance(plain, Mapping):  # such as a head, of which only the weight is given
             break
         plain = plain[part] if part in plain else plain.get("objective", {}).get(part)
-    return _same(plain, parse_yaml(value))
+    return plain
 
 
 def _same(plain: Any, value: Any) -> bool:

@@ -20,8 +20,8 @@ from tests.pipeline.corruption_cases import vocabulary
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
-RECIPES = [path for path in CONFIGS if not {"tasks", "studies", "race"} & set(path.parts)]
-"""All but those of tasks, which read no documents and take their model from another run, of studies and of the race."""
+RECIPES = [path for path in CONFIGS if not {"tasks", "studies", "race", "compression"} & set(path.parts)]
+"""All but those of tasks, which read no documents and start from another run, of studies, the race and compression."""
 BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
     """Yield (dotted key, type, default, docstring) of every key below a config class."""
-    for inner in config_classes(schema):
+    for inner in dict.fromkeys(config_classes(schema)):
         kinds = fields_of(inner)
         for field_name, field in inner.__pydantic_fields__.items():
             if field.exclude:

@@ -11,6 +11,7 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.runner import StageRun
 from clozeline.seeding import hash64
+from tests.matrices import mark_slow_but
 from tests.pipeline import mutations
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import write_corpus, write_recipe
@@ -39,7 +40,7 @@ def judged(found: dict[mutations.Damage, str]) -> None:
     assert Counter(found.values())["refused"] > len(found) // 3
 
 
-@pytest.mark.parametrize("stage", LATER)
+@pytest.mark.parametrize("stage", mark_slow_but([stage for stage in LATER if stage != "corrupt"], LATER))
 def test_a_sample_of_damage_is_never_silent(finished, stage, tmp_path):
     """One damage of a file of each kind that the stage before wrote, and four flips of a text."""
     files = mutations.files_before(finished[0], stage)

@@ -26,6 +26,7 @@ from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.rows import Rows
 from clozeline.seeding import hash64
+from tests.matrices import mark_slow_but
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.mutations import CLEAR, Damage
@@ -200,7 +201,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[s
 @pytest.mark.parametrize(
     "twice", [pytest.param(False, id="lost"), pytest.param(True, id="twice", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", mark_slow_but([*PLACES][::3], PLACES))
 def test_the_run_notices(
     finished: dict[str, tuple[list[str], Path]],
     tmp_path: Path,

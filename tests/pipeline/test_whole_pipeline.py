@@ -164,6 +164,7 @@ def test_a_smaller_recipe_leaves_nothing_of_the_larger_one(corpus, tmp_path):
     assert whole_tree(tmp_path / "out") == whole_tree(tmp_path / "clean run")
 
 
+@pytest.mark.slow
 def test_other_options_of_an_input_make_everything_again(corpus, tmp_path, capsys):
     (tmp_path / "two.jsonl").write_text(
         "".join(json.dumps({"a": text(i, 9), "b": text(1000 + i, 9)}) + "\n" for i in range(40)), encoding="utf-8"

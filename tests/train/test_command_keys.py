@@ -43,6 +43,7 @@ HEADS = (
 
 MAPPINGS = {
     "average": ["average={decay: 0.9}"],
+    "data.shards.": ["data.shards={path: s}"],
     "distil": ["distil={teacher: t, start: {layers: [0]}}"],
     "early_stop": ["evaluate.every=5", "early_stop={metric: heldout/loss}"],
     "profile": ["profile={from: 20}"],

@@ -105,6 +105,7 @@ def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
     assert logged(tmp_path / "run") == straight
 
 
+@pytest.mark.slow
 def test_a_stop_in_the_last_evaluation_is_no_end(
     two_ranks: RankPool, tmp_path: Path, shards: Path, straight: list[Any]
 ) -> None:

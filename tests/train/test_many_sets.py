@@ -66,6 +66,7 @@ def start(world: World, config: Path, overrides: Sequence[str] = ()) -> int:
         return run(load_config(TrainConfig, config, list(overrides)), joined=world)
 
 
+@pytest.mark.slow
 def test_a_mixture_of_many_languages(one_rank: RankPool, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert one_rank.run(start, folder / "run.yaml") == [0]
     events = read_lines(folder / "run" / "events.jsonl")

@@ -25,6 +25,7 @@ def one_rank() -> Iterator[RankPool]:
     pool.close()
 
 
+@pytest.mark.slow
 def test_a_race(
     one_rank: RankPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

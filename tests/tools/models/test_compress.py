@@ -85,6 +85,7 @@ def test_a_compressed_run_is_read_like_a_run(
     assert (record.method, record.source, record.quantized) == (method, str(tuned), method == "int8")
 
 
+@pytest.mark.slow
 def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one: RankPool) -> None:
     """`model.init_from` takes the layers bit by bit; another training does not go on in the compressed run."""
     assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'small'}"]) == 0

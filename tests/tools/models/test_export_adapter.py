@@ -71,6 +71,7 @@ def own_scores(run_folder: Path, shards: Path) -> tuple[list[list[int]], torch.T
     return ids, scores
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_run_as_the_card_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The lines of README.md, with the folders in their places, and what they load."""
     assert main([str(folder / "lora"), str(folder / "peft")]) == 0

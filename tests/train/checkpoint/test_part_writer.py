@@ -66,7 +66,7 @@ def saved_meanwhile(world: World, config: TrainConfig, folder: str) -> tuple[lis
 
 @pytest.mark.parametrize(
     ("stage", "precision"),
-    mark_slow_but([(3, "fp32"), (1, "bf16")], STAGES),
+    mark_slow_but([(1, "bf16")], STAGES),
 )
 def test_later_updates_do_not_reach_the_file(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
     """Updates of a high rate: they would show in every element. The memory of the copy is used again."""

@@ -13,6 +13,7 @@ from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.train.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, zeros
 from tests.train.pruning.test_magnitude import resume_to_the_bit
 from tests.train.synthetic import train_steps
@@ -37,7 +38,7 @@ def rounds(world: World, config: TrainConfig) -> list[Tensors]:
     return tensors
 
 
-@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
 def test_a_round_prunes_and_rewinds_to_the_start(one_rank: RankPool, two_ranks: RankPool, stage: int) -> None:
     pool = one_rank if stage == 0 else two_ranks
     start, before, first, second, end = pool.run(rounds, tickets(zero__stage=stage))[0]
@@ -76,7 +77,7 @@ def test_the_first_round_prunes_the_smallest_trained_weights(one_rank: RankPool)
     assert all(torch.equal(states["mask"], by_hand[name]["mask"]) for name, states in first.items())
 
 
-@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
 def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, stage: int) -> None:
     resume_to_the_bit(one_rank, tmp_path, tickets(zero__stage=stage))
 

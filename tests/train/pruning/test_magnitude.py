@@ -11,6 +11,7 @@ import torch
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.train.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, train, zeros
 from tests.train.synthetic import VOCABULARY, random_rows, train_steps
 
@@ -107,7 +108,7 @@ def test_pruned_weights_are_0_after_100_steps_with_weight_decay(one_rank: RankPo
     assert one_rank.run(hundred_steps, pruned(once, schedule__steps=120, steps=120)) == [True]
 
 
-@pytest.mark.parametrize(("ranks", "stage"), [(1, 0), (1, 3)])
+@pytest.mark.parametrize(("ranks", "stage"), mark_slow_but([(1, 3)], [(1, 0), (1, 3)]))
 def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, ranks: int, stage: int) -> None:
     """The masks were last chosen before the save, so that they alone keep weights at 0 after it."""
     resume_to_the_bit(one_rank, tmp_path, pruned({**GRADUAL, "end": 3}, zero__stage=stage))

@@ -13,6 +13,7 @@ from torch.nn.utils import parametrize
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.train.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, train, zeros
 from tests.train.pruning.test_magnitude import resume_to_the_bit
 from tests.train.synthetic import VOCABULARY, random_rows, train_steps
@@ -116,7 +117,9 @@ def autograd_loop(world: World, config: TrainConfig, options: dict[str, Any]) ->
     }
 
 
-@pytest.mark.parametrize("options", [HARD, SOFT], ids=["hard", "soft"])
+@pytest.mark.parametrize(
+    "options", [pytest.param(HARD, id="hard"), pytest.param(SOFT, id="soft", marks=pytest.mark.slow)]
+)
 def test_a_step_is_that_of_scores_as_parameters(
     one_rank: RankPool, two_ranks: RankPool, options: dict[str, Any]
 ) -> None:
@@ -167,7 +170,7 @@ def test_a_penalty_removes_more(one_rank: RankPool) -> None:
     assert counts[0] < counts[1]
 
 
-@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
 def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, stage: int) -> None:
     resume_to_the_bit(one_rank, tmp_path, pruned(HARD, zero__stage=stage))
 

@@ -69,6 +69,7 @@ def test_a_task_that_failed_is_submitted_again(tmp_path, monkeypatch):
     assert (cluster / "calls").read_text().count("sbatch") == 4
 
 
+@pytest.mark.slow
 def test_a_worker_killed_again_and_again_is_named_with_its_state_and_log(tmp_path, monkeypatch):
     install(tmp_path / "cluster", monkeypatch)
     with pytest.raises(PartialFailureError) as caught:
@@ -80,6 +81,7 @@ def test_a_worker_killed_again_and_again_is_named_with_its_state_and_log(tmp_pat
     assert {path.name for path in squares.glob("*.txt")} >= {"000000.txt"}
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_is_not_submitted_again(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch, {"1_0": "CANCELLED by 1000", "1_1": "OUT_OF_MEMORY"})
     with pytest.raises(PartialFailureError) as caught:

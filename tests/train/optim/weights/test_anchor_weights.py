@@ -94,7 +94,7 @@ def test_no_strength_is_no_regularizer(two_ranks: RankPool, stage: int, precisio
     assert two_ranks.run(steps, free) == two_ranks.run(steps, kept(None, **changes))
 
 
-@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(3, "fp32")], [(0, "fp32"), (1, "bf16"), (3, "fp32")]))
+@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(1, "bf16")], [(0, "fp32"), (1, "bf16"), (3, "fp32")]))
 def test_a_resumed_run_keeps_its_anchors(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
     config = kept({"name": "l2_sp", "alpha": 20.0}, zero__stage=stage, precision=precision)
     assert two_ranks.run(steps, config, str(tmp_path)) == two_ranks.run(steps, config)

@@ -93,6 +93,7 @@ def test_the_average_is_that_of_a_plain_loop(straight: tuple[list[Whole], Whole]
         assert found != weights[-1][name]
 
 
+@pytest.mark.slow
 def test_every_stage_and_resume_gives_the_same_bits(
     one_rank: RankPool, two_ranks: RankPool, straight: tuple[list[Whole], Whole], tmp_path: Path
 ) -> None:
