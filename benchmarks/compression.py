@@ -155,9 +155,9 @@ class Experiment:
             scores = []
             for seed in self.seeds:
                 dense = self.output / "tuned" / f"{task}-dense" / f"seed-{seed}"
-                (sets,) = (dense.parent / "sets" / "tasks").glob("*")
+                (train,) = (dense.parent / "sets" / "tasks").glob("*/train")
                 output = f"output={self.output / 'compressed' / task / name / f'seed-{seed}'}"
-                row = compress(dense, [*words, f"task={sets}", "repeats=1", output])
+                row = compress(dense, [*words, f"task={train.parent}", "repeats=1", output])
                 assert row.score is not None
                 scores += row.score.values
             return scores

@@ -48,6 +48,7 @@ def test_version_is_that_of_the_distribution(tmp_path: Path) -> None:
     assert clozeline("--version", cwd=tmp_path).stdout == f"clozeline {version}\n"
 
 
+@pytest.mark.slow
 def test_the_word_help_shows_the_help_of_a_command(tmp_path: Path) -> None:
     assert clozeline("help", cwd=tmp_path).stdout == clozeline("--help", cwd=tmp_path).stdout
     shown = clozeline("help", "where_is", cwd=tmp_path).stdout

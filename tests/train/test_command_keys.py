@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
+import pytest
+
 from clozeline.command import keys_of
 from clozeline.model.configuration.position import ScalingConfig
 from clozeline.registry import find, names
@@ -88,6 +90,7 @@ def of_a_head(key: str) -> str:
     return key.replace("heads.NAME", f"heads.{'masked_lm' if 'masked_lm' in readers or not readers else readers[0]}")
 
 
+@pytest.mark.slow
 def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
     keys = [(of_a_head(key), *rest) for key, *rest in keys_of(TrainConfig, _ALGORITHMS)]
     phases = [entry for entry in keys if entry[0].startswith("data.phases")]

@@ -102,6 +102,7 @@ def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one: Ra
         one.run(start, tmp_path / "resumed.yaml")
 
 
+@pytest.mark.slow
 def test_integers_start_no_training(tuned: Path, tmp_path: Path, one: RankPool) -> None:
     small, student = tmp_path / "small", tmp_path / "student"
     assert main([str(tuned), "method=int8", *FAST, f"output={small}"]) == 0

@@ -180,6 +180,7 @@ def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys:
     assert "score=mntp: the run was not trained for it" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_texts_are_generated_and_compared(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = text_run(one, tmp_path)
     capsys.readouterr()
