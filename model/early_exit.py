@@ -188,7 +188,14 @@ class EarlyExit(nn.Module):
         """Return the sum of the off-ramps' losses, DeeBERT's second stage, with the divisor of one head.
 
         The body runs without gradient, and the last classifier not at all: only off-ramps learn.
+
+        Raises:
+            ConfigurationError: the model has one layer, and so no off-ramp.
         """
+        if not self.ramps:
+            raise ConfigurationError(
+                "early exit: expected two layers or more to train off-ramps, got 1"
+            )
         with torch.no_grad():
             states, shaped = self._read(tensors)
         losses = [ramp.loss(state, shaped) for ramp, state in zip(self._classifiers()[:-1], states[:-1], strict=True)]

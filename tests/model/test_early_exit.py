@@ -248,6 +248,13 @@ def test_refusals():
             wrong()
 
 
+def test_one_layer_has_no_off_ramps_to_train():
+    early = wrapped(layers=1)
+    assert early(batch(), Entropy(0.5)).depths.tolist() == [1] * 9
+    with pytest.raises(ConfigurationError, match="expected two layers or more"):
+        early.off_ramp_loss(batch())
+
+
 def test_off_ramps_are_drawn_from_the_seed_each_with_its_own_values():
     model = built("encoder", **SIZES)
     first, again, other = (build_off_ramps(model, "classification", seed) for seed in (1, 1, 2))
