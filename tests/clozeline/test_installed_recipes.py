@@ -143,6 +143,8 @@ class Runs:
         sets = sorted(folder.glob("shards/corrupt/*/train/manifest.json"))
         assert sets, words
         for file in sorted(RECIPES.glob(f"{name}/train*.yaml")):
+            if file.stem == "train_task":  # reads a task's sets and weights that a distillation has made
+                continue
             found = (
                 where(f"configs/recipes/{name}/{file.name}", cwd=folder) if file.stem != "train" else f"recipe:{name}"
             )
@@ -151,10 +153,36 @@ class Runs:
                 if file.stem != "train_tiny"
                 else sorted(self.of("demo").parent.glob("shards/corrupt/*/train/*.json"))
             )
-            fitting = fitting_set(found, [*sets, *more], folder)  # small variants read short rows, which the demo has
-        begun = [f"data.shards={fitting}", "output=run", "steps=1", "schedule={name: constant}", "evaluate.max_rows=16"]
+            taught = self._teacher_words(file, sets[0])
+            # small variants read short rows, which the demo has
+            fitting = fitting_set(found, [*sets, *more], folder, taught)
+        begun = [
+            *taught,
+            f"data.shards={fitting}",
+            "output=run",
+            "steps=1",
+            "schedule={name: constant}",
+            "evaluate.max_rows=16",
+        ]
         clozeline("train", "--config", found, *begun, cwd=folder)
         return run
+
+    def _teacher_words(self, file: Path, shards: Path) -> list[str]:
+        """The teacher of a small student, a run on the student's rows; the recipe's own size is planned without one."""
+        if "distil" not in yaml.safe_load(file.read_text(encoding="utf-8")):
+            return []
+        if file.stem != "train_tiny":
+            return ["distil=null"]
+        folder = shards.parents[4]
+        words = [
+            f"data.shards={shards}",
+            "output=teacher",
+            "steps=1",
+            "schedule={name: constant}",
+            "evaluate.max_rows=16",
+        ]
+        clozeline("train", "--config", where("configs/recipes/bert/train_tiny.yaml", cwd=folder), *words, cwd=folder)
+        return [f"distil.teacher={folder / 'teacher'}"]
 
     def _input(self, name: str, folder: Path) -> str:
         """Texts; for XLM aligned pairs too."""
@@ -179,9 +207,9 @@ def where(path: str, cwd: Path) -> str:
     return clozeline("where", path, cwd=cwd).strip()
 
 
-def fitting_set(config: str, sets: Sequence[Path], cwd: Path) -> Path:
+def fitting_set(config: str, sets: Sequence[Path], cwd: Path, more: Sequence[str]) -> Path:
     """Return the first set on which a training can begin; there must be one."""
-    words = ["train", "--config", config, "output=planned", "--dry-run"]
+    words = ["train", "--config", config, "output=planned", "--dry-run", *more]
     *others, last = sets
     for one in others:
         if installed(*words, f"data.shards={one}", cwd=cwd).returncode == 0:
