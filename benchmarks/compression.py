@@ -102,12 +102,12 @@ class Experiment:
                 "compress", self.teacher, "method=layers", f"keep={STUDENT_LAYERS}", "repeats=1", f"output={start}"
             )
         train = self.student_set / "train"
-        losses = "losses: [{name: scores, temperature: 1.0, weight: 1.0}]"
+        losses = "losses: [{{name: scores, temperature: 1.0, weight: 1.0, how: {}}}]"
         cases = {"none": [f"data.shards={train}"]}
-        cases["live"] = [f"data.shards={train}", f"distil={{teacher: {self.teacher}, {losses}}}"]
+        cases["live"] = [f"data.shards={train}", f"distil={{teacher: {self.teacher}, {losses.format('top')}}}"]
         for how in STORED:
             columns = f"{{path: {train}, columns: [{self.output / f'scores-{how}'}]}}"
-            cases[how] = [f"data.shards={columns}", f"distil={{{losses}}}"]
+            cases[how] = [f"data.shards={columns}", f"distil={{{losses.format(how)}}}"]
         rows = [self._body_row("teacher", [self.teacher])]
         for case, words in cases.items():
             runs = [self.output / "students" / f"{case}-{seed}" for seed in self.seeds]
