@@ -193,9 +193,7 @@ class EarlyExit(nn.Module):
             ConfigurationError: the model has one layer, and so no off-ramp.
         """
         if not self.ramps:
-            raise ConfigurationError(
-                "early exit: expected two layers or more to train off-ramps, got 1"
-            )
+            raise ConfigurationError("early exit: expected two layers or more to train off-ramps, got 1")
         with torch.no_grad():
             states, shaped = self._read(tensors)
         losses = [ramp.loss(state, shaped) for ramp, state in zip(self._classifiers()[:-1], states[:-1], strict=True)]
