@@ -5,8 +5,7 @@ attention and the feed-forward block of a layer, as in PoWER-BERT. Heads read a 
 keeps its last one. Neither PoWER-BERT's search for a schedule nor LTP's training of thresholds is implemented.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -21,6 +20,7 @@ from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import Layer
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan
 from clozeline.model.layers.position import rotate
+from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import Loss
 
 _PURPOSE: Final = "token pruning"
@@ -166,7 +166,7 @@ class TokenPruning(nn.Module):
             body = cast("Attention", layer.attention.body)
             plan = call.plan if every is None else select_tokens(call.plan, columns, alive)
             flops = flops + tokens * matrix_flops(layer.attention) + mixing
-            with _record_outputs(body.query, body.key) as (queries, keys):
+            with record_outputs(body.query) as queries, record_outputs(body.key) as keys:
                 x = layer.attention(x, plan)
             stays = alive
             if self.rule.prunes(number):
@@ -243,16 +243,6 @@ def _store(every: Tensor | None, x: Tensor, columns: Tensor, alive: Tensor) -> T
         return x
     index = columns[..., None].expand(-1, -1, x.shape[-1])
     return every.scatter(1, index, torch.where(alive[..., None], x, every.gather(1, index)))
-
-
-@contextmanager
-def _record_outputs(*modules: nn.Module) -> Iterator[tuple[list[Tensor], ...]]:
-    """Collect what each module returns."""
-    outputs: tuple[list[Tensor], ...] = tuple([] for _ in modules)
-    with ExitStack() as hooks:
-        for module, collected in zip(modules, outputs, strict=True):
-            hooks.callback(module.register_forward_hook(lambda _, __, output, to=collected: to.append(output)).remove)
-        yield outputs
 
 
 def _refuse(key: str, expected: str, got: tuple[float, ...]) -> None:

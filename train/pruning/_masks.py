@@ -1,5 +1,6 @@
 """Hold masks of the matrices of layers, and keep masked weights and their optimizer states at 0."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 from typing import Any, ClassVar, Final, Literal
@@ -44,9 +45,9 @@ class MaskedWeights(Pruning):
         total = sum(sizes[name] for name in names)
         return f"prune      {total:,} weights in {len(names)} matrices, {self.describe_plan(horizon)}"
 
+    @abstractmethod
     def describe_plan(self, horizon: int) -> str:
         """Return when how many weights are pruned, for people; refuse a plan beyond the last step, `horizon`."""
-        raise NotImplementedError
 
     def attach(self, trained: Trained) -> None:
         self._trained = trained
