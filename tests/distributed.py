@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 import traceback
@@ -127,43 +126,20 @@ def _session(leader: int) -> list[psutil.Process]:
     return found
 
 
-def start_ranks(size: int, words: Sequence[str]) -> list[subprocess.Popen[str]]:
-    """Start `python WORDS` on each rank as a launcher would: fresh interpreters, in sessions of their own."""
-    port = free_port()
-    return [
-        subprocess.Popen(
-            [sys.executable, *words],
-            env={**os.environ, **rank_environment(rank, size, port)},
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        for rank in range(size)
-    ]
-
-
-def wait_ranks(ranks: Sequence[subprocess.Popen[str]], timeout: float = 300) -> Finished:
-    """Collect what `start_ranks` started; what is left when the time is over is killed, then this fails."""
-    finished = Finished([], [], [])
-    try:
-        for process in ranks:
-            output, error = process.communicate(timeout=timeout)
-            finished.codes.append(process.returncode)
-            finished.outputs.append(output)
-            finished.errors.append(error)
-    finally:
-        for process in ranks:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-    return finished
-
-
 def run_ranks(size: int, function: Callable[..., int], *arguments: Any, folder: Path, timeout: float = 300) -> Finished:
     """Call `function(*arguments)` on fresh ranks and wait for all of them."""
     return Ranks(size, function, arguments, folder).finish(timeout)
+
+
+def run_program(code: str, folder: Path) -> Finished:
+    """Run Python code in a folder as `python -c` would, in a process that has imported torch already."""
+    return run_ranks(1, _execute, code, str(folder), folder=folder)
+
+
+def _execute(code: str, folder: str) -> int:
+    os.chdir(folder)
+    exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 - the code of our own pages
+    return 0
 
 
 def _call(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-import os
 import re
 import runpy
 import shlex
@@ -29,6 +28,7 @@ from clozeline.registry import names as model_names
 from clozeline.tools.website.gallery.training import training_rows
 from clozeline.train.configuration.config import TrainConfig
 from tests.crawled_chain import Chain
+from tests.distributed import run_program
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
@@ -212,24 +212,22 @@ def test_command(page: str, command: str) -> None:
 def test_python_blocks_run_on_real_output(chain: Chain) -> None:
     """docs/formats.md, block after block, as a reader would paste it, beside a folder `data/site`."""
     program = "\n".join(text for language, text in blocks(ROOT / "docs" / "formats.md") if language == "python")
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=chain.output.parents[1], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    done = run_program(program, chain.output.parents[1])
+    assert done.codes == [0], done.errors
+    lines = done.outputs[0].splitlines()
     examples, _, manifest, *_ = lines[0].split()
     assert examples == manifest != "0"
     assert "True True" in lines, "a block by its byte range"
     assert len(lines) >= 4
 
 
-def test_the_readme_shows_what_its_code_prints() -> None:
+def test_the_readme_shows_what_its_code_prints(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     assert shown
     for code, output in shown:
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-        assert [line.rstrip() for line in done.stdout.splitlines()] == output.splitlines()
+        done = run_program(code, tmp_path)
+        assert [line.rstrip() for line in done.outputs[0].splitlines()] == output.splitlines(), done.errors
 
 
 def test_the_own_objective_of_the_readme_trains(chain: Chain, tmp_path: Path) -> None:
@@ -239,11 +237,8 @@ def test_the_own_objective_of_the_readme_trains(chain: Chain, tmp_path: Path) ->
     assert len(lines) <= 15
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "own").symlink_to(chain.output)
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
-    assert re.fullmatch(r"\d+ masked tokens, loss \d\.\d\d\n", done.stdout), done.stderr
+    done = run_program(code, tmp_path)
+    assert re.fullmatch(r"\d+ masked tokens, loss \d\.\d\d\n", done.outputs[0]), done.errors
 
 
 def test_the_operations_page_lists_every_event_of_a_run() -> None:

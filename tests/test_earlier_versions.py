@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.startup.run_directory import read_config
+from tests.distributed import run_program
 
 ROOT = Path(__file__).parents[1]
 EARLIER = ROOT / "tests" / "data" / "earlier_version"
@@ -96,11 +94,9 @@ def test_a_saved_configuration_is_read_under_the_present_names() -> None:
 def test_a_run_resumes_from_its_checkpoint_under_the_present_names(tmp_path: Path) -> None:
     shutil.copytree(EARLIER, tmp_path, dirs_exist_ok=True)
     (tmp_path / "train.yaml").write_text(TRAINING, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "train" / "main.py"), "--config", "train.yaml"],
-        cwd=tmp_path, env={**os.environ, "DS_ACCELERATOR": "cpu"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    program = "from clozeline.train.command import main; raise SystemExit(main(['--config', 'train.yaml']))"
+    done = run_program(program, tmp_path)
+    assert done.codes == [0], done.errors
     lines = (json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     losses = {str(line["step"]): line["loss"] for line in lines}
     assert list(losses) == ["1", "2", "3", "4", "5", "6"]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.crawled_chain import Chain
-from tests.distributed import start_ranks, wait_ranks
+from tests.distributed import run_ranks
+from tests.train.faulty import train_normally
 
 STEPS = 20
 SMALL = (
@@ -23,8 +24,8 @@ def train(chain: Chain, output: Path, steps: int) -> list[dict[str, Any]]:
     """Run the demo's training, made small, on two ranks; the objects of metrics.jsonl."""
     shards = chain.output / "corrupt" / "masked_lm" / "train" / "manifest.json"
     overrides = [f"data.shards={shards}", f"output={output}", f"steps={steps}", *SMALL]
-    command = ["train/main.py", "--config", "configs/recipes/demo/train.yaml", *overrides]
-    finished = wait_ranks(start_ranks(2, command))
+    words = ["--config", "recipe:demo", *overrides]
+    finished = run_ranks(2, train_normally, *words, folder=output.parent)
     assert finished.codes == [0, 0], finished.errors
     return [json.loads(line) for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 

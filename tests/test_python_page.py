@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.distributed import run_program
 from tests.train.masked_set import write_masked_sets
 
 ROOT = Path(__file__).parents[1]
@@ -22,12 +20,9 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the lines that the page prints, run in a folder of its own."""
     folder = tmp_path_factory.mktemp("page")
     write_masked_sets(folder / "data" / "site" / "corrupt" / "masked_lm")
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(BLOCKS)], cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    done = run_program("\n".join(BLOCKS), folder)
+    assert done.codes == [0], done.errors
+    return done.outputs[0]
 
 
 def test_blocks_are_short() -> None:
