@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.matrices import mark_slow_but
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(path for folder in ("pipeline", "model", "train", "tools") for path in (ROOT / folder).rglob("*.py"))
 FORBIDDEN_CALLS = frozenset(
@@ -77,11 +79,14 @@ def test_no_network_hosts(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("package", "forbidden"),
-    [
-        ("clozeline.pipeline", "torch deepspeed transformers"),
-        ("clozeline.model", "clozeline.pipeline deepspeed datatrove"),
-        ("clozeline.train", "clozeline.tools"),
-    ],
+    mark_slow_but(
+        [("clozeline.pipeline", "torch deepspeed transformers")],
+        [
+            ("clozeline.pipeline", "torch deepspeed transformers"),
+            ("clozeline.model", "clozeline.pipeline deepspeed datatrove"),
+            ("clozeline.train", "clozeline.tools"),
+        ],
+    ),
 )
 def test_packages_do_not_pull_each_other_in(package: str, forbidden: str) -> None:
     """Importing every module of one side, in a fresh process, loads nothing of the other."""

@@ -274,6 +274,7 @@ def test_interrupt_during_the_imports_is_one_line(
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{INTERRUPTED_MESSAGE}\n")
 
 
+@pytest.mark.slow
 def test_port_in_use_is_said(tmp_path: Path, shards: Path) -> None:
     import socket
 

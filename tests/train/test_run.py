@@ -105,7 +105,7 @@ def events(output: Path, kind: str) -> list[dict[str, Any]]:
     return [event for event in read_lines(output / "events.jsonl") if event["event"] == kind]
 
 
-@pytest.mark.parametrize("stage", mark_slow_but([3], range(4)))
+@pytest.mark.parametrize("stage", mark_slow_but([1], range(4)))
 def test_stopped_and_started_again_equals_straight(
     two_ranks: RankPool, tmp_path: Path, shards: Path, stage: int
 ) -> None:

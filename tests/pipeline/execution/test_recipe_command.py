@@ -16,6 +16,7 @@ from tests.settable_keys import unsettable
 DEMO = Path(__file__).parents[3] / "configs" / "recipes" / "demo" / "pipeline.yaml"
 
 
+@pytest.mark.slow
 def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
     needed = ["input=a", "output=o", "clean.sources={NAME: {}}", "corrupt=[masked_lm]", "tokenizer={path: a}"]
     needed += ["tasks={reader: {name: glue, task: sst2}}"]

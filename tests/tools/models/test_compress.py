@@ -118,7 +118,7 @@ def test_integers_start_no_training(tuned: Path, tmp_path: Path, one: RankPool) 
         one.run(start, tmp_path / "config.yaml")
 
 
-@pytest.mark.parametrize("stage", mark_slow_but([3], [0, 3]))
+@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
 def test_a_training_for_int8_computes_what_its_compressed_run_does(
     tuned: Path, tmp_path: Path, one: RankPool, stage: int
 ) -> None:

@@ -14,6 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input, key_phases, phase_of
+from tests.matrices import mark_slow_but
 from tests.shard_sets import TOKENIZER, objective, rows, toy_set, write_set
 from tests.train.data.stream.streams import open_stream as open_toy
 from tests.train.data.stream.streams import rows_of
@@ -72,7 +73,7 @@ def test_every_row_once_in_each_epoch_of_its_set_across_phases(sets: list[ShardS
             assert max(times.values()) - min(times.values()) <= 1
 
 
-@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("threads", mark_slow_but([2], [0, 2]))
 def test_world_size_threads_and_resume_do_not_matter(sets: list[ShardSet], threads: int) -> None:
     data = phases_of(sets)
     with open_stream(data) as stream:
