@@ -32,7 +32,6 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from passing over all tests and libraries again and again."""
-    gc.collect()
     gc.freeze()
 
 

@@ -59,6 +59,7 @@ def test_the_word_help_shows_the_help_of_a_command(tmp_path: Path) -> None:
     assert (unknown.returncode, unknown.stderr) == (64, "error: no command 'trian'; did you mean 'train'?\n")
 
 
+@pytest.mark.slow
 def test_a_name_may_have_dashes_or_underscores(tmp_path: Path) -> None:
     for name in ("inspect-shard", "inspect_shard"):
         assert clozeline(name, "--help", cwd=tmp_path).stdout.startswith("usage: clozeline inspect-shard ")
@@ -139,6 +140,6 @@ def test_no_module_is_loaded_under_two_names(tmp_path: Path, words: list[str]) -
     assert [folder for folder in path if str(ROOT) in folder and ".venv" not in folder] == [started]
 
 
-@pytest.mark.parametrize("name", mark_slow_but(["clean", "train"], ["pipeline", "clean", "train", "crawl-site"]))
+@pytest.mark.parametrize("name", mark_slow_but(["clean"], ["pipeline", "clean", "train", "crawl-site"]))
 def test_help_names_the_command_that_was_called(tmp_path: Path, name: str) -> None:
     assert clozeline(name, "--help", cwd=tmp_path).stdout.startswith(f"usage: clozeline {name} ")

@@ -59,6 +59,7 @@ def shards(tmp_path_factory) -> list[dict[str, bytes]]:
     return found
 
 
+@pytest.mark.slow
 def test_shards_do_not_depend_on_the_size_of_units(shards):
     large, small = shards
     assert large.keys() == small.keys()

@@ -65,6 +65,7 @@ def test_equal_data_give_equal_bytes_whatever_the_user_has_set():
         assert mpl.rcParams["font.size"] == 30
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_by_the_first_picture():
     program = (
         "import sys, clozeline.pipeline.__main__, clozeline.train.logs.report, clozeline.report.charts as b\n"

@@ -115,6 +115,7 @@ def test_texts_are_shown_with_their_origin(run, page):
     assert "clean · gopher_short_doc · 1 document" in page.texts
 
 
+@pytest.mark.slow
 def test_seconds_are_all_that_differs_between_two_runs(run, tmp_path):
     output, arguments = run
     assert main([*arguments, f"output={tmp_path / 'out'}", "executor.tasks=2"]) == 0

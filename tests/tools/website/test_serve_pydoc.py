@@ -54,6 +54,7 @@ def test_no_such_page(path: str) -> None:
     caught.value.close()
 
 
+@pytest.mark.slow
 def test_pages_are_written_alike_in_every_process(tmp_path: Path) -> None:
     """Sets, addresses and handles differ from process to process; so do arguments, paths and the environment."""
     code = (

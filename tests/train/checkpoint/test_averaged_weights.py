@@ -60,7 +60,7 @@ def exchanged(world: World, config: TrainConfig) -> tuple[float, bool, bool, boo
 
 
 CASES = [
-    pytest.param({"zero__stage": 0}, id="stage 0"),
+    pytest.param({"zero__stage": 0}, id="stage 0", marks=pytest.mark.slow),
     pytest.param({"zero__stage": 1}, id="stage 1"),
     pytest.param({"zero__stage": 2}, id="stage 2", marks=pytest.mark.slow),
     pytest.param({"zero__stage": 3}, id="stage 3", marks=pytest.mark.slow),

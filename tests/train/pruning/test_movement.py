@@ -13,7 +13,7 @@ from torch.nn.utils import parametrize
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
-from tests.matrices import mark_slow_but
+from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
 from tests.train.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, train, zeros
 from tests.train.pruning.test_magnitude import resume_to_the_bit
 from tests.train.synthetic import VOCABULARY, random_rows, train_steps
@@ -117,21 +117,21 @@ def autograd_loop(world: World, config: TrainConfig, options: dict[str, Any]) ->
     }
 
 
+@pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
 @pytest.mark.parametrize(
     "options", [pytest.param(HARD, id="hard"), pytest.param(SOFT, id="soft", marks=pytest.mark.slow)]
 )
 def test_a_step_is_that_of_scores_as_parameters(
-    one_rank: RankPool, two_ranks: RankPool, options: dict[str, Any]
+    one_rank: RankPool, two_ranks: RankPool, options: dict[str, Any], size: int, stage: int
 ) -> None:
     ((expected, states),) = one_rank.run(autograd_loop, pruned(options), options)
-    for pool, stage in ((one_rank, 0), (two_ranks, 1), (two_ranks, 2), (two_ranks, 3)):
-        for measured, tensors in pool.run(train, pruned(options, zero__stage=stage)):
-            assert [loss for loss, _ in measured] == pytest.approx(expected, rel=2e-4), stage
-            for name, own in matrices(tensors).items():
-                assert torch.equal(own["weight"], own["dense"] * own["mask"]), name
-                assert (own["mask"] != states[name]["mask"]).float().mean() < 0.01, (stage, name)
-                torch.testing.assert_close(own["scores"], states[name]["scores"], rtol=0.02, atol=2e-4)
-                torch.testing.assert_close(own["dense"], states[name]["dense"], rtol=0.02, atol=2e-4)
+    for measured, tensors in (two_ranks if size == 2 else one_rank).run(train, pruned(options, zero__stage=stage)):
+        assert [loss for loss, _ in measured] == pytest.approx(expected, rel=2e-4)
+        for name, own in matrices(tensors).items():
+            assert torch.equal(own["weight"], own["dense"] * own["mask"]), name
+            assert (own["mask"] != states[name]["mask"]).float().mean() < 0.01, name
+            torch.testing.assert_close(own["scores"], states[name]["scores"], rtol=0.02, atol=2e-4)
+            torch.testing.assert_close(own["dense"], states[name]["dense"], rtol=0.02, atol=2e-4)
 
 
 def test_the_share_that_stays_is_exact_and_weights_come_back(one_rank: RankPool) -> None:

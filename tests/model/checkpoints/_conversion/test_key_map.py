@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes
+from tests.matrices import mark_slow_but
 from tests.model.checkpoints.published import (
     CLASSES,
     TYPES,
@@ -32,7 +33,7 @@ from tests.temporary_module import temporary_module
 
 CLOSE = 1e-5
 BARE = [name for name in TYPES if map_of_type(name).bare]
-SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
+SEEDS = mark_slow_but([0], range(8))
 
 
 def stored(folder):

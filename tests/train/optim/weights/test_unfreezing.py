@@ -12,7 +12,7 @@ from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
-from tests.matrices import mark_slow_but
+from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, build, random_rows, resume, save, tiny, train_steps
 
 Steps = list[tuple[float, float]]
@@ -83,20 +83,23 @@ def weights(engine: Any) -> dict[tuple[str, int], list[float]]:
     return {(part.name, part.start): part.tensors["weight"].tolist() for part in fragments(engine, owned=False)}
 
 
+@pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
 @pytest.mark.parametrize(
     "unfreeze_every", [pytest.param(2, id="unfreezing"), pytest.param(None, id="rates alone", marks=pytest.mark.slow)]
 )
-def test_every_stage_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool, unfreeze_every: int | None) -> None:
+def test_every_stage_equals_a_plain_loop(
+    one_rank: RankPool, two_ranks: RankPool, unfreeze_every: int | None, size: int, stage: int
+) -> None:
     config = tiny(**{**EVERY, "unfreeze_every": unfreeze_every})
     ((expected, final),) = one_rank.run(plain_loop, config, 8)
-    for ranks, stage in ((one_rank, 1), (two_ranks, 0), (two_ranks, 1), (two_ranks, 2), (two_ranks, 3)):
-        config = tiny(**{**EVERY, "unfreeze_every": unfreeze_every, "zero__stage": stage})
-        for found, held, changed in ranks.run(engine_loop, config, 8):
-            assert found == [pytest.approx(pair, rel=3e-6) for pair in expected], stage
-            for (name, start), values in held.items():
-                assert values == pytest.approx(final[name][start : start + len(values)], rel=1e-4, abs=1e-5), name
-            if stage == 0:
-                assert changed == ([0, 0, 1, 1, 2, 2, 3, 3] if unfreeze_every else [3] * 8)
+    ranks = two_ranks if size == 2 else one_rank
+    config = tiny(**{**EVERY, "unfreeze_every": unfreeze_every, "zero__stage": stage})
+    for found, held, changed in ranks.run(engine_loop, config, 8):
+        assert found == [pytest.approx(pair, rel=3e-6) for pair in expected]
+        for (name, start), values in held.items():
+            assert values == pytest.approx(final[name][start : start + len(values)], rel=1e-4, abs=1e-5), name
+        if stage == 0:
+            assert changed == ([0, 0, 1, 1, 2, 2, 3, 3] if unfreeze_every else [3] * 8)
 
 
 @pytest.mark.parametrize(
