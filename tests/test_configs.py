@@ -16,6 +16,7 @@ from clozeline.tools.experiments.multirun.race_rules import Entry, Race
 from clozeline.tools.experiments.multirun.study_plan import Study, Variant
 from clozeline.tools.runs.prompting.template import Template
 from clozeline.train.configuration.config import TrainConfig
+from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import vocabulary
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +59,7 @@ def test_loads(path: Path) -> None:
     load(path)
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=relative)
+@pytest.mark.parametrize("path", mark_slow_but(CONFIGS[::10], CONFIGS), ids=relative)
 def test_refuses_an_unknown_key(path: Path) -> None:
     with pytest.raises(ClozelineError, match="no_such_key"):
         load(path, "no_such_key=1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -29,6 +30,12 @@ LOCAL_HOSTS = re.compile(r"(127\.0\.0\.1|localhost|HOST|site|h|x\.org|example\.(
 """Loopback, names reserved for examples, and XML name spaces, which are names and not addresses."""
 
 
+@functools.cache
+def trees() -> dict[Path, ast.Module]:
+    """Return the syntax tree of each file of the product."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+
+
 def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -40,41 +47,40 @@ def called(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_no_code_from_data(path: Path) -> None:
-    calls, imports = FORBIDDEN_CALLS, FORBIDDEN_IMPORTS
-    if relative(path) == OWN_TASKS:
-        calls, imports = calls - {"dill.load"}, imports - {"dill"}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call):
-            name = called(node.func)
-            safe_yaml = name == "yaml.load" and any(keyword.arg == "Loader" for keyword in node.keywords)
-            safe_torch = name == "torch.load" and any(
-                keyword.arg == "weights_only" and ast.unparse(keyword.value) == "True" for keyword in node.keywords
-            )
-            assert name not in calls or safe_yaml or safe_torch, f"{path}:{node.lineno}: {name}"
-            shell = [keyword for keyword in node.keywords if keyword.arg == "shell"]
-            assert not shell, f"{path}:{node.lineno}: shell="
-        elif isinstance(node, ast.Import):
-            assert not imports & {alias.name.split(".")[0] for alias in node.names}, f"{path}:{node.lineno}"
-        elif isinstance(node, ast.ImportFrom):
-            assert (node.module or "").split(".")[0] not in imports, f"{path}:{node.lineno}"
+def test_no_code_from_data() -> None:
+    for path, tree in trees().items():
+        calls, imports = FORBIDDEN_CALLS, FORBIDDEN_IMPORTS
+        if relative(path) == OWN_TASKS:
+            calls, imports = calls - {"dill.load"}, imports - {"dill"}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                name = called(node.func)
+                safe_yaml = name == "yaml.load" and any(keyword.arg == "Loader" for keyword in node.keywords)
+                safe_torch = name == "torch.load" and any(
+                    keyword.arg == "weights_only" and ast.unparse(keyword.value) == "True" for keyword in node.keywords
+                )
+                assert name not in calls or safe_yaml or safe_torch, f"{path}:{node.lineno}: {name}"
+                shell = [keyword for keyword in node.keywords if keyword.arg == "shell"]
+                assert not shell, f"{path}:{node.lineno}: shell="
+            elif isinstance(node, ast.Import):
+                assert not imports & {alias.name.split(".")[0] for alias in node.names}, f"{path}:{node.lineno}"
+            elif isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] not in imports, f"{path}:{node.lineno}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_no_network_hosts(path: Path) -> None:
+def test_no_network_hosts() -> None:
     """No code names a host: the network is used where a person's command or configuration names one."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    documented = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    hosts = [host for node in texts if id(node) not in documented for host in HOST.findall(node.value)]
-    assert not [host for host in hosts if not LOCAL_HOSTS.fullmatch(host)]
+    for path, tree in trees().items():
+        documented = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        hosts = [host for node in texts if id(node) not in documented for host in HOST.findall(node.value)]
+        assert not [host for host in hosts if not LOCAL_HOSTS.fullmatch(host)], path
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.model_config import ModelConfig
+from tests.matrices import mark_slow_but
 
 FOLDER = Path(__file__).parents[2] / "configs" / "models"
 BERT_HEAD = 768 * 768 + 768 + 2 * 768 + 30522
@@ -125,7 +126,7 @@ def test_parameter_counts(name):
     assert model.num_parameters() == parameters
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", mark_slow_but([*EXPECTED][::8], EXPECTED))
 def test_tables_of_the_vocabulary_have_a_multiple_of_64_rows(name):
     """Matrix kernels want that; the rows that pad the table are never predicted, and exports do not have them."""
     vocabulary, _ = EXPECTED[name]

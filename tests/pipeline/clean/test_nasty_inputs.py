@@ -152,6 +152,7 @@ def test_nasty_input(case, tmp_path):
     assert [reject.reason for reject in done.rejects] == [name for name, n in case.rejected.items() for _ in range(n)]
 
 
+@pytest.mark.slow
 def test_all_of_them_together_add_up(tmp_path):
     """One run over every file: the stage checks its equations on each unit and on the sum."""
     expected = 0

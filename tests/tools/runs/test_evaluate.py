@@ -90,6 +90,7 @@ def test_mistakes(tuned: Path, capsys: pytest.CaptureFixture[str], words: list[s
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_tags_are_scored_by_words(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tagged_run(one, tmp_path)
     capsys.readouterr()

@@ -91,6 +91,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return {name: p.detach() for name, p in load_trained(folder).model.named_parameters()}
 
 
+@pytest.mark.slow
 def test_a_training_keeps_what_was_measured(one_rank: RankPool, tuned: Path, tmp_path: Path) -> None:
     """With a great strength the weights that matter stay; without one they go further away."""
     assert main([str(tuned), f"output={tmp_path / 'fisher'}", "rows=60"]) == 0
