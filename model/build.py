@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +14,26 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family, View
 from clozeline.model.heads import Head
 from clozeline.model.initialization import initialize_parameters
+from clozeline.model.layers.masks import real_tokens
 from clozeline.model.layers.scalar_mix import ScalarMix
+from clozeline.model.layers.stack import record_outputs
+from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.model.quantization import attach_format, count_quantized, leave_memory_untouched
 from clozeline.registry import find
+
+PONDER: Final = "ponder"
+"""Name of the loss of `model.share.universal`, next to those of heads."""
+
+
+class TokenCount:
+    """The divisor of a loss over real tokens."""
+
+    def count(self, tensors: Mapping[str, Tensor]) -> int:
+        """Return the tokens of a batch that count."""
+        return int(real_tokens(tensors).sum())
 
 
 class Model(nn.Module):
@@ -49,14 +63,16 @@ class Model(nn.Module):
         return self.family.needs.union({"row_weight"}, *(head.needs for head in self.heads.values()))
 
     @property
-    def counted(self) -> Mapping[str, Head]:
+    def counted(self) -> Mapping[str, Any]:
         """The object that counts the divisor of each loss."""
-        return self.heads
+        return {**self.heads, PONDER: TokenCount()} if self.config.share.halts else self.heads
 
     @property
     def loss_weights(self) -> dict[str, float]:
         """The factor of each mean loss."""
-        return self.config.head_weights
+        universal = self.config.share.universal
+        weights = self.config.head_weights
+        return weights if universal is None or universal.epsilon is None else {**weights, PONDER: universal.ponder}
 
     @property
     def host_tensors(self) -> frozenset[str]:
@@ -97,7 +113,7 @@ class Model(nn.Module):
         return self.adapters[name]
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Return the loss of each head.
+        """Return the loss of each head, and `ponder` if tokens take their own number of steps.
 
         Raises:
             BatchError: a tensor that the family or a head reads is missing, a position id is beyond the table, rows are
@@ -107,14 +123,18 @@ class Model(nn.Module):
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
         tensors = add_host_shapes(tensors, self.position_limit, self.host_tensors)
         self._check_padding(tensors)
-        views = self._views(tensors)
+        with record_outputs(*(part for part in self.family.modules() if isinstance(part, Universal))) as steps:
+            views = self._views(tensors)
         second = {}
         if "input_ids_b" in self.needs:  # a row without a second view is read as one token
             inputs = {name.removesuffix("_b"): tensor for name, tensor in tensors.items() if name.endswith("_b")}
             second["hidden_b"] = self.family({**inputs, "lengths": inputs["lengths"].clamp(min=1)})
-        return {
+        losses = {
             name: head.loss(views[name].hidden, {**views[name].tensors, **second}) for name, head in self.heads.items()
         }
+        if self.config.share.halts:
+            losses[PONDER] = _ponder_loss(cast("Sequence[Tensor]", steps[0]), real_tokens(tensors))
+        return losses
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] for rows."""
@@ -167,6 +187,16 @@ class Model(nn.Module):
         forward += units["label"] * self.family.label_flops(tokens)
         forward += sum(units[unit] * flops for unit, flops in self._head_flops)
         return 3.0 * forward  # the backward pass costs two products for each of the forward's
+
+
+def _ponder_loss(output: Sequence[Tensor], weights: Tensor) -> Loss:
+    """Return the sum over real tokens of steps plus remainder, from the output of `Universal`; the steps are a figure.
+
+    `weights` [B, T] are 1 at real tokens. A prompt adapter has further positions before them.
+    """
+    remainder, taken = (part[:, -weights.shape[1] :] for part in output[1:])
+    steps = (taken * weights).sum()
+    return Loss(steps + (remainder * weights).sum(), weights.sum().long(), {"steps": steps})
 
 
 def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.ModuleDict:

@@ -47,6 +47,11 @@ def find_body(model: Model, purpose: str) -> Any:
             f"{purpose}: expected one stack of equal attention layers, such as those of the families encoder, decoder "
             f"and mobilebert, without DeBERTa's convolution and mask decoder; got the family {model.config.family}"
         )
+    if model.config.share.universal is not None:
+        raise ConfigurationError(
+            f"{purpose}: expected layers that are applied once each, got model.share.universal, which decides by token "
+            "how many steps it takes"
+        )
     if model.positions_taken:
         raise ConfigurationError(
             f"{purpose}: expected rows of tokens alone, got {model.positions_taken} positions of the adapter "

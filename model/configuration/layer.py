@@ -60,6 +60,19 @@ class InitConfig:
 
 
 @config_class
+class UniversalConfig:
+    """One layer that every step applies again (Universal Transformer, arXiv 1807.03819); `model.layers` counts steps.
+
+    Each step adds a signal of its own to the states. With halting, each token stops by itself (ACT, arXiv 1603.08983).
+    """
+
+    epsilon: Annotated[float, Field(gt=0, lt=1)] | None = 0.01
+    """A token stops when its halting probabilities add up to 1 - epsilon; null = every token takes every step."""
+    ponder: Annotated[float, Field(ge=0)] = 0.01
+    """Weight of the ponder cost in the loss: steps plus remainder, a mean over tokens."""
+
+
+@config_class
 class ShareConfig:
     """Layers that share weights."""
 
@@ -71,6 +84,13 @@ class ShareConfig:
     stacks: bool = False
     """encoder_decoder: both stacks use the same layers; positions and cross-attention stay separate (arXiv
     1910.10683)."""
+    universal: UniversalConfig | None = None
+    """With groups 1: a signal per step, and tokens that stop by themselves; {} = its defaults, null = neither."""
+
+    @property
+    def halts(self) -> bool:
+        """Tokens stop by themselves."""
+        return self.universal is not None and self.universal.epsilon is not None
 
 
 @config_class

@@ -209,6 +209,20 @@ class ModelConfig:
             yield f"share.stacks: both stacks have one size; remove {sizes}"
         if share != ShareConfig() and (self.scale_by_depth or not self.first_norm):
             yield "share: shared weights have no depth of their own; remove scale_by_depth and first_norm"
+        yield from () if share.universal is None else self._universal_problems()
+
+    def _universal_problems(self) -> Iterator[str]:
+        key = "share.universal"
+        if not find("clozeline.model.families", self.family).universal:
+            yield f"{key}: expected a family of one stack whose layer can repeat, got {self.family}; remove the key"
+        if (self.share.groups, self.share.group_layers) != (1, 1):
+            yield f"{key}: expected share.groups 1 and share.group_layers 1, one layer for all steps"
+        if self.position.kind == "sinusoidal" and self.embedding_width != self.dim:
+            yield f"{key}: each step adds sinusoidal positions of width dim {self.dim}; remove emb_dim"
+        for name, head in self.heads.items() if self.share.halts else ():
+            if head.scalar_mix or "input_ids_b" in find("clozeline.model.heads", name).needs:
+                reads = "a mix of layers (scalar_mix)" if head.scalar_mix else "two views of a row"
+                yield f"{key}: tokens stop at different steps, and the head {name} reads {reads}: set epsilon to null"
 
     @property
     def architecture(self) -> str:

@@ -50,6 +50,8 @@ class Family(nn.Module, ABC):
     """Rows may be padded on the left, as `left_padding` [B] of a batch says."""
     layered: ClassVar[bool] = False
     """The last of `layer_states` is what all heads read, so that a head may read a mix of all layers instead."""
+    universal: ClassVar[bool] = False
+    """Its layers are those of one stack, which `share.universal` may repeat."""
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
 

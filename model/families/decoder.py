@@ -27,6 +27,7 @@ class Decoder(Family):
     needs: ClassVar = frozenset({"input_ids", "position_ids"})
     left_padding: ClassVar = True
     layered: ClassVar = True
+    universal: ClassVar = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

@@ -29,6 +29,7 @@ class Encoder(Family):
     needs: ClassVar = frozenset({"input_ids", "position_ids", "lengths"})
     left_padding: ClassVar = True
     layered: ClassVar = True
+    universal: ClassVar = True
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()

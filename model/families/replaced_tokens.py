@@ -56,6 +56,7 @@ class ReplacedTokens(Encoder):
     needs: ClassVar = Encoder.needs | {"sample_words", "label_index", "label_ids"}
     generator_targets: ClassVar = frozenset({"masked_lm"})
     layered: ClassVar = False
+    universal: ClassVar = False
 
     @config_class
     class Options(ModelConfig):

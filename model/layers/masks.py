@@ -79,6 +79,16 @@ def batch_padding(tensors: Mapping[str, Tensor]) -> Tensor | None:
     return padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
 
 
+def real_tokens(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return which positions [B, T] of `input_ids` hold tokens of rows that have weight, as fp32."""
+    ids, weight = tensors["input_ids"], tensors["row_weight"]
+    if (choices := tensors.get("choices")) is not None:
+        weight = weight.repeat_interleave(choices.to(weight.device))
+    weighted = (weight != 0)[:, None].expand(ids.shape)
+    padding = batch_padding(tensors)
+    return (weighted if padding is None else weighted & padding[:, 0, 0]).float()
+
+
 def document_mask(queries: Tensor, keys: Tensor | None = None) -> Tensor:
     """Return [B, 1, Tq, Tk] bool from document numbers of queries [B, Tq] and keys [B, Tk] (None: the same rows)."""
     return (queries[:, :, None] == (queries if keys is None else keys)[:, None, :])[:, None]

@@ -7,6 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.disentangled_attention import RelativeTable
@@ -22,7 +23,8 @@ from clozeline.model.layers.masks import (
     window_mask,
 )
 from clozeline.model.layers.norm import build_norm
-from clozeline.model.layers.position import Position, T5Bias, build_local_position, build_position
+from clozeline.model.layers.position import Position, Sinusoidal, T5Bias, build_local_position, build_position
+from clozeline.model.layers.universal import Universal
 
 
 class Stack(nn.Module):
@@ -40,6 +42,7 @@ class Stack(nn.Module):
         self.local_layers = frozenset(number for number in range(layers) if config.is_local(number))
         self.order = shared_layers(layers, config.share.groups, config.share.group_layers)
         self.layers = nn.ModuleList(build_layers(config, max(self.order) + 1, cross))
+        self.universal = None if config.share.universal is None else Universal(config, config.share.universal)
         self.relative = None if config.position.disentangled is None else RelativeTable(config)
         self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.output)
@@ -108,8 +111,19 @@ class Stack(nn.Module):
         if self.local_layers:
             plan_local = plan(self.local_position, self.window)
         source_plan = AttentionPlan(source_visible, cache=cache)
-        for index, weights in enumerate(self.order):  # layers may share weights
-            x = self.layers[weights](x, plan_local if index in self.local_layers else plan_global, source, source_plan)
+
+        def apply(index: int, x: Tensor) -> Tensor:  # layers may share weights
+            plan = plan_local if index in self.local_layers else plan_global
+            states: Tensor = self.layers[self.order[index]](x, plan, source, source_plan)
+            return states
+
+        if self.universal is None:
+            for index in range(len(self.order)):
+                x = apply(index, x)
+        else:
+            real = None if padding is None else padding[:, 0, 0]
+            waves = self.position.embed(positions) if isinstance(self.position, Sinusoidal) else None
+            x, *_ = self.universal(x, apply, len(self.order), waves, real, may_end=cache is None)
         return self.dropout(self.norm(x))
 
     def share(self, other: Self) -> None:
@@ -120,7 +134,16 @@ class Stack(nn.Module):
 
 
 def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
-    """Return the states [B, T, dim] of a stack during `read`: of the embeddings, of each layer, and last its output."""
+    """Return the states [B, T, dim] of a stack during `read`: of the embeddings, of each layer, and last its output.
+
+    Raises:
+        ConfigurationError: its tokens stop at different steps, so that a step has no states of all tokens.
+    """
+    if stack.universal is not None and stack.universal.halting is not None:
+        raise ConfigurationError(
+            "model.share.universal: expected layers with states of all tokens, got tokens that stop at different steps "
+            "(epsilon): read the last states alone"
+        )
     with record_outputs(stack.embeddings, *stack.layers) as states:
         last = read()
     return [*(state[:, -last.shape[1] :] for state in states[:-1]), last]  # without the positions of a prompt adapter

@@ -23,7 +23,7 @@ from clozeline.model.heads import Head
 from clozeline.model.heads._label_head import LabelHead
 from clozeline.model.heads.classification import Classification
 from clozeline.model.layers.attention import Attention
-from clozeline.model.layers.masks import BLOCKED, AttentionPlan, batch_padding, window_mask
+from clozeline.model.layers.masks import BLOCKED, AttentionPlan, window_mask
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import IGNORED, gather_labels
 
@@ -75,16 +75,6 @@ def has_label_logits(head: type[Head], options: HeadConfig) -> bool:
     if issubclass(head, Classification):
         return not options.multi_label
     return issubclass(head, LabelHead) and head.forward is LabelHead.forward
-
-
-def real_tokens(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return which positions [B, T] of `input_ids` hold tokens of rows that have weight, as fp32."""
-    ids, weight = tensors["input_ids"], tensors["row_weight"]
-    if (choices := tensors.get("choices")) is not None:
-        weight = weight.repeat_interleave(choices.to(weight.device))
-    weighted = (weight != 0)[:, None].expand(ids.shape)
-    padding = batch_padding(tensors)
-    return (weighted if padding is None else weighted & padding[:, 0, 0]).float()
 
 
 @contextmanager

@@ -7,16 +7,17 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.errors import BatchError
-from clozeline.model.build import Model
+from clozeline.model.build import Model, TokenCount
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
+from clozeline.model.layers.masks import real_tokens
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement
 from clozeline.registry import Chosen
 from clozeline.train.distillation.layer_map import describe_layers
 from clozeline.train.distillation.losses import DistillationLoss
-from clozeline.train.distillation.observation import label_weights, observe, real_tokens
+from clozeline.train.distillation.observation import label_weights, observe
 
 PREFIX: Final = "distil/"
 """Start of the names of these losses in metrics."""
@@ -24,14 +25,6 @@ OF_TEACHER: Final = "teacher_"
 """Start of the names of a teacher's tensors in a batch."""
 STORED: Final = frozenset({"teacher_ids", "teacher_weights"})
 """Tensors of a batch with stored scores of a teacher."""
-
-
-class TokenCount:
-    """The divisor of a loss over real tokens."""
-
-    def count(self, tensors: Mapping[str, Tensor]) -> int:
-        """Return the tokens of a batch that count."""
-        return int(real_tokens(tensors).sum())
 
 
 class LabelCount:
@@ -96,7 +89,7 @@ class Student(Model):
     @property
     def counted(self) -> dict[str, Any]:
         """The object that counts the divisor of each loss."""
-        counted: dict[str, Any] = {**self.heads}
+        counted: dict[str, Any] = {**super().counted}
         for name, loss in self.distillation.items():
             own = TokenCount() if loss.head is None else LabelCount(self.heads[loss.head], self.stored)
             counted[PREFIX + name] = own

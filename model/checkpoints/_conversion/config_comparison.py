@@ -11,7 +11,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 
 _ONLY_TRAINING: Final = (
     *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter", "quantization"),
-    "position.disentangled.mask_decoder",
+    *("position.disentangled.mask_decoder", "share.universal.ponder"),
 )
 _OF_KIND: Final = {
     "learned": ("kind", "maximum", "offset"),

@@ -5,7 +5,7 @@ import doctest
 import torch
 
 import clozeline.model.layers.masks
-from clozeline.model.layers.masks import padding_mask, pair_mask, plan_attention, rank_mask, window_mask
+from clozeline.model.layers.masks import padding_mask, pair_mask, plan_attention, rank_mask, real_tokens, window_mask
 
 
 def test_no_mask_where_nothing_is_padded():
@@ -73,3 +73,18 @@ def test_a_window_is_as_wide_on_both_sides():
     near = window_mask(places, places, 2)[0, 0].tolist()
     assert near == [[abs(query - key) <= 2 for key in range(6)] for query in range(6)]
     assert window_mask(places[:, 4:], places, 0)[0, 0].nonzero().tolist() == [[0, 4], [1, 5]]
+
+
+def test_real_tokens():
+    tensors = {
+        "input_ids": torch.zeros(3, 4),
+        "row_weight": torch.tensor([1.0, 0.0, 1.0]),
+        "lengths": torch.tensor([2, 4, 3]),
+    }
+    assert real_tokens(tensors).tolist() == [[1, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 0]]
+    left = {**tensors, "left_padding": torch.tensor([1, 0, 1])}
+    left["lengths"] = torch.tensor([2, 4, 3])
+    assert real_tokens(left).tolist() == [[0, 1, 1, 0], [0, 0, 0, 0], [0, 1, 1, 1]]
+    assert real_tokens({**tensors, "lengths": torch.tensor(4)}).sum() == 8
+    choices = {"input_ids": torch.zeros(3, 2), "row_weight": torch.tensor([1.0, 0.0]), "choices": torch.tensor([1, 2])}
+    assert real_tokens({**choices, "lengths": torch.tensor([2, 2, 2])}).tolist() == [[1, 1], [0, 0], [0, 0]]

@@ -14,7 +14,7 @@ from clozeline.model.compilation.layer_calls import recompute_layers
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.loss import weigh_rows_equally
 from clozeline.registry import find, names
-from clozeline.train.distillation.observation import has_label_logits, label_weights, observe, real_tokens
+from clozeline.train.distillation.observation import has_label_logits, label_weights, observe
 from tests.train.distillation.pairs import batch, model
 
 EVERYTHING = {f"{kind}_{layer}" for kind in ("state", "attention", "visible", "queries") for layer in range(4)}
@@ -105,21 +105,6 @@ def test_weights_are_those_of_the_loss_of_the_head() -> None:
         assert float((weights * losses).sum()) == pytest.approx(float(expected), rel=1e-5)
     assert torch.equal(label_weights(head, batch()) > 0, torch.tensor([1, 0, 1, 1, 1, 1, 0, 0]) > 0)
     assert weigh_rows_equally(batch(), "masked_lm")["label_weight"][2] == 0.5
-
-
-def test_real_tokens() -> None:
-    tensors = {
-        "input_ids": torch.zeros(3, 4),
-        "row_weight": torch.tensor([1.0, 0.0, 1.0]),
-        "lengths": torch.tensor([2, 4, 3]),
-    }
-    assert real_tokens(tensors).tolist() == [[1, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 0]]
-    left = {**tensors, "left_padding": torch.tensor([1, 0, 1])}
-    left["lengths"] = torch.tensor([2, 4, 3])
-    assert real_tokens(left).tolist() == [[0, 1, 1, 0], [0, 0, 0, 0], [0, 1, 1, 1]]
-    assert real_tokens({**tensors, "lengths": torch.tensor(4)}).sum() == 8
-    choices = {"input_ids": torch.zeros(3, 2), "row_weight": torch.tensor([1.0, 0.0]), "choices": torch.tensor([1, 2])}
-    assert real_tokens({**choices, "lengths": torch.tensor([2, 2, 2])}).tolist() == [[1, 1], [0, 0], [0, 0]]
 
 
 def test_heads_with_a_row_of_classes_for_each_label() -> None:

@@ -38,7 +38,8 @@ def batch_losses(model: Model, shards: ShardSet, most_rows: int) -> list[list[fl
                 indices = np.arange(first, min(first + _ROWS, len(rows)))
                 columns = {name: rows.columns[name].take(indices) for name in collate.columns}
                 # sums over the heads: loss and number of labels
-                losses = model(collate(columns, np.ones(len(indices), np.float32))).values()
+                by_name = model(collate(columns, np.ones(len(indices), np.float32)))
+                losses = [by_name[name] for name in model.heads]
                 sums.append([sum(float(loss.total) for loss in losses), sum(float(loss.count) for loss in losses)])
     return sums
 

@@ -26,7 +26,8 @@ def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) 
         for first in range(0, len(order), _BATCH):
             batch = order[first : first + _BATCH]
             columns = {name: rows.columns[name].take(batch) for name in collate.columns}
-            for name, loss in model(collate(columns, np.ones(len(batch), np.float32))).items():
+            losses = model(collate(columns, np.ones(len(batch), np.float32)))
+            for name, loss in ((name, losses[name]) for name in model.heads):
                 sums[name] += float(loss.total)
                 counts[name] += int(loss.count)
                 if "accuracy" in loss.figures:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.build import PONDER
 from clozeline.model.heads._head import Head
 from clozeline.model.heads._label_head import LabelHead
 from clozeline.model.heads.classification import Classification
@@ -47,7 +48,7 @@ def diagonal_fisher(
         generator = generator_for(seed, f"labels of example {count}")
         labeled = tensors if empirical else _draw_labels(model, tensors, generator)
         # gradient of one example's loss, squared and summed
-        loss = torch.stack([loss.total for loss in model(labeled).values()]).sum()
+        loss = torch.stack([loss.total for name, loss in model(labeled).items() if name != PONDER]).sum()
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         for name, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:

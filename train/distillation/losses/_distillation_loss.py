@@ -95,6 +95,11 @@ class DistillationLoss(nn.Module, ABC):
 def refuse_unlayered(loss: str, student: ModelConfig, teacher: ModelConfig) -> None:
     """Refuse models whose layers have no states of all tokens."""
     for side, model in (("student", student), ("teacher", teacher)):
+        if model.share.halts:
+            raise ConfigurationError(
+                f"distil.losses: {loss} compares layers, and tokens of the {side} stop at different ones "
+                "(model.share.universal): take the loss scores"
+            )
         if not find("clozeline.model.families", model.family).layered:
             raise ConfigurationError(
                 f"distil.losses: {loss} compares layers of one stack, and the {side}'s family {model.family} has "

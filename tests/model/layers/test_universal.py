@@ -1,0 +1,254 @@
+"""A repeated layer against the formulas of 1807.03819 and 1603.08983, token by token; and what it refuses."""
+
+import dataclasses
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from pydantic import TypeAdapter
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.type_selection import map_for
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.early_exit import EarlyExit
+from clozeline.model.generation.incremental_decoder import IncrementalDecoder
+from clozeline.model.layers.masks import plan_attention
+from clozeline.model.token_pruning import TokenPruning, TopTokens
+from clozeline.train.distillation.losses._distillation_loss import refuse_unlayered
+from tests.model.small_models import batch_for, built, rows_of, small_config
+
+DIM, STEPS, EPSILON = 15, 5, 0.05
+POSITIONS = {
+    "learned": PositionConfig(kind="learned", maximum=16),
+    "none": PositionConfig(kind="none"),
+    "sinusoidal": PositionConfig(kind="sinusoidal"),
+}
+
+
+def universal(epsilon=EPSILON, ponder=0.01):
+    return ShareConfig(groups=1, universal=UniversalConfig(epsilon=epsilon, ponder=ponder))
+
+
+def model_of(family="encoder", epsilon=EPSILON, spread=0.5, **changes):
+    """A model in fp64 whose tokens stop at steps 1 to 5."""
+    sizes = {"dim": DIM, "layers": STEPS, "attention_heads": 3, "kv_heads": 3, "position": POSITIONS["learned"]}
+    model = built(family, **sizes | {"share": universal(epsilon)} | changes)
+    draw = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.2)
+        model.family.tokens.weight.mul_(8)
+        if epsilon is not None:
+            unit = model.family.stack.universal.halting
+            unit.weight.copy_(torch.randn(unit.weight.shape, generator=draw) * spread)
+            unit.bias.fill_(-0.5)
+    return model.double().eval()
+
+
+def wave(number, dim):
+    angles = [number / 10000 ** (2 * (column // 2) / dim) for column in range(dim)]
+    return torch.tensor([math.cos(a) if column % 2 else math.sin(a) for column, a in enumerate(angles)])
+
+
+@torch.no_grad()
+def slow(model, ids, causal=False):
+    """The states [T, dim] of one row without padding, and of each token N and R, by a loop over steps and tokens."""
+    stack, length = model.family.stack, len(ids)
+    vectors, unit = model.family.tokens(ids), stack.universal.halting
+    place = None
+    if type(stack.position).__name__ == "Sinusoidal":
+        place = [wave(at, vectors.shape[1]) for at in range(length)]
+    states = stack.embeddings(vectors[None], stack.position, torch.arange(length)[None], None)[0]
+    states, sums, halted = list(states), [0.0] * length, [False] * length
+    mean = [torch.zeros(model.config.dim, dtype=torch.float64) for _ in ids]
+    count, remainder = [0] * length, [None] * length
+    for step in range(1, STEPS + 1):
+        for at in range(length):
+            states[at] = states[at] + wave(step, model.config.dim + model.config.dim % 2)[: model.config.dim]
+            if place is not None and step > 1:
+                states[at] = states[at] + place[at]
+        new = stack.layers[0](torch.stack(states)[None], plan_attention(None, None, causal=causal), None, None)[0]
+        for at in range(length):
+            if halted[at]:
+                continue
+            chance = torch.sigmoid(unit.weight[0] @ states[at] + unit.bias[0])
+            count[at] += 1
+            if float(sums[at] + chance) >= 1 - EPSILON or step == STEPS:
+                halted[at], remainder[at] = True, 1 - sums[at]
+                chance = remainder[at]
+            mean[at] = mean[at] + chance * new[at]
+            sums[at] = sums[at] + chance
+            states[at] = new[at]
+    assert all(abs(float(total) - 1) < 1e-12 for total in sums)
+    return stack.norm(torch.stack(mean)), count, [float(part) for part in remainder]
+
+
+@pytest.mark.parametrize(
+    ("family", "position", "changes"),
+    [("encoder", "learned", {}), ("encoder", "sinusoidal", {"dim": 18}), ("decoder", "none", {})],
+)
+def test_states_steps_and_cost_are_those_of_the_formulas(family, position, changes):
+    model = model_of(family, position=POSITIONS[position], **changes)
+    model.requires_grad_(False)
+    tensors = batch_for(family, lengths=[7, 11, 1, 6, 9])
+    hidden, losses = model.family(tensors), model(tensors)
+    steps, cost = [], 0.0
+    for row, length in enumerate(tensors["lengths"].tolist()):
+        expected, count, remainder = slow(model, tensors["input_ids"][row, :length], causal=family == "decoder")
+        assert torch.allclose(hidden[row, :length], expected, atol=1e-5)  # waves are fp32
+        steps += count
+        cost += sum(count) + sum(remainder)
+    assert len(set(steps)) >= 3, "the tokens of this test stop at different steps"
+    ponder = losses["ponder"]
+    assert (float(ponder.total), ponder.count) == (pytest.approx(cost, rel=1e-6), 34)
+    assert float(ponder.figures["steps"]) == sum(steps)
+    assert model.counted["ponder"].count(tensors) == 34
+    assert model.loss_weights["ponder"] == 0.01
+
+
+def test_the_cost_of_a_row_is_its_own_in_any_batch():
+    """Neither other rows, nor their padding, nor the micro-batch, nor a row of weight 0."""
+    model = model_of()
+    model.requires_grad_(False)
+    tensors = batch_for("encoder", lengths=[11, 2, 7, 5, 3], rows=5)
+    whole = model(tensors)["ponder"]
+    parts = [model(rows_of(tensors, slice(first, last)))["ponder"] for first, last in pairwise((0, 2, 3, 5))]
+    assert float(whole.total) == pytest.approx(sum(float(part.total) for part in parts), rel=1e-12)
+    assert whole.count == sum(part.count for part in parts)
+    hidden = model.family(tensors)
+    alone = rows_of(tensors, slice(1, 2))
+    cut = alone | {name: alone[name][:, :2] for name in ("input_ids", "position_ids")}
+    assert torch.allclose(hidden[1, :2], model.family(cut)[0], atol=1e-12)
+    weightless = tensors | {"row_weight": torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0])}
+    assert model(weightless)["ponder"].count == whole.count - 2
+
+
+def test_gradients_of_the_cost_are_those_of_the_remainders():
+    """N is a constant: the gradient is that of R = 1 - the sum of the probabilities before step N."""
+    model = model_of("decoder", position=POSITIONS["none"])
+    tensors = batch_for("decoder", lengths=[7])
+    unit = model.family.stack.universal.halting
+    (gradient,) = torch.autograd.grad(model(tensors)["ponder"].total, [unit.bias])
+    delta, costs = 1e-6, []
+    for sign in (1, -1):
+        with torch.no_grad():
+            unit.bias.add_(sign * delta)
+            costs.append(sum(slow(model, tensors["input_ids"][0, :7], causal=True)[2]))
+            unit.bias.sub_(sign * delta)
+    assert float(gradient) == pytest.approx((costs[0] - costs[1]) / (2 * delta), rel=1e-4)
+    assert float(gradient) < 0
+
+
+def test_without_halting_every_token_takes_every_step():
+    model = model_of(epsilon=None)
+    tensors = batch_for("encoder", lengths=[11])
+    stack = model.family.stack
+    x = stack.embeddings(model.family.tokens(tensors["input_ids"]), stack.position, tensors["position_ids"], None)
+    for step in range(1, STEPS + 1):
+        x = stack.layers[0](x + wave(step, DIM + 1)[:DIM], plan_attention(None, None, causal=False), None, None)
+    assert torch.allclose(model.family(tensors), stack.norm(x), atol=1e-5)
+    assert list(model(tensors)) == list(model.counted) == ["masked_lm"]
+    assert not [name for name, _ in model.named_parameters() if "universal" in name]
+    assert len(model.family.layer_states(tensors)) == STEPS + 2 - 1
+
+
+def test_layers_are_left_out_once_all_tokens_stopped():
+    """One probability near 1 at the first step: the layer runs once, and padding does not ask for more."""
+    model = model_of(spread=0.0)
+    calls = []
+    model.family.stack.layers[0].register_forward_hook(lambda *_: calls.append(1))
+    with torch.no_grad():
+        model.family.stack.universal.halting.bias.fill_(9.0)
+        losses = model(batch_for("encoder", lengths=[3, 11]))
+    assert len(calls) == 1
+    assert float(losses["ponder"].total) == 2 * 14  # N = 1, R = 1
+    with torch.no_grad():
+        model.family.stack.universal.halting.bias.fill_(-9.0)
+        losses = model(batch_for("encoder", lengths=[3, 11]))
+    assert len(calls) == 1 + STEPS
+    assert float(losses["ponder"].figures["steps"]) == STEPS * 14
+
+
+def quick_and_slow(family):
+    """A model in which token 1 stops after the first step, and token 2 takes all."""
+    model = model_of(family, position=POSITIONS["none"], norm_place="pre", emb_norm=False).requires_grad_(False)
+    for vector, size in ((model.family.tokens.weight[1], 50.0), (model.family.tokens.weight[2], -50.0)):
+        vector.zero_()[0] = size
+    unit = model.family.stack.universal.halting
+    unit.weight.zero_()[0, 0] = 1.0
+    return model
+
+
+def test_padding_asks_for_no_step():
+    model, calls = quick_and_slow("encoder"), []
+    model.family.stack.layers[0].register_forward_hook(lambda *_: calls.append(1))
+    tensors = batch_for("encoder", lengths=[7, 3])
+    tensors["input_ids"] = torch.where(torch.arange(11) < tensors["lengths"][:, None], 1, 2)
+    assert float(model(tensors)["ponder"].figures["steps"]) == 10
+    assert len(calls) == 1
+    tensors["input_ids"][1, 0] = 2
+    assert float(model(tensors)["ponder"].figures["steps"]) == 9 + STEPS
+
+
+def test_generation_with_a_cache_computes_the_same():
+    """Also where all tokens of the prompt stop at once, and a later one reads them in every step."""
+    model = quick_and_slow("decoder")
+    ids = torch.tensor([[1, 1, 1, 1, 2, 7, 2, 1, 2], [1, 1, 1, 1, 2, 2, 9, 30, 4]])
+    lengths, positions = torch.full((2,), 9), torch.arange(9).expand(2, 9)
+    whole = model.logits({"input_ids": ids, "position_ids": positions, "lengths": lengths})["lm"]
+    decoder = IncrementalDecoder(model, ids[:, :4].tolist(), None, prefix=False, tokens=5)
+    for column in range(4, 9):
+        assert torch.allclose(decoder.scores, whole[:, column - 1].float(), atol=1e-5)
+        decoder.add(ids[:, column].tolist())
+
+
+def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
+    model = model_of(heads={"classification": {"classes": 3}})
+    for refused in (
+        lambda: model.family.layer_states(batch_for("encoder")),
+        lambda: EarlyExit(model, "classification", torch.nn.ModuleList()),
+        lambda: TokenPruning(model, TopTokens((1.0,) * STEPS)),
+        lambda: refuse_unlayered("states", model.config, built("encoder").config),
+    ):
+        with pytest.raises(ConfigurationError, match=r"share\.universal"):
+            refused()
+
+
+def test_no_model_type_of_transformers_holds_it():
+    albert = small_config(
+        "encoder", norm_place="post", share=ShareConfig(groups=1), layers=3, type_vocab_size=2, emb_dim=8
+    )
+    map_for(albert, {"pad": 0}, "albert")
+    with pytest.raises(ConfigurationError, match=r"no model type.*share\.universal"):
+        map_for(dataclasses.replace(albert, share=universal()), {"pad": 0}, "albert")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"share": ShareConfig(universal=UniversalConfig())}, "expected share.groups 1"),
+        ({"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig()), "layers": 4}, "group_layers 1"),
+        ({"family": "mobilebert"}, "got mobilebert"),
+        ({"family": "replaced_tokens"}, "got replaced_tokens"),
+        ({"family": "xlnet"}, "got xlnet"),
+        ({"family": "encoder_decoder"}, "got encoder_decoder"),
+        ({"position": POSITIONS["sinusoidal"], "emb_dim": 8}, "remove emb_dim"),
+        ({"heads": {"tagging": HeadConfig(weight=1.0, classes=3, scalar_mix=True)}}, "scalar_mix.*epsilon"),
+        ({"heads": {"similarity": 1.0}}, "two views.*epsilon"),
+    ],
+)
+def test_combinations_without_a_meaning_are_refused(changes, expected):
+    usual = {"family": "encoder", "share": universal()}
+    config = usual | changes
+    with pytest.raises((ValueError, ConfigurationError), match=f"share.*{expected}|bottlenecks share"):
+        small_config(config.pop("family"), **config)
+
+
+def test_the_key_of_the_configuration():
+    plain = {"family": "encoder", "dim": 8, "layers": 3, "attention_heads": 2, "ffn_dim": 8, "heads": {"masked_lm": 1}}
+    read = TypeAdapter(ModelConfig).validate_python(plain | {"share": {"groups": 1, "universal": {}}})
+    assert read.share.universal == UniversalConfig(epsilon=0.01, ponder=0.01)
