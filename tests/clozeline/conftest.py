@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
+from tests.built_once import built_once
 from tests.clozeline.bench import Bench
 from tests.distributed import RankPool
 
@@ -18,5 +20,5 @@ def ranks() -> Iterator[RankPool]:
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory, ranks: RankPool) -> Bench:
-    """Outputs of everything; tests change copies, or put back what they change."""
-    return Bench.made(tmp_path_factory.mktemp("bench") / "bench", ranks)
+    """Outputs of everything, which all workers share; tests change copies."""
+    return Bench(built_once(tmp_path_factory, "bench", partial(Bench.made, ranks=ranks)), ranks)

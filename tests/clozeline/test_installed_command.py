@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import urllib.request
@@ -12,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import commands
-from tests.clozeline import real_uses
-from tests.clozeline.bench import Bench
+from tests.clozeline.bench import CODES, LINES, Bench
 from tests.clozeline.installed import SCRIPT, installed
-from tests.clozeline.real_uses import CODES, free_port
+from tests.clozeline.test_commands_on_faults import tree
+from tests.distributed import free_port
 from tests.loopback_site import HTML, Site
 
 ROOT = Path(__file__).parents[2]
@@ -79,32 +80,29 @@ def empty(tmp_path: Path) -> Path:
     return folder
 
 
+USED = {**LINES, "where": "where train/main.py", "help": "help where"}
+
+
 @pytest.mark.slow
 def test_every_command_that_is_listed_is_used(empty: Path) -> None:
-    """So that the table below is complete: a command of the help without a use fails."""
+    """So that the lines are complete: a command of the help without one fails."""
     listed = set(re.findall(r"^  ([a-z][a-z-]*) ", installed("--help", cwd=empty).stdout, flags=re.MULTILINE))
     assert listed == {*USED} - {"draw-flow", "make-gallery"}, "those two are for maintainers, and run all the same"
 
 
-USED = sorted({*NAMES, "where", "help"} - {"serve-pydoc"})
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", USED)
-def test_a_command_in_use(whole: Bench, tmp_path: Path, empty: Path, name: str) -> None:
-    """From an empty folder; it ends well, and says what it did."""
+@pytest.mark.parametrize("name", sorted(USED))
+def test_a_command_in_use(whole: Bench, tmp_path: Path, name: str) -> None:
+    """From a folder of the user's; it ends well, and says what it did."""
     bench = whole.copy(tmp_path / "copy")
-    real_uses.undo(name, bench)
-    (tmp_path / "needed").mkdir()
-    words = real_uses.words(name, bench, tmp_path / "needed")
-    if name == "crawl-site":
-        with Site({"/": (200, HTML, b"<html><body><p>A page of a small site.</p></body></html>")}).running() as site:
-            done = installed(name, site.url, *words[1:], "--delay", "0", cwd=empty)
-    else:
-        done = installed(name, *words, cwd=empty)
+    bench.undo(USED[name])
+    before = tree(bench.folder)
+    with Site({"/": (200, HTML, b"<html><body><p>A page of a small site.</p></body></html>")}).running() as site:
+        words = shlex.split(USED[name].replace("http://127.0.0.1:9/", site.url))
+        done = installed(*words, cwd=bench.folder)
     assert done.returncode == CODES.get(name, 0), f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     assert "Traceback" not in done.stdout + done.stderr
-    assert done.stdout or list(empty.iterdir())
+    assert done.stdout or tree(bench.folder) != before
 
 
 @pytest.mark.slow

@@ -1,0 +1,74 @@
+"""Files that a user would bring to the commands of the bench: texts, recipes, configurations, a race and a study."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clozeline import HOME
+from tests.pipeline import miniature, task_files
+from tests.tools.experiments.multirun.small_race import entry, write_race, write_sets
+from tests.tools.experiments.multirun.small_study import write_study
+from tests.train.synthetic import plain_config
+
+SET, TASK_SET = "corpus1/corrupt/masked_lm/train", "task1/out/tasks/sst2/train"
+HERE = "/proc/self/cwd"
+_STAGES = miniature.RECIPE[: miniature.RECIPE.index("corrupt:")].replace("group:", "balance: {}\ngroup:")
+_MASKED = "{name: masked_lm, max_length: 64, block_rows: 16}"
+_TUNING = (
+    "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
+    "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: 8}\nsteps: 2\n"
+)
+_TRAININGS: dict[str, dict[str, Any]] = {
+    "train.yaml": {"output": "encoder1", "model__type_vocab_size": 2},
+    "start.yaml": {"model": {"heads": {"masked_lm": 1.0}}},
+    "decoder.yaml": {
+        "output": "decoder1", "data__shards": f"{HERE}/corpus1/corrupt/causal_lm/train",
+        "model__family": "decoder", "model__heads": {"lm": 1.0},
+    },
+    "task1/train.yaml": {
+        "output": "task1/run", "data__shards": f"{HERE}/{TASK_SET}",
+        "model__heads": {"classification": {"hidden": "tanh"}},
+    },
+}  # fmt: skip
+
+
+def write_inputs(folder: Path) -> None:
+    """Write everything that the lines of the bench need and no command makes."""
+    # texts and recipes of the pipeline
+    miniature.write_corpus(folder / "crawl", 25)
+    miniature.write_recipe(folder, f"{_STAGES}corrupt: [{_MASKED}, {{name: causal_lm, max_length: 64}}]\n")
+    task_files.write_task(folder / "task1" / "files")
+    task_files.write_vocabulary(folder / "task1" / "words")
+    task_files.write_recipe(folder / "task1")
+    # configurations of the trainer
+    for name, changes in _TRAININGS.items():
+        usual = {
+            "data__shards": f"{HERE}/{SET}",
+            "model__position": {"maximum": 64},
+            "steps": 2,
+            "checkpoint__every": 1,
+        }
+        (folder / name).write_text(yaml.safe_dump(plain_config(**{**usual, **changes})), encoding="utf-8")
+    # small files of some tools
+    shutil.copy(HOME / "configs" / "prompts" / "polarity_cloze.yaml", folder / "prompt.yaml")
+    (folder / "texts.txt").write_text("a text\n", encoding="utf-8")
+    (folder / "words.txt").write_text("immunology " * 30, encoding="utf-8")
+    for name in ("first", "second"):
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump({"name": name, "shards": TASK_SET}), encoding="utf-8")
+    (folder / "tuning").mkdir()
+    shutil.copy(folder / "task1" / "recipe.yaml", folder / "tuning" / "pipeline.yaml")
+    (folder / "tuning" / "train.yaml").write_text(_TUNING, encoding="utf-8")
+    # a race of one entry, with the pages that its sets are made of, and a study of two variants
+    miniature.write_corpus(folder / "raced1" / "pages", 60)
+    plain = entry(steps=4, schedule__steps=4, data__global_batch=8)
+    write_race(folder / "race", write_sets(folder / "records"), plain=plain)
+    several = _STAGES.replace("shard_bytes: 60000", "shard_bytes: 4096").replace("fraction: 0.1", "fraction: 0.3")
+    (folder / "race" / "pipeline.yaml").write_text(f"{several}corrupt: [{_MASKED}]\n", encoding="utf-8")
+    shutil.rmtree(folder / "records")
+    study = write_study(folder, flops=3e8, one="masked_lm", two="more")
+    more = "{name: masked_lm, label: more, max_length: 48, mask_rate: 0.3}"
+    (study / "pipeline.yaml").write_text(f"{_STAGES}corrupt: [{_MASKED}, {more}]\n", encoding="utf-8")
