@@ -66,6 +66,17 @@ def publish(path: Path) -> Iterator[Path]:
         raise StorageError(cannot_write(path, error)) from error
 
 
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Name the folder in an error of the system without a name of its own: one of a write, as on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise StorageError(cannot_write(folder, error)) from error
+
+
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _IN_THE_WAY: Final = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from clozeline.configuration import redaction
+from tests.built_once import built_once
 
 if TYPE_CHECKING:
     from tests.crawled_chain import Chain
@@ -44,7 +45,7 @@ def _forget_secrets() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
-    """The chain up to the shards, made once."""
-    from tests.crawled_chain import make_chain  # slow to import, and few tests need it
+    """The chain up to the shards, which all workers share and no test changes."""
+    from tests.crawled_chain import Chain, make_chain  # slow to import, and few tests need it
 
-    return make_chain(tmp_path_factory.mktemp("chain"))
+    return Chain(built_once(tmp_path_factory, "chain", make_chain))

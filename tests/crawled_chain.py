@@ -17,10 +17,17 @@ PAGES = 60
 
 @dataclass(frozen=True)
 class Chain:
-    """A crawl and what the demo's recipe made of it."""
+    """A folder with a crawl and what the demo's recipe made of it."""
 
-    warc: Path
-    output: Path
+    folder: Path
+
+    @property
+    def warc(self) -> Path:
+        return self.folder / "crawl" / "site.warc.gz"
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "data" / "site"
 
 
 def english_site() -> Site:
@@ -38,14 +45,14 @@ def english_site() -> Site:
 
 def make_chain(folder: Path) -> Chain:
     """Crawl over the loopback interface, then all stages of the demo's recipe in one task."""
-    found = Chain(folder / "crawl" / "site.warc.gz", folder / "data" / "site")
+    chain = Chain(folder)
     site = english_site()
     with site.running():
         settings = CrawlSettings(start=(site.url,), delay=0.0)
-        tally = crawl_to_file(settings, found.warc, report=lambda line: None)
+        tally = crawl_to_file(settings, chain.warc, report=lambda line: None)
     assert tally is not None
     assert tally.pages == PAGES + 1
     recipe = ROOT / "configs" / "recipes" / "demo" / "pipeline.yaml"
-    overrides = [f"input={found.warc}", f"output={found.output}", "train_tokenizer.size=600", "heldout.fraction=0.1"]
+    overrides = [f"input={chain.warc}", f"output={chain.output}", "train_tokenizer.size=600", "heldout.fraction=0.1"]
     assert run_pipeline(["--config", str(recipe), *overrides]) == 0
-    return found
+    return chain

@@ -35,7 +35,9 @@ _WRITTEN_FOR_PEOPLE = re.compile(
 _FIGURES = re.compile(rb'"(step|samples|loss|gradient_norm|learning_rate|heldout[^"]*)": ([^,}]+)')
 """What metrics.jsonl records apart from times."""
 _TIMES = re.compile(
-    r"[\d,.]+ (tokens/s|seconds?|bytes|s\b)|at least [\d,.]+ s |[\d,.]+ │$|^.*operations a second.*$", re.MULTILINE
+    r"[\d,.]+ (tokens/s|seconds?|bytes|s\b)|at least [\d,.]+ s |[\d,.]+ │$"
+    r"|^.*(operations a second|ms, batch| x\)|saves ).*$",
+    re.MULTILINE,
 )
 _CACHES = (tokenize_documents._tokenizer, tokenizer_stage._import_vocabulary)
 """Caches that a fresh process would not have in memory."""
@@ -77,7 +79,7 @@ DAMAGES: dict[str, Damage] = {
     "empty": _edit(lambda content, draw: b""),
     "longer": _edit(lambda content, draw: content + b"\0x"),
     "not UTF-8": _edit(lambda content, draw: b"\xff\xfe" + content[2:]),
-    "another type": _edit(lambda content, draw: (b"[]\n", b"null\n", b"{}\n", b"7\n", b"[" * 9999)[draw % 5]),
+    "another type": _edit(lambda content, draw: (b"[1]\n", b"null\n", b"{}\n", b"7\n", b"[" * 9999)[draw % 5]),
     "swap": _swap,
     "deleted": _replace(lambda path: None),
     "a folder": _replace(Path.mkdir),
@@ -168,7 +170,7 @@ def comparable(file: str, content: bytes) -> object:
 def kind_of(file: str) -> str:
     """Return the kind of a file: its name with N for numbers, below the folder that says what it is."""
     path = Path(re.sub(r"[0-9]+", "N", file))
-    shown = {"records", "documents", "rejects", "clusters", "tokenizer", "scores", "exportedN", "importedN"}
+    shown = {"records", "documents", "rejects", "clusters", "tokenizer", "heldout", "scores", "exportedN", "importedN"}
     return "/".join([*[part for part in path.parts[:-1] if part in shown][-1:], path.name])
 
 

@@ -19,6 +19,9 @@ WITHOUT_INPUT = ("continue-demo", "crawl-site", "demo", "draw-flow", "make-galle
 SECONDS = ("train", "finetune", "forgetting", "race", "study")
 """Those take seconds: they are started fewer times."""
 
+FIRST_WRITES = {"study": "study study --output=new", "finetune": "finetune --compare scored1"}
+"""Instead of lines that start the pipeline, of which no process starts where no temporary file can be made."""
+
 
 @pytest.fixture
 def bench(whole: Bench, tmp_path: Path) -> Bench:
@@ -51,8 +54,8 @@ def one_message(answer: Answer, *codes: int) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_full_disk(bench: Bench, name: str, limit: int) -> None:
     """One message that names the file; what was there is as it was, and no torn file has a final name."""
-    line = line_of(name)
-    if limit and line in STARTERS:
+    line = FIRST_WRITES.get(name) or line_of(name)
+    if limit and line_of(name) in STARTERS:
         return  # those go on to the network or a training where the disk takes their first bytes
     bench.undo(line)
     before = tree(bench.folder)
@@ -61,7 +64,7 @@ def test_a_full_disk(bench: Bench, name: str, limit: int) -> None:
     if writes and (limit == 0 or answer.code == 74):
         said = one_message(answer, 74)
         assert "File too large" in said
-        assert re.search(r"\b(\w+1|new)\b", said), "the name of a folder"
+        assert re.search(r"\b(\w+1|new)\b|/tmp/", said), "the name of a folder"
     else:
         assert answer.code in (0, 1), answer
     after = tree(bench.folder)

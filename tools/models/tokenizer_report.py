@@ -62,13 +62,14 @@ def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> dict[str,
 
 
 def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
-    units = sorted(int(path.stem) for path in (stage / "documents").glob("[0-9]*.arrow"))
+    files, records = (stage / "documents").glob("[0-9]*.arrow"), (stage / "records").glob("[0-9]*.json")
+    units = {int(path.stem) for path in files}
     if not units:
         raise ConfigurationError(
             f"{stage}: expected the folder of a stage that writes documents, such as OUTPUT/dedup; no "
             "documents/*.arrow here"
         )
-    for unit in units:
+    for unit in sorted(units | {int(path.stem) for path in records}):  # a missing file is an error
         for document in read_documents(documents_of(stage, unit)):
             yield document.language, document.text
             if document.target_text is not None:

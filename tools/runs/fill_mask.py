@@ -18,6 +18,8 @@ from rich.markup import escape
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards.manifest import manifest_path
+from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool
 from clozeline.tools.runs.data import run_sets
@@ -131,7 +133,9 @@ def _open_heldout_set(run: Path, set_paths: run_sets.SetPaths) -> ShardSet:
         open_shards(data.first_set, options=data.store)
         path = next(iter(heldout_paths(data).values()), None)
         if path is None:
-            raise ConfigurationError(f"--heldout: {run} has no held-out set; name one by data.heldout=MANIFEST")
+            folder = manifest_path(local_path(data.first_set)).parent.with_name("heldout")
+            how = f"copy it to {folder}, or name one by data.heldout=MANIFEST"
+            raise ConfigurationError(f"--heldout: {run} has no held-out set: {how}")
         shards = open_shards(path, options=data.store)
     if not {"input_ids", "label_positions", "label_ids"} <= {spec.name for spec in shards.columns}:
         raise ConfigurationError(

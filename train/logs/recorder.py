@@ -30,9 +30,9 @@ _MESSAGES: Final = {
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
     "lost": "the start before ended without saying so ({process}, {step} steps done): killed, or ended by the watchdog",
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest valid one is taken",
-    "metrics_dropped": "metrics.jsonl: {lines} lines after the checkpoint cannot be read, torn or damaged; they are "
-    "cut off",
+    "metrics_dropped": "metrics.jsonl: {lines} lines at its end cannot be read, torn or damaged; they are cut off",
     "records_lost": "{file} is not there, or empty: what it said of the {steps} steps before is lost",
+    "tokenizer_refused": "the run has no copy of its tokenizer: {reason}; then start the run again",
     "heldout_gone": "held-out set {name}: was evaluated before and is not now, since no manifest.json is found for it",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
     "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",

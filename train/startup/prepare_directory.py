@@ -26,7 +26,7 @@ def prepare_directory(
     files = {name: config.output / name for name, step in first.items() if state.step >= step}
     missing = [name for name, path in files.items() if not path.is_file() or not path.stat().st_size]
     # write the configuration, start the journal and the tracker
-    write_description(config, datasets.phases)
+    problem = write_description(config, datasets.phases)
     with writing(config.output):
         dropped = journal.begin(state.step, point.name)
     journal.track(flatten(redact(to_plain(config))))
@@ -37,6 +37,8 @@ def prepare_directory(
         announce("lost", process=before.process, step=before.step)
     for file in missing:
         announce("records_lost", file=file, steps=state.step)
+    if problem:
+        announce("tokenizer_refused", reason=problem)
     if dropped:
         announce("metrics_dropped", lines=dropped)
     for name in sorted(set(evaluated).difference(datasets.heldout)):

@@ -72,15 +72,19 @@ def refuse_output(config: TrainConfig) -> None:
         )
 
 
-def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> None:
-    """Write config.yaml, the training sets with their tokenizer, and the lock's owner; remove temporary files."""
+def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> str:
+    """Write config.yaml, the training sets with their tokenizer, and the lock's owner; remove temporary files.
+
+    Returns what is wrong with the tokenizer, of which the run then has no copy.
+    """
     output = config.output
     with writing(output):
         with replacing(output / "config.yaml") as temporary:
             save_yaml(to_plain(with_absolute_paths(config)), temporary)
-        record_sets(output, config.data, phases)
+        problem = record_sets(output, config.data, phases)
         (output / ".lock").write_text(str(os.getpid()), encoding="utf-8")
         sweep(output)
+    return problem
 
 
 @contextmanager
@@ -90,7 +94,8 @@ def writing(output: Path) -> Iterator[None]:
         yield
     except OSError as error:
         remedy = "free space, change its permissions, or choose another output"
-        raise StorageError(f"output: {output} cannot be written ({error.strerror or error}): {remedy}") from error
+        path = error.filename2 or output  # the name that a file could not be given
+        raise StorageError(f"output: {path} cannot be written ({error.strerror or error}): {remedy}") from error
 
 
 def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:

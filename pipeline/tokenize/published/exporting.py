@@ -12,6 +12,7 @@ import tokenizers
 from tokenizers import AddedToken, processors
 
 from clozeline.errors import IntegrityError
+from clozeline.files import publish_text
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 
@@ -75,10 +76,9 @@ def export_tokenizer(
         model.post_processor = _make_template(tokenizer, frame)
     model.no_truncation()
     model.no_padding()
-    out.mkdir(parents=True, exist_ok=True)
-    (out / _MODEL_FILE).write_text(model.to_str(pretty=True), encoding="utf-8")
     text = json.dumps(_config(tokenizer, max_length, type_ids=type_ids), ensure_ascii=False, indent=2, sort_keys=True)
-    (out / _CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
+    publish_text(out / _MODEL_FILE, model.to_str(pretty=True))
+    publish_text(out / _CONFIG_FILE, text + "\n")
     return probe(tokenizer, tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE)), texts)
 
 

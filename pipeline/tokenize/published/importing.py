@@ -13,6 +13,7 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from clozeline import registry
 from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.files import writing
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source, roles_by_name, sentinels_by_name
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
@@ -60,7 +61,7 @@ def import_tokenizer(
             return load_tokenizer(folder)
     origin = find_source(source)
     kind = registry.find("clozeline.pipeline.tokenize.tokenizers", origin.kind)
-    with _naming({folder / kind.FILE: origin.files[0], folder: origin.files[0].parent}):
+    with writing(folder), _naming({folder / kind.FILE: origin.files[0], folder: origin.files[0].parent}):
         return _import(origin, kind, folder, specials or {}, sentinels, lower_case, add)
 
 

@@ -129,11 +129,14 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
     Raises:
         ConfigurationError: the folder holds no tokenizer.
-        IntegrityError: the model file and `vocabulary.json` do not belong together.
+        IntegrityError: a file is missing or damaged, or the model file and `vocabulary.json` do not belong together.
     """
     try:
         name = (folder / NAME_FILE).read_bytes().decode(errors="replace").removesuffix("\n")
     except OSError as error:
+        if (folder / VOCABULARY_FILE).is_file():
+            path = folder / NAME_FILE
+            raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {repair_of(path)}") from error
         raise ConfigurationError(f"{folder}: no tokenizer here; run train_tokenizer first") from error
     if name not in (known := registry.names("clozeline.pipeline.tokenize.tokenizers")):
         raise IntegrityError(

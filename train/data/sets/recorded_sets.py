@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
 from clozeline.pipeline.shards.manifest import ObjectiveFacts, TokenizerFacts
 from clozeline.pipeline.shards.store import as_url, local_path
-from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.sealed_json import seal, unseal
@@ -67,19 +67,26 @@ def describe_set(path: Path | str, source: Input) -> RecordedSet:
     )
 
 
-def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> None:
-    """Write `sets.json` and `tokenizer/` to a run directory.
+def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> str:
+    """Write `sets.json` and `tokenizer/` to a run directory; return what is wrong with the tokenizer of the sets.
 
-    A damaged or missing tokenizer is skipped: training reads none. A damaged or different copy is replaced.
+    Training reads no tokenizer, so a missing or damaged one is not copied. A damaged or different copy is replaced.
     """
     publish_json(run / SETS_FILE, seal({"format": _FORMAT, "sets": to_plain(_describe_phases(data, phases))}))
     shards = phases[0].sources[0].shards
     fingerprint = shards.manifest.tokenizer.fingerprint
     with suppress(IntegrityError):
         if _fingerprint(run / TOKENIZER_FOLDER) == fingerprint:
-            return
-    with suppress(ConfigurationError, IntegrityError):
-        _copy(find_tokenizer(shards.path, fingerprint), run / TOKENIZER_FOLDER)
+            return ""
+    try:
+        source = find_tokenizer(shards.path, fingerprint)
+        load_tokenizer(source)
+    except ConfigurationError:  # the sets came without their tokenizer
+        return ""
+    except IntegrityError as error:
+        return str(error)
+    _copy(source, run / TOKENIZER_FOLDER)
+    return ""
 
 
 def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
