@@ -30,6 +30,7 @@ def ask(factory: pytest.TempPathFactory, calls: list[Path], name: str, *, fails:
 
 
 def test_one_of_several_workers_builds(tmp_path_factory: pytest.TempPathFactory, calls: list[Path]) -> None:
+    tmp_path_factory.getbasetemp()  # made by one thread
     workers = [threading.Thread(target=ask, args=(tmp_path_factory, calls, "several")) for _ in range(4)]
     for worker in workers:
         worker.start()
