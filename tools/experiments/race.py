@@ -4,9 +4,10 @@ RACE is a folder: race.yaml holds what is fixed, pipeline.yaml makes the sets fr
 other YAML file is an entry. The baseline runs all of its steps with every seed; the target is the held-out loss that
 all of these runs reach. Then train/main.py trains the entries one after the other, each with every seed, until the
 first evaluation at or below the target, on the judging half of the held-out set; tune an entry on the other half with
-`--half tuning`. Times count steps only, without startup, evaluations and saves. The same command resumes after an
-interruption. `OUTPUT/race.txt` is the table, race.json its figures, race.svg a chart of both, and race.html the curves
-of the first seed.
+`--half tuning`. Times count steps only, without startup, evaluations and saves. A second table is the race by bytes:
+each run as it is and with its weights as integers, and whether it stays within the target plus 0.05 nats. The same
+command resumes after an interruption. `OUTPUT/race.txt` has the tables, race.json their figures, race.svg a chart of
+the first, and race.html the curves of the first seed.
 """
 
 import argparse
@@ -24,11 +25,13 @@ from typing import Final
 from clozeline.configuration.config import config_digest, load_config
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
+from clozeline.pipeline.shards import open_shards
 from clozeline.report.html_page import grid, section
 from clozeline.tools.command import Arguments, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun import race_rules
 from clozeline.tools.experiments.multirun.heldout_halves import HALVES, split_heldout
 from clozeline.tools.experiments.multirun.race_results import Result, record_line, result_of, standings, target_of
+from clozeline.tools.experiments.multirun.race_sizes import size_standings, store_forms
 from clozeline.tools.experiments.multirun.runner import ROOT, Training, collect_all, run_step, write_report
 from clozeline.tools.experiments.multirun.runs_picture import Panels
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points
@@ -123,10 +126,13 @@ def _run_race(options: argparse.Namespace) -> None:
         for name, entry in {race.baseline: baseline, **entries}.items()
         if all(result.reached for result in results[name])
     ]
+    half = open_shards(output / "sets" / race_rules.half_path(options.half))
+    forms = {name: [store_forms(run, half, output / "sizes") for run in of_seeds] for name, of_seeds in runs.items()}
+    lines += ["", *size_standings(target, forms)]
     figures = {name: [asdict(result) for result in seed_results] for name, seed_results in results.items()}
-    publish_json(
-        output / "race.json", {"target": target, "half": options.half, "changed_sets": changed, "results": figures}
-    )
+    sizes = {name: [{form: asdict(own) for form, own in of_seed.items()} for of_seed in forms[name]] for name in forms}
+    facts = {"target": target, "half": options.half, "changed_sets": changed, "results": figures, "sizes": sizes}
+    publish_json(output / "race.json", facts)
     curves = [_curve(first, name) for name, (first, *_) in runs.items()]
     page = [section("First seed", grid(*heldout_losses(curves, "seconds")))]
     write_report(output, "race", race.title, lines, [_panels(target, results, curves)], page)

@@ -75,6 +75,8 @@ def test_a_race(
     (record,) = [line for line in table.splitlines() if line.startswith("| 20") and " fast " in line]
     assert "| a higher rate | `clozeline race " in record
     assert " slow " not in record
+    assert "smallest file at or below" in table
+    assert all(form["as trained"]["loss"] <= target for form in facts["sizes"]["fast"])
     drawn = (output / "race.svg").read_text(encoding="utf-8")
     assert all(f">{name}</text>" in drawn for name in ("plain", "fast"))
     assert ">slow</text>" not in drawn, "it has no seconds until the target"
