@@ -13,6 +13,7 @@ again. Tasks and their files are those of `benchmarks.transfer`.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -156,8 +157,9 @@ class Experiment:
             for seed in self.seeds:
                 dense = self.output / "tuned" / f"{task}-dense" / f"seed-{seed}"
                 (train,) = (dense.parent / "sets" / "tasks").glob("*/train")
-                output = f"output={self.output / 'compressed' / task / name / f'seed-{seed}'}"
-                row = compress(dense, [*words, f"task={train.parent}", "repeats=1", output])
+                output = self.output / "compressed" / task / name / f"seed-{seed}"
+                shutil.rmtree(output, ignore_errors=True)  # of a call that was interrupted
+                row = compress(dense, [*words, f"task={train.parent}", "repeats=1", f"output={output}"])
                 assert row.score is not None
                 scores += row.score.values
             return scores

@@ -14,6 +14,9 @@ fp32 on any device, which shows that the script works and measures nothing.
 - recomputed: layer activations recomputed in the backward pass
 - deterministic: deterministic algorithms
 - update: fused AdamW over BERT-base's fp32 weights
+- product 2:4: the product of 16k tokens with a weight of which two in four are 0, stored so
+- forward: BERT-base's forward pass alone, and with its linear maps in int8
+- student: TinyBERT's six layers without a teacher, with stored scores, and with BERT-base as a live teacher
 """
 
 import argparse
@@ -21,7 +24,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -34,7 +37,9 @@ from benchmarks.harness import ROOT
 import torch
 import yaml
 from pydantic import TypeAdapter
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.sparse import to_sparse_semi_structured
 
 from benchmarks.model import (
     LABELS,
@@ -47,10 +52,15 @@ from benchmarks.model import (
     short_rows,
 )
 from clozeline.model.build import Model, build_model
+from clozeline.model.checkpoints import Checkpoint, build_checkpoint, quantize_checkpoint
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import choose
+from clozeline.tools.runs.inference.teacher_scores import keep_best
+from clozeline.train.distillation.student import Student
+from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.logs.peak_flops import peak_of
 
 SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
@@ -78,6 +88,14 @@ class Experiment:
     """Compiled models: labels of a batch are padded to a multiple."""
     deterministic: bool = False
     update: bool = False
+    sparse: bool = False
+    """The weight of a product is 2:4 sparse."""
+    forward: bool = False
+    """The forward pass alone."""
+    number_format: str | None = None
+    """Format that the linear maps are stored in."""
+    scores: str | None = None
+    """Scores of a teacher, BERT-base: stored or live."""
 
 
 def experiments() -> dict[str, Experiment]:
@@ -101,6 +119,12 @@ def experiments() -> dict[str, Experiment]:
         "recomputed": replace(bert, compiled=True, recomputed=True),
         "deterministic": replace(bert, compiled=True, deterministic=True),
         "update": replace(bert, update=True),
+        "product 2:4": Experiment(rows=16384, columns=1, sparse=True),
+        "forward dense": replace(bert, forward=True),
+        "forward int8": replace(bert, forward=True, number_format="int8"),
+        "student alone": replace(bert, preset="tinybert_6"),
+        "student of stored scores": replace(bert, preset="tinybert_6", scores="stored"),
+        "student of a live teacher": replace(bert, preset="tinybert_6", scores="live"),
     }
 
 
@@ -113,6 +137,11 @@ def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
         plain["heads"] = {name: {"weight": 1.0, "label_chunk": experiment.label_chunk} for name in plain["heads"]}
     vocabulary = TINY_VOCABULARY if tiny else VOCABULARY[experiment.preset]
     model = build_model(TypeAdapter(ModelConfig).validate_python(plain), vocabulary, {})
+    if experiment.number_format is not None:
+        tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        dense = Checkpoint(model.config, vocabulary, tensors, {}, None, ())
+        number_format = choose("clozeline.model.quantization.formats", {"name": experiment.number_format})
+        model = build_checkpoint(quantize_checkpoint(dense, number_format))
     model.to(device=device, dtype=torch.float32 if tiny or experiment.update else torch.bfloat16)
     if experiment.compiled:
         compile_layers(model, "eager" if tiny else "inductor")
@@ -137,6 +166,25 @@ def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
     return [pad_labels(batch, experiment.label_capacity) if experiment.compiled else batch]
 
 
+def give_scores(
+    experiment: Experiment, model: Model, batch: dict[str, Tensor], device: torch.device, tiny: bool
+) -> tuple[Student, Callable[[dict[str, Tensor]], Mapping[str, Tensor]], float]:
+    """Return the student of a teacher, what completes its batches, and the operations that this takes.
+
+    Stored are the scores of the 16 best classes, as a column set has them.
+    """
+    losses = [choose("clozeline.train.distillation.losses", "scores")]
+    large = build(replace(experiment, preset="bert_base", scores=None), device, tiny)
+    live = Student(model, losses, large.config)
+    teacher = Teacher(large, live.needed_of_teacher)
+    if experiment.scores == "live":
+        lengths = batch["lengths"].tolist()
+        labels = len(batch["label_ids"]) / len(lengths)
+        return live, lambda own: {**own, **teacher(own)}, sum(large.flops(length, 0, labels) / 3 for length in lengths)
+    ids, weights = keep_best(teacher(batch)["teacher_logits_masked_lm"], 16, 1.0)
+    return Student(model, losses, None), lambda own: {**own, "teacher_ids": ids, "teacher_weights": weights}, 0.0
+
+
 def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int, float]:
     """Return a step, its tokens, and its floating-point operations."""
     if experiment.preset is None:
@@ -144,6 +192,9 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
             torch.ones(shape, device=device, dtype=torch.bfloat16) for shape in ((experiment.rows, 768), (768, 3072))
         )
         product = partial(torch.mm, x, weight, out=torch.mm(x, weight))
+        if experiment.sparse:
+            stored = weight.t() * torch.tensor([1, 1, 0, 0], device=device, dtype=weight.dtype).repeat(768 // 4)
+            product = partial(F.linear, x, stored if tiny else to_sparse_semi_structured(stored))
         return product, experiment.rows, 2.0 * experiment.rows * 768 * 3072
     model = build(experiment, device, tiny)
     if experiment.update:
@@ -158,11 +209,18 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
     lengths = [int(length) for batch in host_batches for length in batch["lengths"]]
     labels = sum(int((batch["label_ids"] >= 0).sum()) for batch in host_batches)
     operations = sum(model.flops(length, experiment.targets, labels / len(lengths)) for length in lengths)
+    if experiment.forward:
+        return torch.inference_mode()(partial(model, device_batches[0])), sum(lengths), operations / 3
+    student: nn.Module = model
+    read: Callable[[dict[str, Tensor]], Mapping[str, Tensor]] = dict
+    if experiment.scores is not None:
+        student, read, cost = give_scores(experiment, model, device_batches[0], device, tiny)
+        operations += cost
 
     def step() -> None:
         for batch in device_batches:
-            (loss,) = model(batch).values()
-            (loss.total / len(batch["label_index"])).backward()
+            total = torch.stack([loss.total for loss in student(read(batch)).values()]).sum()
+            (total / len(batch["label_index"])).backward()
         model.zero_grad()
 
     return step, sum(lengths) + experiment.targets * len(lengths), operations

@@ -28,6 +28,17 @@ def test_finished_experiments_are_skipped(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.count("tokens/s") == len(names)
 
 
+def test_compression_has_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["product 2:4", "forward dense", "forward int8", "student alone", "student of stored scores"]
+    names.append("student of a live teacher")
+    assert gpu.main([*QUICK, "--output", str(tmp_path / "gpu.jsonl"), "--only", *names]) == 0
+    lines = [json.loads(line) for line in (tmp_path / "gpu.jsonl").read_text().splitlines()]
+    work = {line["name"]: line["operations_per_s"] * line["ms"] for line in lines}
+    assert work["forward dense"] == pytest.approx(work["forward int8"])
+    assert work["student of stored scores"] == pytest.approx(work["student alone"])
+    assert work["student of a live teacher"] > 1.3 * work["student alone"]
+
+
 def test_nothing_runs_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert gpu.main(["--output", str(tmp_path / "gpu.jsonl")]) == 0
