@@ -168,8 +168,8 @@ def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
 
 def give_scores(
     experiment: Experiment, model: Model, batch: dict[str, Tensor], device: torch.device, tiny: bool
-) -> tuple[Student, Callable[[dict[str, Tensor]], Mapping[str, Tensor]], float]:
-    """Return the student of a teacher, what completes its batches, and the operations that this takes.
+) -> tuple[Student, Callable[[dict[str, Tensor]], Mapping[str, Tensor]], list[Model]]:
+    """Return the student of a teacher, what completes its batches, and the models that run for that.
 
     Stored are the scores of the 16 best classes, as a column set has them.
     """
@@ -178,11 +178,9 @@ def give_scores(
     live = Student(model, losses, large.config)
     teacher = Teacher(large, live.needed_of_teacher)
     if experiment.scores == "live":
-        lengths = batch["lengths"].tolist()
-        labels = len(batch["label_ids"]) / len(lengths)
-        return live, lambda own: {**own, **teacher(own)}, sum(large.flops(length, 0, labels) / 3 for length in lengths)
+        return live, lambda own: {**own, **teacher(own)}, [large]
     ids, weights = keep_best(teacher(batch)["teacher_logits_masked_lm"], 16, 1.0)
-    return Student(model, losses, None), lambda own: {**own, "teacher_ids": ids, "teacher_weights": weights}, 0.0
+    return Student(model, losses, None), lambda own: {**own, "teacher_ids": ids, "teacher_weights": weights}, []
 
 
 def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int, float]:
@@ -214,8 +212,8 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
     student: nn.Module = model
     read: Callable[[dict[str, Tensor]], Mapping[str, Tensor]] = dict
     if experiment.scores is not None:
-        student, read, cost = give_scores(experiment, model, device_batches[0], device, tiny)
-        operations += cost
+        student, read, running = give_scores(experiment, model, device_batches[0], device, tiny)
+        operations += sum(own.flops(length, 0, labels / len(lengths)) / 3 for own in running for length in lengths)
 
     def step() -> None:
         for batch in device_batches:
