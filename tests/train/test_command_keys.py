@@ -53,7 +53,11 @@ MAPPINGS = {
     "model.connector": ["model.family=encoder_decoder", "model.connector={}"],
     "model.local": ["model.local={window: 4, global_every: 2}", "model.position={kind: rope}"],
     "model.position.disentangled": ["model.position={kind: none, disentangled: {}}"],
-    "model.share.universal": ["model.heads={masked_lm: 1.0}", "model.share={groups: 1, universal: {}}"],
+    "model.share.universal": [
+        "model.first_norm=true",
+        "model.heads={masked_lm: 1}",
+        "model.share={groups: 1, universal: {}}",
+    ],
     **{
         f"model.position.scaling.{key}": [
             "model.position={kind: rope}",
