@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from clozeline.configuration import redaction
 from tests.built_once import built_once
+from tests.distributed import RankPool
 
 if TYPE_CHECKING:
     from tests.crawled_chain import Chain
@@ -49,3 +50,19 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
     from tests.crawled_chain import Chain, make_chain  # slow to import, and few tests need it
 
     return Chain(built_once(tmp_path_factory, "chain", make_chain))
+
+
+@pytest.fixture(scope="session")
+def one_rank() -> Iterator[RankPool]:
+    """One process with a process group of its own."""
+    pool = RankPool(1)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="session")
+def two_ranks() -> Iterator[RankPool]:
+    """Two processes with one process group, shared by all tests that inject no fault."""
+    pool = RankPool(2)
+    yield pool
+    pool.close()

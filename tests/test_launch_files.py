@@ -23,13 +23,6 @@ SCRIPTS = sorted(LAUNCH.glob("*.sh"))
 DEMO = "configs/recipes/demo/train.yaml"
 
 
-@pytest.fixture(scope="module")
-def two_ranks() -> RankPool:  # type: ignore[misc]
-    pool = RankPool(2)
-    yield pool
-    pool.close()
-
-
 def launched(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command with the stand-ins of a folder first on PATH."""
     kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +47,8 @@ def texts(task: str) -> list[tuple[tuple[str, ...], int]]:
     return [((text,) if task == "sst2" else (text, other), label) for (text, label), (other, _) in pairs]
 
 
-@pytest.fixture(scope="module")
-def one() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
-
-
 @pytest.fixture(scope="module", params=["qnli", "stsb", pytest.param("sst2", marks=pytest.mark.slow)])
-def exported(request: pytest.FixtureRequest, one: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def exported(request: pytest.FixtureRequest, one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The task, its run and the exported folder."""
     task: str = request.param
     folder = tmp_path_factory.mktemp(task)
@@ -76,7 +68,7 @@ def exported(request: pytest.FixtureRequest, one: RankPool, tmp_path_factory: py
         model__position={"maximum": 64}, model__init={"std": 0.3}, optimizer__learning_rate=0.001, steps=6,
         **changes,
     )  # fmt: skip
-    assert one.run(start, config) == [0]
+    assert one_rank.run(start, config) == [0]
     assert main([str(folder / "run"), str(folder / "hf")]) == 0
     return task, folder
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,17 +18,10 @@ from tests.pipeline.task_files import write_recipe
 from tests.tools.runs.evaluation.task_runs import tuned_run
 
 
-@pytest.fixture(scope="module")
-def one() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
-
-
 @pytest.mark.slow
-def test_the_whole_chain(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_chain(one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A second call with more seeds runs those alone; another start of the body is another folder."""
-    body, recipe, output = tuned_run(one, tmp_path / "first"), tmp_path / "toy", tmp_path / "out"
+    body, recipe, output = tuned_run(one_rank, tmp_path / "first"), tmp_path / "toy", tmp_path / "out"
     recipe.mkdir()
     write_recipe(recipe).rename(recipe / "pipeline.yaml")
     text = "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"

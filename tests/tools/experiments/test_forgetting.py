@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +43,6 @@ def other_sets(folder: Path) -> Path:
     given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", "executor.workers=1"]
     assert run_pipeline(["--config", str(recipe), *given]) == 0
     return folder / "out" / "tasks" / "sst2"
-
-
-@pytest.fixture(scope="module")
-def one_rank() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,6 @@ from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
 from tests.tools.experiments.multirun.small_race import HELDOUT, entry, write_race, write_sets
 from tests.train.test_run import start
-
-
-@pytest.fixture(scope="module")
-def one_rank() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,15 +44,8 @@ def start(world: World, config: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def one() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
-
-
-@pytest.fixture(scope="module")
-def tuned(one: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tuned_run(one, tmp_path_factory.mktemp("tuned"))
+def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
 METHODS = {
@@ -86,24 +78,24 @@ def test_a_compressed_run_is_read_like_a_run(
 
 
 @pytest.mark.slow
-def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one: RankPool) -> None:
+def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one_rank: RankPool) -> None:
     """`model.init_from` takes the layers bit by bit; another training does not go on in the compressed run."""
     assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'small'}"]) == 0
     plain = yaml.safe_load((tuned / "config.yaml").read_text())
     plain |= {"model": {"init_from": str(tmp_path / "small")}, "steps": 1, "output": str(tmp_path / "student")}
     (tmp_path / "student.yaml").write_text(yaml.safe_dump(plain))
-    assert one.run(start, tmp_path / "student.yaml") == [0]
+    assert one_rank.run(start, tmp_path / "student.yaml") == [0]
     assert load_trained(tmp_path / "student").model.config.layers == 1
     assert find_claim(tmp_path / "student") == find_claim(tmp_path / "small") != ""
     plain["output"] = str(tmp_path / "small")
     plain["model"] = yaml.safe_load((tmp_path / "small" / "config.yaml").read_text())["model"]
     (tmp_path / "resumed.yaml").write_text(yaml.safe_dump(plain | {"steps": 9}))
     with pytest.raises(AssertionError, match=r"compress\.method: 'layers' in the checkpoint, None now"):
-        one.run(start, tmp_path / "resumed.yaml")
+        one_rank.run(start, tmp_path / "resumed.yaml")
 
 
 @pytest.mark.slow
-def test_integers_start_no_training(tuned: Path, tmp_path: Path, one: RankPool) -> None:
+def test_integers_start_no_training(tuned: Path, tmp_path: Path, one_rank: RankPool) -> None:
     small, student = tmp_path / "small", tmp_path / "student"
     assert main([str(tuned), "method=int8", *FAST, f"output={small}"]) == 0
     plain = yaml.safe_load((tuned / "config.yaml").read_text())
@@ -111,16 +103,20 @@ def test_integers_start_no_training(tuned: Path, tmp_path: Path, one: RankPool) 
     for model in models:  # the keys of the source, or those of the model before
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(plain | {"model": model, "output": str(student)}))
         with pytest.raises(AssertionError, match=r"small is quantized, .* model\.quantization=int8"):
-            one.run(start, tmp_path / "config.yaml")
+            one_rank.run(start, tmp_path / "config.yaml")
     plain |= {"model": yaml.safe_load((small / "config.yaml").read_text())["model"], "output": str(small)}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(plain))
     with pytest.raises(AssertionError, match=r"model\.quantization\.stored=true: the model is quantized"):
-        one.run(start, tmp_path / "config.yaml")
+        one_rank.run(start, tmp_path / "config.yaml")
 
 
-@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
+QUANTIZED = [(1, 0), (1, 3), *((2, stage) for stage in range(4))]
+"""Numbers of ranks and ZeRO stages of a training with rounded weights."""
+
+
+@pytest.mark.parametrize(("size", "stage"), mark_slow_but([(1, 0)], QUANTIZED))
 def test_a_training_for_int8_computes_what_its_compressed_run_does(
-    tuned: Path, tmp_path: Path, one: RankPool, stage: int
+    tuned: Path, tmp_path: Path, one_rank: RankPool, two_ranks: RankPool, size: int, stage: int
 ) -> None:
     """Stopped and resumed, it has the same weights; the export's logits are those of the training."""
     plain = yaml.safe_load((tuned / "config.yaml").read_text())
@@ -134,7 +130,7 @@ def test_a_training_for_int8_computes_what_its_compressed_run_does(
             (tmp_path / name / "checkpoints" / "latest").write_text("step-00000002\n")
         config = plain | {"steps": 4, "checkpoint": {"every": 2, "keep_last": 3}, "output": str(tmp_path / name)}
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-        assert one.run(start, tmp_path / "config.yaml") == [0]
+        assert set((two_ranks if size == 2 else one_rank).run(start, tmp_path / "config.yaml")) == {0}
         weights.append(load_trained(tmp_path / name).model)
     for first, second in zip(*(model.parameters() for model in weights), strict=True):
         assert torch.equal(first, second)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +30,8 @@ from tests.tools.runs.inference.test_trained_model import write_run
 
 
 @pytest.fixture(scope="module")
-def one() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
-
-
-@pytest.fixture(scope="module")
-def tuned(one: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tuned_run(one, tmp_path_factory.mktemp("tuned"))
+def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
 def test_the_score_is_that_of_the_trainer(tuned: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -91,8 +83,8 @@ def test_mistakes(tuned: Path, capsys: pytest.CaptureFixture[str], words: list[s
 
 
 @pytest.mark.slow
-def test_tags_are_scored_by_words(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = tagged_run(one, tmp_path)
+def test_tags_are_scored_by_words(one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tagged_run(one_rank, tmp_path)
     capsys.readouterr()
     assert main([str(run), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
@@ -105,9 +97,11 @@ def test_tags_are_scored_by_words(one: RankPool, tmp_path: Path, capsys: pytest.
     assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
 
 
-def test_answers_are_scored_by_questions(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_are_scored_by_questions(
+    one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The answers are learnt, and beat the best sentence; of several windows one question is asked."""
-    run = question_run(one, tmp_path)
+    run = question_run(one_rank, tmp_path)
     capsys.readouterr()
     assert main([str(run), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
@@ -120,9 +114,9 @@ def test_answers_are_scored_by_questions(one: RankPool, tmp_path: Path, capsys: 
 
 
 @pytest.mark.slow
-def test_choices_are_scored_by_examples(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_choices_are_scored_by_examples(one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The accuracy is that of the trainer, over 21 examples of two to four rows."""
-    run = choice_run(one, tmp_path)
+    run = choice_run(one_rank, tmp_path)
     capsys.readouterr()
     assert main([str(run), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
@@ -139,10 +133,10 @@ def test_choices_are_scored_by_examples(one: RankPool, tmp_path: Path, capsys: p
 
 @pytest.mark.slow
 def test_last_answers_of_dialogues_are_scored(
-    one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A decoder is given all before the last answer, which it has learnt, and ends it."""
-    run = chat_run(one, tmp_path)
+    run = chat_run(one_rank, tmp_path)
     assert validate([str(tmp_path / "out" / "tasks" / "toy" / "train")]) == 0
     capsys.readouterr()
     assert main([str(run), "--json"]) == 0
@@ -182,8 +176,10 @@ def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys:
 
 
 @pytest.mark.slow
-def test_texts_are_generated_and_compared(one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = text_run(one, tmp_path)
+def test_texts_are_generated_and_compared(
+    one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = text_run(one_rank, tmp_path)
     capsys.readouterr()
     assert main([str(run), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
@@ -196,10 +192,10 @@ def test_texts_are_generated_and_compared(one: RankPool, tmp_path: Path, capsys:
 
 @pytest.mark.slow
 def test_written_classes_are_scored_and_compared(
-    one: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the metric of the task, which the stored answers give again; a run of one step names no class."""
-    runs = [worded_run(one, tmp_path / name, steps=steps) for name, steps in (("long", 60), ("short", 1))]
+    runs = [worded_run(one_rank, tmp_path / name, steps=steps) for name, steps in (("long", 60), ("short", 1))]
     capsys.readouterr()
     found = []
     for run in runs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +26,6 @@ from tests.pipeline.task_files import sentences
 from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.runs.inference.test_trained_model import write_run
-
-
-@pytest.fixture(scope="module")
-def one_rank() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
 
 
 @pytest.fixture(scope="module")

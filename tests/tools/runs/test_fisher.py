@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,6 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import tuned_run
-
-
-@pytest.fixture(scope="module")
-def one_rank() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
 
 
 @pytest.fixture(scope="module")

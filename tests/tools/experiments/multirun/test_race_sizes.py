@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,6 @@ from tests.distributed import RankPool
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
 from tests.train.test_run import start
-
-
-@pytest.fixture
-def one_rank() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
 
 
 def test_forms_lose_what_the_trainer_would_see_and_are_made_once(

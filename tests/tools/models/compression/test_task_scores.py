@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,9 @@ from tests.tools.test_exported_tasks import BERT
 
 
 @pytest.fixture(scope="module")
-def one() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
-
-
-@pytest.fixture(scope="module")
-def tuned(one: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
     changes = {f"model__{key}": value for key, value in BERT.items()}
-    return tuned_run(one, tmp_path_factory.mktemp("tuned"), **changes)
+    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"), **changes)
 
 
 @pytest.fixture(scope="module")

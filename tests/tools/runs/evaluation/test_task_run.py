@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,8 @@ from tests.tools.runs.evaluation.task_runs import tuned_run
 
 
 @pytest.fixture(scope="module")
-def one() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
-
-
-@pytest.fixture(scope="module")
-def tuned(one: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tuned_run(one, tmp_path_factory.mktemp("tuned"))
+def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
 def test_a_run_and_its_split(tuned: Path) -> None:
