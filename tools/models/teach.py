@@ -4,7 +4,7 @@ RUN is a run or a model folder with the tokenizer of SET. SET2 is a column set: 
 their weights, in the same rows and blocks. A student reads both, without a teacher in memory:
 `data.shards={path: SET, columns: [SET2]}`.
 
-The bytes do not depend on the number of processes. Shards that are written stay: after a kill, the same command
+The bytes do not depend on the number of processes. Blocks that are scored stay: after a kill, the same command
 continues.
 """
 
@@ -62,7 +62,7 @@ class TeachOptions:
     head: str | None = None
     """head of the teacher; default: the only one that scores these labels"""
     processes: Annotated[int, Field(ge=1)] | None = None
-    """processes that share the shards, with one thread each; default: one per CPU core, or 1 on a GPU"""
+    """processes that share the blocks, with one thread each; default: one per CPU core, or 1 on a GPU"""
 
 
 def teach(run: Path, options: TeachOptions) -> Manifest:
@@ -78,7 +78,6 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
         weights, shards, options.head, options.k, options.how, options.temperature, options.seed
     )  # fmt: skip
     del weights  # each process opens its own
-    output, writer = Output(options.output), writer_of(shards, stored)
     plan = {"set": shards.digest, "teacher": to_plain(stored)}
     with one_at_a_time(options.output, lambda: _say(f"{options.output}: waiting for another process")):
         if (present := _finished(options.output, shards, stored)) is not None:
@@ -86,14 +85,12 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
         _refuse_other_plan(options.output, plan)
         sweep(options.output)
         publish_json(options.output / _PLAN, plan)
-        missing = [shard for shard in range(writer.shards) if not writer.is_written(output, shard)]
-        task = Task(run, options.data.shards, options.output, stored)
-        for done, shard in enumerate(write_shards(task, missing, options.processes), start=1):
-            _say(f"shard {shard}: {writer.shards - len(missing) + done} of {plural(writer.shards, 'shard')}")
+        for shard in write_shards(Task(run, options.data.shards, options.output, stored), shards, options.processes):
+            _say(f"shard {shard + 1} of {plural(len(shards.manifest.shards), 'shard')}")
         parent = {"name": shards.manifest.name, "digest": shards.digest, "role": ROWS}
-        manifest = writer.write_manifest(
-            output, name=f"{shards.manifest.name}/teacher", kind="columns", seed=stored.seed, parents=[parent],
-            tokenizer=shards.manifest.tokenizer.model_dump(), variants=shards.manifest.variants,
+        manifest = writer_of(shards, stored).write_manifest(
+            Output(options.output), name=f"{shards.manifest.name}/teacher", kind="columns", seed=stored.seed,
+            parents=[parent], tokenizer=shards.manifest.tokenizer.model_dump(), variants=shards.manifest.variants,
             config=stored.to_config(),
         )  # fmt: skip
         shutil.rmtree(options.output / "tmp")

@@ -1,8 +1,13 @@
-"""Write the shards of a column set with the scores of a teacher, in one process or several."""
+"""Write the shards of a column set with the scores of a teacher, in one process or several.
+
+Each block is scored on its own and published as an intermediate file; the shards are joined from these files in order.
+So the number of processes changes no byte, and a killed command continues at the block where it stopped.
+"""
 
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from clozeline.files import publish
+from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import SetWriter, ShardSet, open_shards
@@ -31,69 +38,87 @@ class Task(NamedTuple):
     """folder of the column set"""
     stored: StoredScores
 
+    def part(self, block: int) -> Path:
+        """Return the intermediate file with the scores of a block, counted over all shards."""
+        return self.output / f"tmp/blocks/{block:08d}.npz"
+
 
 class Worker:
-    """The teacher and the set of one process, which writes any shard of the column set."""
+    """The teacher and the set of one process, which scores any block."""
 
     def __init__(self, task: Task) -> None:
         torch.set_num_threads(1)  # sums of several threads would depend on their number
-        self.shards = open_shards(task.shards)
-        self.output = Output(task.output)
-        self.writer = writer_of(self.shards, task.stored)
-        self.scores = TeacherScores(
-            open_teacher(task.run, None, self.shards, "RUN"), self.shards, task.stored, _device()
-        )
+        self.task, self.shards = task, open_shards(task.shards)
+        weights = open_teacher(task.run, None, self.shards, "RUN")
+        self.scores = TeacherScores(weights, self.shards, task.stored, _device())
 
-    def write(self, shard: int) -> int:
-        """Write a shard; return its number."""
-        self.writer.write_shard(self.output, shard, self._blocks(shard))
-        return shard
-
-    def _blocks(self, shard: int) -> Iterator[Rows]:
-        for block in np.flatnonzero(self.shards.index.shard == shard).tolist():
-            if block in self.shards.quarantined:  # nothing reads it: its rows get no scores
-                empty = np.zeros(int(self.shards.index.rows[block]) + 1, np.int64)
-                yield Rows({}, {spec.name: Ragged(np.zeros(0, spec.dtype), empty) for spec in self.writer.columns})
-            else:
-                yield self.scores.score(self.shards.read_block(block))
+    def score(self, block: int) -> None:
+        """Publish the scores of a block."""
+        columns = self.scores.score(self.shards.read_block(block)).columns
+        with publish(self.task.part(block)) as path, path.open("wb") as file:
+            np.savez(
+                file, offsets=columns["teacher_ids"].offsets, **{name: own.values for name, own in columns.items()}
+            )
 
 
-def write_shards(task: Task, shards: Sequence[int], processes: int | None) -> Iterator[int]:
-    """Write shards in this process, or in several; yield the number of each that is written.
+def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterator[int]:
+    """Write the shards that are not written yet; yield the number of each.
 
     Args:
         task: what to write.
-        shards: their numbers.
-        processes: that share them, with a thread each; None: one per CPU core, or 1 on a GPU.
+        shards: the set whose labels are scored.
+        processes: that share the blocks, with a thread each; None: one per CPU core, or 1 on a GPU.
     """
+    output, writer = Output(task.output), writer_of(shards, task.stored)
+    missing = [shard for shard in range(writer.shards) if not writer.is_written(output, shard)]
+    blocks = {shard: np.flatnonzero(shards.index.shard == shard).tolist() for shard in missing}
+    readable = [block for own in blocks.values() for block in own if block not in shards.quarantined]
+    with _score_blocks(task, [block for block in readable if not task.part(block).exists()], processes) as scored:
+
+        def read_scores(block: int) -> Rows:
+            if block in shards.quarantined:  # nothing reads it: its rows get no scores
+                empty = np.zeros(int(shards.index.rows[block]) + 1, np.int64)
+                return Rows({}, {spec.name: Ragged(np.zeros(0, spec.dtype), empty) for spec in writer.columns})
+            while not task.part(block).exists():
+                next(scored)
+            with np.load(task.part(block)) as part:
+                return Rows({}, {spec.name: Ragged(part[spec.name], part["offsets"]) for spec in writer.columns})
+
+        for shard, own in blocks.items():
+            writer.write_shard(output, shard, map(read_scores, own))
+            for block in own:
+                task.part(block).unlink(missing_ok=True)
+            yield shard
+
+
+@contextmanager
+def _score_blocks(task: Task, blocks: list[int], processes: int | None) -> Iterator[Iterator[None]]:
+    """Yield an iterator that scores the next block, in this process or in several that work ahead."""
     default = 1 if _device().type == "cuda" else len(os.sched_getaffinity(0))
-    processes = min(processes or default, len(shards))
-    if processes <= 1:
-        threads = torch.get_num_threads()
-        try:
-            worker = Worker(task) if shards else None
-            yield from (worker.write(shard) for shard in shards if worker is not None)
-        finally:
-            torch.set_num_threads(threads)
+    processes, threads = min(processes or default, len(blocks)), torch.get_num_threads()
+    if processes > 1:
+        with ProcessPoolExecutor(processes, get_context("spawn"), _start_worker, (task, os.getpid())) as pool:
+            try:
+                yield pool.map(_score_block, blocks)
+            finally:
+                pool.shutdown(cancel_futures=True)
         return
-    with ProcessPoolExecutor(processes, get_context("spawn"), _start_worker, (task,)) as pool:
-        futures = [pool.submit(_write_shard, shard) for shard in shards]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    try:
+        yield map(Worker(task).score, blocks) if blocks else iter(())
+    finally:
+        torch.set_num_threads(threads)
 
 
 _WORKERS: list[Worker] = []  # the worker of a process of the pool
 
 
-def _start_worker(task: Task) -> None:
+def _start_worker(task: Task, driver: int) -> None:
+    die_with(driver)
     _WORKERS[:] = [Worker(task)]
 
 
-def _write_shard(shard: int) -> int:
-    return _WORKERS[0].write(shard)
+def _score_block(block: int) -> None:
+    _WORKERS[0].score(block)
 
 
 def writer_of(shards: ShardSet, stored: StoredScores) -> SetWriter:
