@@ -34,8 +34,11 @@ _remembered: set[str] = set()
 def is_secret(key: str, *above: str) -> bool:
     """Return whether the value of a key is a secret; `above` are the keys of the mappings that it is in.
 
-    Example: `aws_secret_access_key`, `sasToken` and `key` below `fsspec` are; `text_key`, `tokenizer` and `tokens` not.
+    Example: `aws_secret_access_key`, `sasToken` and `key` below `fsspec` are; `text_key`, `tokenizer` and `tokens` not,
+    nor is `token` below `heads`, a head of a model.
     """
+    if above[-1:] == ("heads",):
+        return False
     letters = re.sub(r"[^a-z]", "", key.lower())
     return (
         any(part in letters for part in _PARTS)

@@ -47,6 +47,15 @@ def test_names_of_secrets() -> None:
     assert not is_secret("key", "exact")
 
 
+@pytest.mark.parametrize("token", [50.0, {"weight": 50.0, "label_chunk": 8}])
+def test_the_head_named_token_is_no_secret(token: object) -> None:
+    """The configuration of a run of ELECTRA is read again with both heads."""
+    plain = {"model": {"heads": {"masked_lm": 1.0, "token": token}}, "token": "hidden"}
+    assert redact(plain) == {**plain, "token": MASK}
+    remember(plain)
+    assert redact_text("model.heads.token=50.0 token=hidden") == f"model.heads.token=50.0 token={MASK}"
+
+
 def test_no_key_of_a_recipe_is_taken_for_a_secret() -> None:
     keys = {key for key, *_ in describe(Recipe)}
     for kind in (

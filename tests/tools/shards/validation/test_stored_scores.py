@@ -6,6 +6,7 @@ import pytest
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.models.teaching import score_shards
@@ -31,13 +32,12 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
 
 def taught(task: Task) -> ShardSet:
     """The column set of the task."""
-    worker = score_shards.Worker(task)
-    for shard in (0, 1):
-        worker.write(shard)
-    facts = worker.shards.manifest
-    parents = [{"name": facts.name, "digest": worker.shards.digest, "role": "rows"}]
-    worker.writer.write_manifest(
-        worker.output, name="scores", kind="columns", seed=0, tokenizer=facts.tokenizer.model_dump(), parents=parents,
+    shards = open_shards(task.shards)
+    assert list(score_shards.write_shards(task, shards, 1)) == [0, 1]
+    facts = shards.manifest
+    parents = [{"name": facts.name, "digest": shards.digest, "role": "rows"}]
+    score_shards.writer_of(shards, task.stored).write_manifest(
+        Output(task.output), name="scores", kind="columns", seed=0, tokenizer=facts.tokenizer.model_dump(), parents=parents,
         config=task.stored.to_config(),
     )  # fmt: skip
     return open_shards(task.output)
