@@ -51,7 +51,8 @@ class TeachOptions:
     output: Annotated[Path, HOME_EXPANDED]
     """folder of the column set"""
     k: Annotated[int, Field(ge=1)] = 16
-    """top: the most likely classes, kept for each label; all of them are stored in fp32. drawn: draws per label"""
+    """top: the most likely classes, kept for each label; an entire vocabulary is stored in fp32. drawn: draws per
+    label"""
     how: Literal["top", "drawn"] = "top"
     """top: the most likely classes, the rest is one class; drawn: classes drawn from the teacher with count / k, whose
     gradient is unbiased (arXiv 2503.16870)"""

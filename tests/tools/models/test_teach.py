@@ -19,6 +19,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.teach import TeachOptions, main, teach
 from clozeline.tools.models.teaching import score_shards
 from clozeline.tools.settings import settings_of
+from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
@@ -28,7 +29,10 @@ from clozeline.train.run import run
 from clozeline.train.startup.starting_model import build_random_model
 from clozeline.train.startup.teacher_model import open_teacher, prepare_student
 from tests.distributed import RankPool
+from tests.pipeline.corruption_cases import FIRST_CONTENT
+from tests.pipeline.task_files import make_sets, make_tagged_sets, make_text_sets
 from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets
+from tests.train.objective_sets import NUMBERS, write_objective_sets
 
 VOCABULARY = FIRST_WORD + WORDS
 STEPS = 20
@@ -228,6 +232,50 @@ def test_a_student_of_stored_scores_resumes_exactly(folder: Path, tmp_path: Path
     other = words(folder, tmp_path / "drawn", "distil={losses: [{name: scores, how: drawn}]}", "schedule.steps=4")
     with pytest.raises(Exception, match="data"):
         one_rank.run(start, config, [*other, f"output={tmp_path / 'stopped'}", "steps=6"])
+
+
+def counting(objective: str) -> Callable[[Path], Path]:
+    return lambda folder: write_objective_sets(folder, objective, rows=40, heldout=8).parent
+
+
+TAUGHT: dict[str, tuple[Callable[[Path], Path], str, str, int]] = {
+    "decoder": (counting("causal_lm"), "decoder", "lm", FIRST_CONTENT + NUMBERS),
+    "encoder-decoder": (counting("span_corruption"), "encoder_decoder", "lm", FIRST_CONTENT + NUMBERS),
+    "answers in words": (lambda folder: make_text_sets(folder) / "train", "encoder_decoder", "lm", 21),
+    "classes": (lambda folder: make_sets(folder) / "train", "encoder", "classification", 2),
+    "tags": (lambda folder: make_tagged_sets(folder) / "train", "encoder", "tagging", 3),
+}
+"""By what is taught: writer of a set below a folder, family, head, and classes."""
+
+
+@pytest.mark.parametrize("case", TAUGHT)
+def test_what_is_taught_is_learnt(case: str, tmp_path: Path, one_rank: RankPool) -> None:
+    """Scores of all classes give the losses of two steps with the live teacher; draws train, too."""
+    write, family, head, classes = TAUGHT[case]
+    shards = write(tmp_path)
+    config = write_config(
+        tmp_path / "train.yaml", shards, tmp_path / "teacher", model__family=family, model__heads={head: {}},
+        model__position={"maximum": 64}, model__init={"std": 0.2}, evaluate__max_rows=0, steps=2, model__dropout={},
+    )  # fmt: skip
+    assert one_rank.run(start, config, ["model.layers=3"]) == [0]
+    for how, k in (("top", classes), ("drawn", 5)):
+        columns = [f"data.shards={shards}", f"output={tmp_path / how}", f"k={k}", f"how={how}", "processes=1"]
+        assert main([str(tmp_path / "teacher"), *columns]) == 0
+    assert "computed again" in validate(tmp_path / "top", shards, teacher=tmp_path / "teacher")
+    losses = {}
+    for name, *changes in (
+        ("live", f"distil={{teacher: {tmp_path / 'teacher'}}}"),
+        ("top", f"data.shards={{path: {shards}, columns: [{tmp_path / 'top'}]}}", "distil={losses: [scores]}"),
+        ("drawn", f"data.shards={{path: {shards}, columns: [{tmp_path / 'drawn'}]}}",
+         "distil={losses: [{name: scores, how: drawn}]}"),
+    ):  # fmt: skip
+        assert one_rank.run(start, config, [f"output={tmp_path / name}-run", *changes, "seed=9"]) == [0]
+        lines = (tmp_path / f"{name}-run/metrics.jsonl").read_text().splitlines()
+        records = [json.loads(line)["losses"] for line in lines if '"losses"' in line]
+        losses[name] = [record["distil/scores"] for record in records]
+    assert len(losses["live"]) == len(losses["drawn"]) == 2
+    # weights of a task's few classes are stored in fp16
+    assert losses["top"] == pytest.approx(losses["live"], rel=2e-3 if classes < 5 else 1e-5)
 
 
 def test_samples_are_refused(folder: Path, tmp_path: Path) -> None:

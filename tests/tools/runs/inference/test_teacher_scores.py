@@ -18,6 +18,7 @@ from clozeline.train.startup.teacher_model import TeacherWeights
 from tests.shard_sets import toy_set
 from tests.train.distillation.pairs import model
 from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
+from tests.train.objective_sets import write_objective_sets
 
 CPU = torch.device("cpu")
 CLASSES, DRAWS = 11, 2000
@@ -151,3 +152,21 @@ def test_refusals(shards: ShardSet, changes: dict[str, Any], message: str) -> No
 def test_sets_without_labels_of_the_teacher_are_refused(shards: ShardSet, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="for the architecture decoder, the teacher runs/teacher is encoder"):
         plan(toy_set(tmp_path / "decoder", [3]), weights(shards))
+
+
+@pytest.mark.parametrize(
+    ("objective", "heads"),
+    [
+        ("replaced_token_detection", {"token": 1.0}),
+        ("sentence_comparison", {"similarity": {"group_size": 4}}),
+        ("masked_lm", {"classification": {"multi_label": True}}),
+        ("masked_lm", {"span": 1.0, "regression": 1.0, "multiple_choice": 1.0}),
+    ],
+)
+def test_heads_without_a_distribution_per_label_are_refused(
+    objective: str, heads: dict[str, Any], shards: ShardSet, tmp_path: Path
+) -> None:
+    """Yes or no for each token, vectors, several classes of a row, positions, numbers."""
+    unfit = open_shards(write_objective_sets(tmp_path, objective, rows=9, heldout=3))
+    with pytest.raises(ConfigurationError, match="head: expected a head of the teacher with classes .* there is none"):
+        plan(unfit, weights(shards, heads=heads))

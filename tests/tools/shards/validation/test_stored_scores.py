@@ -37,8 +37,8 @@ def taught(task: Task) -> ShardSet:
     facts = shards.manifest
     parents = [{"name": facts.name, "digest": shards.digest, "role": "rows"}]
     score_shards.writer_of(shards, task.stored).write_manifest(
-        Output(task.output), name="scores", kind="columns", seed=0, tokenizer=facts.tokenizer.model_dump(), parents=parents,
-        config=task.stored.to_config(),
+        Output(task.output), name="scores", kind="columns", seed=0, parents=parents,
+        tokenizer=facts.tokenizer.model_dump(), config=task.stored.to_config(),
     )  # fmt: skip
     return open_shards(task.output)
 
