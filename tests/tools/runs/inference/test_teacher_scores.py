@@ -16,6 +16,7 @@ from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_cl
 from clozeline.train.distillation.losses.scores import ScoreOptions, Scores
 from clozeline.train.startup.teacher_model import TeacherWeights
 from tests.shard_sets import toy_set
+from tests.pipeline.task_files import make_sets
 from tests.train.distillation.pairs import model
 from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
 from tests.train.objective_sets import write_objective_sets
@@ -159,14 +160,14 @@ def test_sets_without_labels_of_the_teacher_are_refused(shards: ShardSet, tmp_pa
     [
         ("replaced_token_detection", {"token": 1.0}),
         ("sentence_comparison", {"similarity": {"group_size": 4}}),
-        ("masked_lm", {"classification": {"multi_label": True}}),
-        ("masked_lm", {"span": 1.0, "regression": 1.0, "multiple_choice": 1.0}),
+        ("sst2", {"classification": {"multi_label": True, "classes": 3}}),
+        ("sst2", {"regression": 1.0, "tagging": {"classes": 3}}),
     ],
 )
-def test_heads_without_a_distribution_per_label_are_refused(
+def test_heads_without_a_distribution_for_each_label_are_refused(
     objective: str, heads: dict[str, Any], shards: ShardSet, tmp_path: Path
 ) -> None:
-    """Yes or no for each token, vectors, several classes of a row, positions, numbers."""
-    unfit = open_shards(write_objective_sets(tmp_path, objective, rows=9, heldout=3))
-    with pytest.raises(ConfigurationError, match="head: expected a head of the teacher with classes .* there is none"):
-        plan(unfit, weights(shards, heads=heads))
+    """Yes or no for each token, vectors, several classes of a row, numbers; or labels of another head."""
+    path = make_sets(tmp_path) / "train" if objective == "sst2" else write_objective_sets(tmp_path, objective, 9, 3)
+    with pytest.raises(ConfigurationError, match=r"head: expected a head of the teacher with classes .* there is none"):
+        plan(open_shards(path), weights(shards, heads=heads))
