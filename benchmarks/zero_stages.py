@@ -42,7 +42,7 @@ PERSISTENT = 1_000
 """Parameters up to this many elements stay complete on each rank at stage 3 (the trainer's default is larger)."""
 
 
-def write_shards(folder: Path, rows: int = 2048) -> Path:
+def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -> Path:
     """Write a masked-LM set of random walks: neighboring tokens are close, so context predicts a masked one."""
     draws = np.random.Philox(7).random_raw(rows * LENGTH * 2).reshape(2, rows, LENGTH)
     walks = np.cumsum(draws[0] % 3, axis=1) + draws[0][:, :1] % WORDS
@@ -58,7 +58,7 @@ def write_shards(folder: Path, rows: int = 2048) -> Path:
     shape: dict[str, Any] = {"block_rows": 240, "container": "arrow", "codec": "none"}
     info = write_shard(folder / "shard-00000-of-00001.arrow", content, specs, **shape)
     special = {"pad": 0, "mask": 3}
-    facts = {"name": "none", "fingerprint": "0" * 64, "vocab_size": VOCABULARY, "special_ids": special, "sentinels": []}
+    facts = {"name": "none", "fingerprint": "0" * 64, "vocab_size": vocabulary, "special_ids": special, "sentinels": []}
     frame = {"padding_side": "right", "decoder_start": None}
     objective = {"name": "masked_lm", "label": "masked_lm", "options": {}, "architecture": "encoder", "frame": frame}
     write_manifest(

@@ -55,7 +55,7 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
     for number, call in enumerate(mixed, start=1):
         if any(f"{kind}_{number}" in wanted for kind in _ATTENTION):
             seen |= {f"{kind}_{number}": tensor for kind, tensor in _attention_tensors(*call).items()}
-    seen |= {f"logits_{name}": torch.cat(parts) for name, parts in logits.items()}
+    seen |= {f"logits_{name}": torch.cat(parts) if len(parts) > 1 else parts[0] for name, parts in logits.items()}
     for name in seen.keys() - wanted:
         del seen[name]
 
@@ -68,6 +68,13 @@ def label_weights(head: Head, tensors: Mapping[str, Tensor]) -> Tensor:
     labels = gather_labels(weighted.get("decoder_input_ids", weighted["input_ids"])[..., None], weighted)
     counted = (labels.ids != IGNORED).float()
     return counted if labels.weights is None else counted * labels.weights
+
+
+def label_logits(head: Head, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return `logits_HEAD` [N, classes] from states [B, T, dim], without a loss."""
+    if isinstance(head, LabelHead):
+        return head.logits(gather_labels(hidden, tensors).states)
+    return head.scores(hidden, tensors)
 
 
 def has_label_logits(head: type[Head], options: HeadConfig) -> bool:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Set
 from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from clozeline.model.build import Model
-from clozeline.train.distillation.observation import observe
+from clozeline.train.distillation.observation import label_logits, observe
 from clozeline.train.distillation.student import OF_TEACHER
 
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -25,13 +26,15 @@ class Teacher:
     def __init__(self, model: Model, wanted: Set[str]) -> None:
         self.model = model.eval().requires_grad_(False)
         self.wanted = frozenset(wanted)
-        # heads that nothing compares would need labels, and compute logits for nothing
+        # heads that nothing compares would need labels; the others need not compute a loss
         read = {name: head for name, head in model.heads.items() if f"logits_{name}" in wanted}
         self._reads_heads = bool(read)
         if read:
             model.use_heads(
                 replace(model.config, heads={name: model.config.heads[name] for name in read}), nn.ModuleDict(read)
             )
+        for head in read.values():
+            vars(head)["loss"] = partial(label_logits, head)
 
     def to(self, device: torch.device, precision: str) -> Self:
         """Move it to a device, in the type of the student's weights."""

@@ -29,6 +29,8 @@ _ROWS: Final = 32
 """Most rows of a forward pass, as in an evaluation."""
 _LOGITS: Final = 1 << 27
 """Most logits of a forward pass, 512 MiB: rows with more labels are computed in smaller batches."""
+_CACHED: Final = 1 << 18
+"""Logits whose scores a CPU computes at once, 1 MiB: larger intermediate results leave its cache."""
 
 
 class TeacherScores:
@@ -74,14 +76,18 @@ class TeacherScores:
             counts = np.bincount(tensors["label_index"].numpy() // width, minlength=len(rows))
         moved = {name: tensor.to(self.device) for name, tensor in tensors.items()}
         logits = self._teacher(moved)[f"teacher_logits_{self.stored.head}"][: counts.sum()].float()
+        size = max(1, _CACHED // logits.shape[1]) if self.device.type == "cpu" else len(logits)
+        k, temperature = self.stored.k, self.stored.temperature
         if self.stored.how == "top":
-            ids, weights = keep_best(logits, self.stored.k, self.stored.temperature)
+            scores = [keep_best(part, k, temperature) for part in logits.split(size)]
         else:
             keys = kernel_keys(self.stored.seed, "teach", rows.fixed["uid"], rows.fixed["variant"])
-            bits = draw(keys, TEACHER, counts * self.stored.k).reshape(-1, self.stored.k)
+            bits = draw(keys, TEACHER, counts * k).reshape(-1, k)
             uniform = torch.from_numpy((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(self.device)
-            ids, weights = draw_classes(logits, uniform, self.stored.temperature)
-        return ids.cpu().numpy(), weights.cpu().numpy(), counts
+            parts = zip(logits.split(size), uniform.split(size), strict=True)
+            scores = [draw_classes(part, own, temperature) for part, own in parts]
+        ids, weights = (torch.cat(column).cpu().numpy() for column in zip(*scores, strict=True))
+        return ids, weights, counts
 
     def _refuse_large(self, labels: int, rows: int) -> None:
         size = labels * self.stored.k * sum(spec.width for spec in self.specs)
