@@ -8,6 +8,8 @@ the data is not timed.
 
 Teaching is compared with the trainer's evaluation of the teacher on the same rows of 64 tokens, in batches of 32, in
 turn, on one thread and in one process. Both read the rows from their shards; teaching also writes the column set.
+
+All times are CPU time of the process, which other programs on the machine disturb less.
 """
 
 import shutil
@@ -113,10 +115,10 @@ def measure_teaching(folder: Path, dim: int, layers: int, rows: int, repeats: in
         works |= {how: (lambda own=worker: teach(own)) for how, worker in teachers.items()}
         for repeat in range(repeats + 1):
             for name, work in works.items():
-                began = time.perf_counter()
+                began = time.process_time()
                 work()
                 if repeat:
-                    seconds[name].append(time.perf_counter() - began)
+                    seconds[name].append(time.process_time() - began)
         engine.close()
     world.shutdown()
     return seconds
@@ -140,10 +142,10 @@ def main() -> int:
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for repeat in range(args.repeats + 1):
         for name, step in steps.items():
-            start = time.perf_counter()
+            start = time.process_time()
             step()
             if repeat:  # the first step of each allocates
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(time.process_time() - start)
     medians = {name: median(values) for name, values in seconds.items()}
     print_table(
         ["student", "step", "compared with stored"],

@@ -77,7 +77,7 @@ def _train(checked: CheckedStart, world: World, journal: Journal, resources: Exi
     with world.together():
         starting = build_starting_model(point, datasets.train, placement_of(config, world))
         stop.interrupts = True  # it reads a block of each set
-        cost = estimate_cost(config, starting.model, datasets, world.size)
+        cost = estimate_cost(config, starting.model, datasets, world.size, starting.teacher)
         stop.interrupts = False
 
     # build the optimizer and the engine under ZeRO, and load the checkpoint into them

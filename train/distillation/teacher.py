@@ -41,6 +41,12 @@ class Teacher:
         self.model.to(device, _TYPES[precision])
         return self
 
+    def flops(self, tokens: int, target_tokens: int, labels: float | None) -> float:
+        """Return the FLOPs of a forward pass of one row; see `Model.flops`."""
+        if self._reads_heads:
+            return self.model.flops(tokens, target_tokens, labels) / 3
+        return self.model.family.flops(tokens, target_tokens)
+
     def __call__(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the wanted tensors of a batch, each under its name after `teacher_`."""
         with torch.no_grad(), observe(self.model, self.wanted) as seen:

@@ -17,6 +17,7 @@ from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
+from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.evaluate import batches_of_pass
 from clozeline.train.optim.weights.freezing import frozen_count
 
@@ -150,8 +151,10 @@ class CostEstimate:
         )
 
 
-def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_size: int) -> CostEstimate:
-    """Estimate from manifests, the first block of each set, and the model's FLOPs."""
+def estimate_cost(
+    config: TrainConfig, model: Model, datasets: Datasets, world_size: int, teacher: Teacher | None = None
+) -> CostEstimate:
+    """Estimate from manifests, the first block of each set, and the FLOPs of the model and of a teacher in memory."""
     # rows and FLOPs of an evaluation
     trained = {shards.digest for shards in distinct_sets(datasets.phases)}
     every, batch = config.evaluate.every, config.data.global_batch
@@ -161,7 +164,8 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         counted = min(len(shards), in_pass)
         read, rows = read + in_pass, rows + counted
         # forward passes alone
-        flops += counted * _cost_of_row(Input(shards, datasets.corruptions[name]), config, model)[1] / 3
+        _, own, theirs = _cost_of_row(Input(shards, datasets.corruptions[name]), config, model, teacher)
+        flops += counted * (own / 3 + theirs)
     return CostEstimate(
         parameters=model.parameters_by_part,
         horizon=config.schedule.options.steps or config.steps,
@@ -169,7 +173,7 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
         epoch_rows=sum(_epoch_rows(shards, config) for shards in distinct_sets(datasets.phases)),
         micro_batch=config.data.micro_batch,
         world_size=world_size,
-        phases=tuple(_phase_costs(config, model, datasets)),
+        phases=tuple(_phase_costs(config, model, datasets, teacher)),
         evaluations=(-(-config.steps // every) if every else 1) if datasets.heldout else 0,
         heldout_rows=rows,
         heldout_filler=read - rows,
@@ -185,24 +189,24 @@ def estimate_cost(config: TrainConfig, model: Model, datasets: Datasets, world_s
     )
 
 
-def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets) -> Iterator[PhaseCost]:
+def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets, teacher: Teacher | None) -> Iterator[PhaseCost]:
     remaining, position = config.steps, 0
     for phase in datasets.phases:
         end = phase.until_samples
         if not remaining or (end is not None and end <= position):
             continue
         # tokens and FLOPs per row, averaged over the mixture
-        figures = np.array([_cost_of_row(source, config, model) for source in phase.sources])
+        figures = np.array([_cost_of_row(source, config, model, teacher) for source in phase.sources])
         sets = [source.shards for source in phase.sources]
         figures *= [[len(shards) / _epoch_rows(shards, config)] for shards in sets]  # filler has no tokens
         mixture = phase.mixture()
-        tokens, flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
+        tokens, *flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
         # steps until the phase or the run ends
         batch = phase.global_batch or config.data.global_batch
         batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
         shares = (mixture.counts / mixture.period).tolist()
-        yield PhaseCost(steps, batch, tokens, flops, dict(zip(set_labels(sets), shares, strict=True)))
+        yield PhaseCost(steps, batch, tokens, sum(flops), dict(zip(set_labels(sets), shares, strict=True)))
         remaining, position = remaining - steps, position + steps * batch
 
 
@@ -211,8 +215,10 @@ def _epoch_rows(shards: ShardSet, config: TrainConfig) -> int:
     return -(-len(shards) // lanes) * lanes
 
 
-def _cost_of_row(source: Input, config: TrainConfig, model: Model) -> tuple[float, float]:
-    """Return (tokens, FLOPs) per row, means over a set's first block."""
+def _cost_of_row(
+    source: Input, config: TrainConfig, model: Model, teacher: Teacher | None
+) -> tuple[float, float, float]:
+    """Return tokens, FLOPs, and those of the teacher per row, means over a set's first block."""
     rows = _first_block(source.shards, skip_damaged=config.data.on_damaged == "skip")
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
@@ -222,13 +228,14 @@ def _cost_of_row(source: Input, config: TrainConfig, model: Model) -> tuple[floa
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
     tokens, target = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0)
     choices = columns.get("choice_starts", 1.0)
-    flops = choices * model.flops(max(1, round(tokens / choices)), round(target), _labels_per_row(rows, source))
+    sizes = max(1, round(tokens / choices)), round(target), _labels_per_row(rows, source)
+    flops, theirs = choices * model.flops(*sizes), choices * teacher.flops(*sizes) if teacher is not None else 0.0
     second = columns.get("input_ids_b", 0.0)
     if "crop_length" in columns:  # a view with its special tokens
         second = float(rows.columns["crop_length"].values.mean()) + 2
     if second and "input_ids_b" in model.needs:
-        return tokens + target + second, flops + 3.0 * model.family.flops(max(1, round(second)), 0)
-    return tokens + target, flops
+        return tokens + target + second, flops + 3.0 * model.family.flops(max(1, round(second)), 0), theirs
+    return tokens + target, flops, theirs
 
 
 def _labels_per_row(rows: Rows, source: Input) -> float | None:

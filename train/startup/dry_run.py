@@ -44,7 +44,7 @@ def dry_run(config: TrainConfig) -> int:
     if rank == 0:
         lines += point.lines(read_status(config.output))
         measured = operations_per_second(device, config.precision)
-        lines += estimate_cost(point.config, starting.model, datasets, size).lines(measured)
+        lines += estimate_cost(point.config, starting.model, datasets, size, starting.teacher).lines(measured)
         lines.append(peak_of(device, config.precision, measured).line())
         sys.stdout.write(redact_text("\n".join([*lines, "dry run: everything fits together", ""])))
     return 0

@@ -2,21 +2,25 @@ from __future__ import annotations
 
 import gc
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.model.build import build_model
 from clozeline.pipeline.rows import Rows
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
+from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory
 from tests.distributed import RankPool
 from tests.matrices import STAGES, mark_slow_but
+from tests.train.masked_set import write_masked_sets
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import build, tiny, train_steps
 
@@ -105,6 +109,30 @@ def test_the_head_is_counted_at_labels_alone(tmp_path: Path, objective: str, fam
     (phase,) = estimate_cost(config, model, datasets, 1).phases
     assert len(datasets.train) % 16 == 0  # no filler
     assert phase.flops_per_row == pytest.approx(model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9)
+
+
+def test_a_teacher_in_memory_is_counted(tmp_path: Path) -> None:
+    """Its forward pass, which torch counts, in steps and in evaluations."""
+    shards = write_masked_sets(tmp_path, rows=16, heldout=16, block_rows=16)
+    config = tiny(
+        data__shards=str(shards), data__heldout=str(shards), output=str(tmp_path / "run"), data__global_batch=16,
+        data__lanes=16,
+    )  # fmt: skip
+    datasets = open_datasets(config)
+    rows = datasets.train.read_block(0).columns
+    tokens, labels = (round(float(rows[name].lengths.mean())) for name in ("input_ids", "label_ids"))
+    teacher = Teacher(build_model(replace(config.model, layers=5), 50, {}), {"logits_masked_lm"})
+    tensors = {"input_ids": torch.ones(1, tokens, dtype=torch.int64), "position_ids": torch.arange(tokens)[None],
+               "lengths": torch.tensor([tokens]), "row_weight": torch.ones(1),
+               "label_index": torch.arange(labels), "label_ids": torch.ones(labels, dtype=torch.int64)}  # fmt: skip
+    with FlopCounterMode(display=False) as counter:
+        teacher(tensors)
+    # torch does not count the products of attention where a fused kernel on a CPU does them
+    forward = counter.get_total_flops() + 5 * 4 * config.model.dim * tokens**2
+    without, counted = (estimate_cost(config, teacher.model, datasets, 1, own) for own in (None, teacher))
+    more = counted.phases[0].flops_per_row - without.phases[0].flops_per_row
+    assert more == pytest.approx(forward, rel=0.02)  # means over rows have fractions of a label
+    assert counted.heldout_flops - without.heldout_flops == pytest.approx(16 * forward, rel=0.02)
 
 
 def stores() -> dict[int, int]:

@@ -22,7 +22,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import SetWriter, ShardSet, open_shards
 from clozeline.pipeline.shards.layout import Compression
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, score_columns
-from clozeline.train.data.sets.stored_scores import StoredScores
+from clozeline.train.data.sets.stored_scores import COLUMNS, StoredScores
 from clozeline.train.distributed.process_group import device_of
 from clozeline.train.startup.teacher_model import open_teacher
 
@@ -55,10 +55,9 @@ class Worker:
     def score(self, block: int) -> None:
         """Publish the scores of a block."""
         columns = self.scores.score(self.shards.read_block(block)).columns
+        ids, weights = (columns[name] for name in COLUMNS)
         with publish(self.task.part(block)) as path, path.open("wb") as file:
-            np.savez(
-                file, offsets=columns["teacher_ids"].offsets, **{name: own.values for name, own in columns.items()}
-            )
+            np.savez(file, offsets=ids.offsets, teacher_ids=ids.values, teacher_weights=weights.values)
 
 
 def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterator[int]:

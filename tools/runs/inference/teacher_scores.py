@@ -79,12 +79,12 @@ class TeacherScores:
         size = max(1, _CACHED // logits.shape[1]) if self.device.type == "cpu" else len(logits)
         k, temperature = self.stored.k, self.stored.temperature
         if self.stored.how == "top":
-            scores = [keep_best(part, k, temperature) for part in logits.split(size)]
+            scores = [keep_best(part, k, temperature) for part in torch.split(logits, size)]
         else:
             keys = kernel_keys(self.stored.seed, "teach", rows.fixed["uid"], rows.fixed["variant"])
             bits = draw(keys, TEACHER, counts * k).reshape(-1, k)
             uniform = torch.from_numpy((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53).to(self.device)
-            parts = zip(logits.split(size), uniform.split(size), strict=True)
+            parts = zip(torch.split(logits, size), torch.split(uniform, size), strict=True)
             scores = [draw_classes(part, own, temperature) for part, own in parts]
         ids, weights = (torch.cat(column).cpu().numpy() for column in zip(*scores, strict=True))
         return ids, weights, counts
