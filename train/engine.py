@@ -30,7 +30,7 @@ from clozeline.train.optim.weights.flat_buffers import iterate_flats, layout_of
 from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.moving_average import MovingAverage
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
-from clozeline.train.optim.weights.unfreezing import Unfreezing
+from clozeline.train.optim.weights.unfreezing import DepthFreezing, unfreeze_from_the_top
 from clozeline.train.pruning import Pruning, Trained
 
 _LINEAR: Final = torch.nn.functional.linear
@@ -83,7 +83,9 @@ class Engine:
         self._frozen = [] if config.model.adapter is not None else list(frozen_modules(model))
         # build the optimizer over groups of parameters, and wrap both in ZeRO
         options = config.optimizer.options
-        by_depth = options.layer_decay is not None or config.unfreeze_every is not None
+        self._progressive: Any = getattr(model, "progressive", None)  # of a student that learns layer by layer
+        every, stages = config.unfreeze_every, self._progressive
+        by_depth = options.layer_decay is not None or every is not None or stages is not None
         self._builder = config.optimizer.build()
         apart = self._builder.matrices_apart
         apart = apart or (config.prune is not None and config.prune.type.masks)
@@ -91,12 +93,15 @@ class Engine:
         self.deepspeed = wrap_in_zero(model, self._builder.build(groups), config, world)
         layout = layout_of(model, self.deepspeed, world)
         self._builder.bind(self.optimizer, layout)
-        # regularizer, moving average, unfreezing, gradient noise, pruning
-        every = config.unfreeze_every
+        # regularizer, moving average, freezing by step, gradient noise, pruning
         regularizer = config.regularizer
         self.anchors = None if regularizer is None else Anchors(self.optimizer, regularizer.build())
         self.average = None if config.average is None else MovingAverage(config.average)
-        self._unfreezing = None if every is None else Unfreezing(model, self.optimizer, every)
+        self._freezing: DepthFreezing | None = None
+        if every is not None:
+            self._freezing = DepthFreezing(model, self.optimizer, unfreeze_from_the_top(self.optimizer, every))
+        elif stages is not None:
+            self._freezing = DepthFreezing(model, self.optimizer, lambda _: stages.trained_depths())
         self._squares = MicroBatchSquares(model, world.size) if config.log.noise_scale else None
         self.pruning: Pruning | None = None if config.prune is None else config.prune.build()
         if self.pruning is not None:
@@ -130,14 +135,13 @@ class Engine:
             step: index of this step, from 1; seeds dropout.
             learning_rate: of this step.
         """
-        # set accumulation, learning rates, unfreezing, the moving average and pruning for this step
+        # set accumulation, learning rates, stages, the moving average and pruning for this step
         if len(batches) != self._accumulation:
             self._accumulate(len(batches), step)
         layer_decay = self.config.optimizer.options.layer_decay or 1.0
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * layer_decay ** group["depth"]
-        if self._unfreezing is not None:
-            self._unfreezing.begin(step)
+        self._begin_stage(step)
         if self.average is not None:
             self.average.begin(flat for flat, _ in iterate_flats(self.deepspeed))
         if self.pruning is not None:
@@ -212,6 +216,7 @@ class Engine:
 
     def continue_from(self, step: int, samples: int, skipped: int) -> None:
         """Set the counters of a resumed run."""
+        self._begin_stage(max(step, 1))  # an evaluation may come before the next step
         self.skipped = skipped
         self.deepspeed.global_steps = step
         self.deepspeed.global_samples = samples
@@ -222,6 +227,14 @@ class Engine:
         """Release DeepSpeed's hooks and restore the torch function that stage 3 replaces."""
         self.deepspeed.destroy()
         torch.nn.functional.linear = _LINEAR
+
+    def _begin_stage(self, step: int) -> None:
+        """Set what counts and what is trained, where that depends on the step."""
+        if self._progressive is not None:
+            self._progressive.begin(step)
+            self._weights = self.model.loss_weights
+        if self._freezing is not None:
+            self._freezing.begin(step)
 
     def _accumulate(self, micro_batches: int, step: int) -> None:
         self._accumulation = micro_batches

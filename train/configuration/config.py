@@ -204,12 +204,17 @@ class TrainConfig:
             "data.batch_tokens": data.batch_tokens,
             "log.noise_scale": self.log.noise_scale or None,
             "unfreeze_every": self.unfreeze_every,
+            "distil.progressive": None if self.distil is None else self.distil.progressive,
         }
         unfit = [key for key, value in incompatible.items() if value is not None]
         self.zero.check_offload(self.optimizer, self.precision, unfit)
         self._check_model()
         if self.distil is not None:
-            self.distil.check(self.model, compiled=self.compile, label_capacity=data.label_capacity)
+            steps = self.schedule.options.steps or self.steps
+            self.distil.check(self.model, compiled=self.compile, label_capacity=data.label_capacity, steps=steps)
+            frozen = "unfreeze_every" if self.unfreeze_every is not None else "freeze" if self.freeze else None
+            if self.distil.progressive is not None and frozen is not None:
+                raise ValueError(f"distil.progressive: freezes layers by itself: remove {frozen}")
         if self.prune is not None:
             self._check_pruning(self.prune)
 

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import Chosen, OneOf, choose
 
@@ -41,6 +42,10 @@ class DistilConfig:
     start: StudentStart | None = None
     """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or model.init_from"""
 
+    progressive: Annotated[int, Field(ge=1)] | None = None
+    """steps for each layer of the student, from the first on: they train this layer alone, by states and attention
+    (arXiv 2004.02984). Afterwards everything is trained, by the other losses. null: all of it from the start"""
+
     def __post_init__(self) -> None:
         names = [loss.name for loss in self.losses]
         if len(set(names)) < len(names) or not names:
@@ -56,7 +61,7 @@ class DistilConfig:
         """The run or folder from which layers are copied; None: none are."""
         return None if self.start is None else self.start.source or self.teacher
 
-    def check(self, model: ModelConfig, *, compiled: bool, label_capacity: int | None) -> None:
+    def check(self, model: ModelConfig, *, compiled: bool, label_capacity: int | None, steps: int) -> None:
         """Check that a model can be a student.
 
         Raises:
@@ -68,6 +73,13 @@ class DistilConfig:
             raise ValueError("distil: expected a model that is trained entirely, got model.adapter: remove one of them")
         if self.start is not None and model.init_from is not None:
             raise ValueError("distil.start: model.init_from gives the initial weights already: remove one of them")
+        if self.progressive is not None and self.teacher is None:
+            raise ValueError("distil.progressive: compares layers with distil.teacher in memory, got none: add it")
+        if self.progressive is not None and model.share != ShareConfig():
+            raise ValueError("distil.progressive: model.share gives layers the same weights: remove one of them")
+        if self.progressive is not None and self.progressive * model.layers > steps:
+            expected = f"expected at most {steps // model.layers} steps for each of {model.layers} layers in {steps}"
+            raise ValueError(f"distil.progressive: {expected} steps, got {self.progressive}")
         for loss in self.active if compiled else ():
             if loss.type.reads_attention or (not loss.type.live and label_capacity is not None):
                 key = "compile" if loss.type.reads_attention else "data.label_capacity"

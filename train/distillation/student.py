@@ -18,6 +18,7 @@ from clozeline.registry import Chosen
 from clozeline.train.distillation.layer_map import describe_layers
 from clozeline.train.distillation.losses import DistillationLoss
 from clozeline.train.distillation.observation import label_weights, observe
+from clozeline.train.distillation.progressive import Progressive
 
 PREFIX: Final = "distil/"
 """Start of the names of these losses in metrics."""
@@ -47,6 +48,7 @@ class Student(Model):
         teacher: configuration of the teacher; None: none is in memory.
         seed: of the initial projections.
         placement: of their parameters over ranks.
+        progressive: steps for each layer; None: all layers learn from the start.
 
     Raises:
         ConfigurationError: a loss cannot compare these two models.
@@ -59,6 +61,7 @@ class Student(Model):
         teacher: ModelConfig | None,
         seed: int = 0,
         placement: Placement = WHOLE,
+        progressive: int | None = None,
     ) -> None:
         nn.Module.__init__(self)
         self.vocab_size, self.family = model.vocab_size, model.family
@@ -75,6 +78,7 @@ class Student(Model):
                     normal(parameter.shape[-1] ** -0.5)(values, generator_for(seed, name))
                     parameter.copy_(values)
         self.stored = any(not loss.live and teacher is None for loss in built.values())
+        self.progressive = None if progressive is None else Progressive(built, model.config.layers, progressive)
         self._observed = frozenset[str]().union(*(loss.of_student for loss in built.values()))
 
     def new_parameters(self) -> list[tuple[str, nn.Parameter]]:
@@ -97,9 +101,12 @@ class Student(Model):
 
     @property
     def loss_weights(self) -> dict[str, float]:
-        """The factor of each mean loss."""
+        """The factor of each mean loss, with `progressive` in its present stage."""
         own = {PREFIX + name: loss.options.weight for name, loss in self.distillation.items()}
-        return {**super().loss_weights, **own}
+        weights, stages = {**super().loss_weights, **own}, self.progressive
+        if stages is None:
+            return weights
+        return {name: weight * stages.counts(name.removeprefix(PREFIX)) for name, weight in weights.items()}
 
     @property
     def layer_maps(self) -> dict[str, dict[str, int]]:
@@ -139,4 +146,4 @@ class Student(Model):
             f"distil     {loss.options.weight:g} x {name}"
             + (f", student→teacher layers {describe_layers(loss.layers)}" if loss.layers else f" of {loss.head}")
             for name, loss in self.distillation.items()
-        ]
+        ] + ([] if self.progressive is None else [self.progressive.line()])

@@ -97,7 +97,9 @@ def prepare_student(
     # the student, with projections of its own
     theirs = None if distil.teacher is None else weights(distil.teacher, "distil.teacher")
     seed = hash64("weights", config.seed)
-    student = Student(model, distil.active, None if theirs is None else theirs.config, seed, placement)
+    student = Student(
+        model, distil.active, None if theirs is None else theirs.config, seed, placement, distil.progressive
+    )
     lines += student.lines()
     # the teacher, in memory
     if theirs is None:

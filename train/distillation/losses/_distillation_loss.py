@@ -47,6 +47,8 @@ class DistillationLoss(nn.Module, ABC):
     Options: ClassVar[type[LossOptions]] = LossOptions
     live: ClassVar[bool] = True
     """It needs a teacher in memory; False: scores that are stored with the data will do."""
+    by_layer: ClassVar[bool] = False
+    """With `distil.progressive` it compares one layer at a time; other losses count after the last layer."""
     reads_attention: ClassVar[bool] = False
     """It reads queries, keys and values of layers."""
     reads: Sequence[str] = ("state",)

@@ -17,6 +17,7 @@ class Attention(DistillationLoss):
     """
 
     Options: ClassVar = LayerMapOptions
+    by_layer: ClassVar = True
     reads_attention: ClassVar = True
     reads = ("attention", "visible")
 

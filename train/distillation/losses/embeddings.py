@@ -1,6 +1,7 @@
 """Distance between the outputs of the embeddings (TinyBERT, arXiv 1909.10351, equation 9)."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -11,6 +12,8 @@ from clozeline.train.distillation.losses._distillation_loss import add_up, proje
 
 class Embeddings(DistillationLoss):
     """MSE(E_s W_e, E_t), a mean over real tokens and the teacher's width; W_e is missing where the widths are equal."""
+
+    by_layer: ClassVar = True
 
     def __init__(self, options: LossOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)

@@ -17,6 +17,7 @@ class States(DistillationLoss):
     """
 
     Options: ClassVar = LayerMapOptions
+    by_layer: ClassVar = True
 
     def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)

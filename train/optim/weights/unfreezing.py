@@ -1,9 +1,12 @@
-"""Gradual unfreezing (arXiv 1801.06146, section 3.3): train the heads, then one more layer from the top at a time.
+"""Freeze depths of a model during some steps.
+
+Gradual unfreezing (arXiv 1801.06146, section 3.3) trains the heads, then one more layer from the top at a time.
 
 Under ZeRO, `requires_grad` cannot change once the engine exists. So all parameters require gradients; frozen ones get
 zero gradients, and no update of weights or optimizer state.
 """
 
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -13,16 +16,14 @@ from torch import Tensor, nn
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads
 
 
-class Unfreezing:
-    """Freezes groups by depth, as a function of the step alone."""
+class DepthFreezing:
+    """Freezes groups by depth: all but those that `trained` returns for a step, counted from 1."""
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, every: int) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, trained: Callable[[int], Collection[int]]
+    ) -> None:
         """Hook into gradients and optimizer steps."""
-        self.every = every
-        self.depths = sorted({group["depth"] for group in optimizer.param_groups})
-        """Depths in the order of unfreezing."""
-        self.deepest = self.depths[0]
-        """Deepest trainable depth at this step."""
+        self._trained, self._now = trained, trained(1)
         depths = depths_below_heads(model)
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
@@ -31,13 +32,19 @@ class Unfreezing:
 
     def begin(self, step: int) -> None:
         """Start a step, counted from 1."""
-        self.deepest = self.depths[min((step - 1) // self.every, len(self.depths) - 1)]
+        self._now = self._trained(step)
 
     def _gradient(self, depth: int, gradient: Tensor) -> Tensor:
-        return gradient if depth <= self.deepest else torch.zeros_like(gradient)
+        return gradient if depth in self._now else torch.zeros_like(gradient)
 
     def _drop_frozen_gradients(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for group in optimizer.param_groups:
-            if group["depth"] > self.deepest:
+            if group["depth"] not in self._now:
                 for parameter in group["params"]:
                     parameter.grad = None
+
+
+def unfreeze_from_the_top(optimizer: torch.optim.Optimizer, every: int) -> Callable[[int], Collection[int]]:
+    """Return the depths that gradual unfreezing trains at a step: after `every` steps, one more."""
+    depths = sorted({group["depth"] for group in optimizer.param_groups})
+    return lambda step: depths[: (step - 1) // every + 1]
