@@ -45,13 +45,11 @@ def write_inputs(folder: Path) -> None:
     task_files.write_vocabulary(folder / "task1" / "words")
     task_files.write_recipe(folder / "task1")
     # configurations of the trainer
+    usual = {
+        "data__shards": f"{HERE}/{SET}", "model__position": {"maximum": 64}, "steps": 2, "checkpoint__every": 1,
+        "log__report": True,  # it reads all records, so that it tells of the damaged ones
+    }  # fmt: skip
     for name, changes in _TRAININGS.items():
-        usual = {
-            "data__shards": f"{HERE}/{SET}",
-            "model__position": {"maximum": 64},
-            "steps": 2,
-            "checkpoint__every": 1,
-        }
         (folder / name).write_text(yaml.safe_dump(plain_config(**{**usual, **changes})), encoding="utf-8")
     # small files of some tools
     shutil.copy(HOME / "configs" / "prompts" / "polarity_cloze.yaml", folder / "prompt.yaml")
@@ -70,5 +68,6 @@ def write_inputs(folder: Path) -> None:
     (folder / "race" / "pipeline.yaml").write_text(f"{several}corrupt: [{_MASKED}]\n", encoding="utf-8")
     shutil.rmtree(folder / "records")
     study = write_study(folder, flops=3e8, one="masked_lm", two="more")
+    short = _MASKED.replace("64", "48")
     more = "{name: masked_lm, label: more, max_length: 48, mask_rate: 0.3}"
-    (study / "pipeline.yaml").write_text(f"{_STAGES}corrupt: [{_MASKED}, {more}]\n", encoding="utf-8")
+    (study / "pipeline.yaml").write_text(f"{_STAGES}corrupt: [{short}, {more}]\n", encoding="utf-8")

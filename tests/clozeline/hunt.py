@@ -11,7 +11,6 @@ import shutil
 import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,6 @@ from clozeline.pipeline.tokenize.take import stage as tokenizer_stage
 from clozeline.seeding import hash64
 from tests.clozeline.bench import CODES, Answer, Bench
 
-GOOD = ("detected", "harmless")
 REFUSALS = (64, 65, 69, 74)
 """Exit codes of files that cannot be taken."""
 WAY_OUT = re.compile(
@@ -94,7 +92,7 @@ MEANT: dict[str, set[str]] = {
     # in a form of transformers, which holds no hashes: a changed digit is another model, not a damaged one
     r"^exported1/": {"flip", "digit", "swap"},
     # files whose absence means something
-    rf"/(test\.tsv|{QUARANTINE}|seed-0\.json)$": {"deleted"},
+    rf"/(test\.tsv|{QUARANTINE}|seed-\d\.json)$": {"deleted"},
     # optional splits of a task
     r"/test\.tsv$": {"a folder"},
     # a configuration with another value means that value; what is written for people is read by no command
@@ -124,31 +122,25 @@ def _folder(file: str) -> str:
     return file.rpartition("/")[0] or file
 
 
-def judge(result: Result, good: Result, file: str) -> tuple[str, str]:
-    """Return the outcome of a line on a damaged file, and what is wrong with it.
-
-    Outcomes: `detected`, `harmless`; `silent`, `traceback`, and `unclear`: a message that lacks the file or the way
-    out, or an exit code of something else.
-    """
+def judge(result: Result, good: Result, file: str) -> str:
+    """Return what is wrong with the result of a line on a damaged file; nothing if it is detected or harmless."""
     answer, error = result.answer, result.answer.error
     if "Traceback" in error or "please report" in error:
-        return "traceback", error[-400:]
+        return f"a traceback: {error[-400:]}"
     if answer.code in (0, 1):
         files = {other: content for other, content in result.files.items() if f"{other} is removed" not in error}
         if (answer.code, result.words, files) == (good.answer.code, good.words, good.files):
-            return "harmless", ""
+            return ""
         usual = {*good.answer.out.splitlines(), *good.answer.error.splitlines()}
         new = "\n".join(line for line in (answer.out + error).splitlines() if line not in usual)
         name, step = Path(file).name, Path(file).parent.name
         told = (name, "none: no evaluation", *([step] if step.startswith("step-") else []))
-        return ("detected", "") if any(words in new for words in told) else ("silent", new[-300:])
+        return "" if any(words in new for words in told) else f"another result without a word: {new[-300:]}"
     if answer.code not in REFUSALS:
-        return "unclear", f"exit code {answer.code}: {error[-300:]}"
+        return f"exit code {answer.code}: {error[-300:]}"
     if file not in error and _folder(file) not in error:
-        return "unclear", f"the file is not named: {error[-300:]}"
-    if not WAY_OUT.search(error.replace(file, "")):
-        return "unclear", f"no way out: {error[-300:]}"
-    return "detected", ""
+        return f"the file is not named: {error[-300:]}"
+    return "" if WAY_OUT.search(error.replace(file, "")) else f"no way out: {error[-300:]}"
 
 
 def content_of(path: Path) -> bytes:
@@ -176,10 +168,10 @@ def kind_of(file: str) -> str:
 
 def stamps(root: Path) -> dict[str, tuple[int, ...]]:
     """Return mode, size and time of all files below a folder; of folders the mode alone."""
-    stats = {path.relative_to(root).as_posix(): path.lstat() for path in root.rglob("*")}
+    status = {path.relative_to(root).as_posix(): path.lstat() for path in root.rglob("*")}
     return {
-        name: (stats.st_mode,) if stat.S_ISDIR(stats.st_mode) else (stats.st_mode, stats.st_size, stats.st_mtime_ns)
-        for name, stats in stats.items()
+        name: (of.st_mode,) if stat.S_ISDIR(of.st_mode) else (of.st_mode, of.st_size, of.st_mtime_ns)
+        for name, of in status.items()
     }
 
 
@@ -188,11 +180,8 @@ class Hunt:
 
     def __init__(self, whole: Bench, folder: Path) -> None:
         self.whole, self.bench, self.folder = whole.folder, whole.copy(folder), folder
+        self._stamps = stamps(whole.folder)
         self._good: dict[str, tuple[Result, list[str]]] = {}
-
-    @cached_property
-    def _stamps(self) -> dict[str, tuple[int, ...]]:
-        return stamps(self.whole)
 
     def changed(self) -> list[str]:
         """Return the paths that differ from the whole bench, folders before what they hold."""
@@ -251,8 +240,8 @@ class Hunt:
                     if not any(damage in meant and re.search(pattern, file) for pattern, meant in MEANT.items()):
                         yield Case(line, file, damage)
 
-    def outcome(self, case: Case) -> tuple[str, str]:
-        """Damage a file and run the line; return the outcome and what is wrong with it."""
+    def problem(self, case: Case) -> str:
+        """Damage a file and run the line; return what is wrong with the result."""
         good, path = self.good(case.line)[0], self.folder / case.file
         try:
             DAMAGES[case.damage](path, hash64(case.file, case.damage))

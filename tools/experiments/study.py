@@ -20,6 +20,7 @@ import numpy as np
 
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.store import as_url
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, section
 from clozeline.tools.command import Arguments, positive, run_tool, some_path
@@ -42,6 +43,8 @@ def _make_sets(folder: Path, output: Path, input_files: str | None) -> Path:
     if input_files is None:
         crawl(output / "crawl", _PAGES)
         input_files = str(output / "crawl" / "pydoc.warc.gz")
+    elif not input_files.startswith("["):  # the pipeline starts elsewhere
+        input_files = as_url(input_files) or str(Path(input_files).expanduser().absolute())
     words = [f"input={input_files}", f"output={output / 'shards'}"]
     run_step("clozeline", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
     return output / "shards" / "corrupt"

@@ -38,7 +38,7 @@ def _import(options: argparse.Namespace) -> None:
 
 def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
     if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
-        return f"without a tokenizer: {source} holds none"
+        return f"without a tokenizer: {source} holds none of {', '.join(_TOKENIZERS)}, *.model"
     with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files
         size = import_tokenizer(source, Path(probe) / TOKENIZER).vocabulary.size
     if size > rows:

@@ -5,6 +5,7 @@ from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.engine import Engine
 from clozeline.train.logs.display import Display
 from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.json_lines import unreadable_lines
 from clozeline.train.logs.recorder import memory_by_rank
 from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.reporting import Reporting
@@ -39,4 +40,7 @@ def record_end(
         if config.log.report:
             with reports("report.html"):
                 display.say(f"report {write_report(config, memory)}")
+                metrics = config.output / "metrics.jsonl"
+                if damaged := unreadable_lines(metrics):  # a start reads only its end
+                    display.say(f"{metrics}: {damaged} lines cannot be read, torn or damaged; the report lacks them")
     return code

@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
+from clozeline.repair import repair_of
 
 _SUBFOLDERS: Final = (".", "tokenizer", "train_tokenizer/tokenizer", "tokenizer/tokenizer")
 """Tokenizer folders relative to the path: itself, in an imported model, in a pipeline output."""
@@ -29,9 +30,10 @@ def own_tokenizer(path: Path) -> OwnTokenizer | None:
 
     Raises:
         ConfigurationError: the shards of a run, or their tokenizer, no longer exist.
+        IntegrityError: the name of the algorithm is missing.
     """
     for folder in (path / name for name in _SUBFOLDERS):
-        if (folder / VOCABULARY_FILE).is_file() and (folder / NAME_FILE).is_file():
+        if (folder / VOCABULARY_FILE).is_file() or (folder / NAME_FILE).is_file():  # one of them may be missing
             return _of_folder(folder)
     if (path / "config.yaml").is_file() and (path / "checkpoints").is_dir():
         manifest_path = _first_set(path / "config.yaml")
@@ -40,7 +42,11 @@ def own_tokenizer(path: Path) -> OwnTokenizer | None:
 
 
 def _of_folder(folder: Path) -> OwnTokenizer:
-    name = (folder / NAME_FILE).read_text(encoding="utf-8", errors="replace").strip()
+    path = folder / NAME_FILE
+    try:
+        name = path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError as error:
+        raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {repair_of(path)}") from error
     return OwnTokenizer(name, tuple(sorted(path for path in folder.iterdir() if path.is_file())))
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -21,3 +22,14 @@ def test_the_exit_code_says_whether_a_run_is_complete(
     assert run_end.record_end(engine, TrainState(step=3, samples=24), complete, None, journal, Mock()) == code
     assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
     assert journal.event.call_args.kwargs["reason"] == (None if complete else "asked on another rank")
+
+
+def test_a_report_says_which_records_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start reads only the end of the records."""
+    monkeypatch.setattr(run_end, "memory_by_rank", lambda _engine: [])
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 1\n{"step": 2, "loss": 0.5}\n')
+    config = tiny(output=str(tmp_path), log={"tensorboard": False, "report": True})
+    engine: Any = SimpleNamespace(config=config, world=SimpleNamespace(rank=0))
+    display = Mock()
+    run_end.record_end(engine, TrainState(step=2, samples=16), True, None, Mock(), display)
+    assert "metrics.jsonl: 1 lines cannot be read" in display.say.call_args.args[0]

@@ -23,6 +23,7 @@ from clozeline.tools.experiments.multirun.runner import Training, run_step
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.train.configuration.absolute_paths import with_absolute_paths
 
 Method: TypeAlias = Literal["plain", "replay", "ewc", "l2_sp"]
 
@@ -74,6 +75,7 @@ def read_tasks(paths: Sequence[Path], learned: int) -> list[Task]:
 
 
 def _open_task(task_file: _TaskFile, path: Path) -> Task:
+    task_file = with_absolute_paths(task_file)  # the trainings start elsewhere
     folder = task_file.shards.parent if task_file.shards.name == "manifest.json" else task_file.shards
     heldout = task_file.heldout
     if heldout is None:

@@ -23,7 +23,8 @@ def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
 def document_tables(manifest_path: Path) -> list[Path]:
     """Return the document tables above a set, one per token shard, in shard order."""
     for folder in manifest_path.resolve().parents:
-        tables = [shard.with_name(f"documents{shard.stem[5:]}.arrow") for shard in (folder / "encode").glob("shard-*")]
+        tables = {shard.with_name(f"documents{shard.stem[5:]}.arrow") for shard in (folder / "encode").glob("shard-*")}
+        tables |= {*(folder / "encode").glob("documents-*.arrow")}  # also of a shard that is missing
         if missing := [path for path in sorted(tables) if not path.is_file()]:
             raise IntegrityError(f"{missing[0]}: the document table is missing; {repair_of(missing[0])}")
         if tables:

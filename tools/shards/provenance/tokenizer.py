@@ -30,7 +30,9 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
     try:
         return find_tokenizer(folder / "manifest.json", fingerprint)
     except ConfigurationError as error:
-        raise ConfigurationError(f"--tokenizer {folder}: no tokenizer here, no {VOCABULARY_FILE}; {error}") from error
+        raise ConfigurationError(
+            f"--tokenizer {folder}: no tokenizer here, no {VOCABULARY_FILE}; {error}; give another folder"
+        ) from error
 
 
 def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024) -> Pieces | None:

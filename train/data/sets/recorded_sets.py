@@ -4,6 +4,7 @@
 made with. Runs of earlier versions have neither, and are read through their shards.
 """
 
+import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -95,12 +96,12 @@ def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
     If there is no `sets.json`, the sets that the configuration names are opened. A damaged one is an IntegrityError.
     """
     path = run / SETS_FILE
-    if not path.is_file():
+    if not os.path.lexists(path):
         return _describe_phases(data, open_phases(data))
     try:
         plain = unseal(read_json(path) or {}, path, _FORMAT)
         sets: tuple[RecordedSet, ...] = validate(tuple[RecordedSet, ...], plain.get("sets"), str(path))
-    except (ValueError, ConfigurationError) as error:
+    except (OSError, ValueError, ConfigurationError) as error:
         raise IntegrityError(f"{path}: is damaged: {error}; a start of the run writes it again") from error
     if not sets:
         raise IntegrityError(f"{path}: is damaged: it lists no set; a start of the run writes it again")

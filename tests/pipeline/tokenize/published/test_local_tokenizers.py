@@ -29,6 +29,13 @@ def test_its_own_folder_an_output_and_an_imported_model(ours: Path, tmp_path: Pa
         assert {path.name for path in found.files} == {"name", "published.json", "vocab.txt", "vocabulary.json"}
 
 
+@pytest.mark.parametrize("name", ["name", "vocabulary.json"])
+def test_one_of_ours_that_lacks_a_file_is_not_taken_for_a_published_one(ours: Path, tmp_path: Path, name: str) -> None:
+    (ours / name).unlink()
+    with pytest.raises(IntegrityError, match=rf"tokenizer/{name}: .*copy it again"):
+        import_tokenizer(ours, tmp_path / "copy")
+
+
 def test_a_published_one_is_none_of_ours(tmp_path: Path) -> None:
     assert own_tokenizer(write_vocabulary(tmp_path)) is None
     assert own_tokenizer(tmp_path) is None

@@ -29,6 +29,9 @@ def test_a_table_that_is_missing_is_named(shard_sets: Path, tmp_path: Path) -> N
         (tmp_path / "encode" / name).touch()
     with pytest.raises(IntegrityError, match=r"encode/documents-00001-of-00002\.arrow: the document table is missing"):
         document_tables(tmp_path / "corrupt" / "train" / "manifest.json")
+    (tmp_path / "encode" / "documents-00001-of-00002.arrow").touch()
+    (tmp_path / "encode" / "shard-00000-of-00002.arrow").unlink()
+    assert len(document_tables(tmp_path / "corrupt" / "train" / "manifest.json")) == 2, "also of a missing shard"
     assert document_tables(tmp_path.parent / "nothing" / "manifest.json") == []
 
 
