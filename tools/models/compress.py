@@ -76,14 +76,13 @@ def compress(source: Path, words: Sequence[str]) -> Row:
     options, rest = split_settings(CompressOptions, words)
     kind = find(_METHODS, options.method)
     method: Method = kind(settings_of(kind.Options, rest))
-    if (before := read_record(source)) is not None and before.quantized:
-        raise ConfigurationError(
-            f"{source}: is quantized by {before.method}; compress the model that it was made from, {before.source}: "
-            "a second rounding would only add to the first"
-        )
     exportable = open_exportable(source)
     if is_quantized(exportable.checkpoint):
-        raise ConfigurationError(f"{source}: is quantized; compress the model that it was made from")
+        before = read_record(source)
+        raise ConfigurationError(
+            f"{source}: is quantized{f' by {before.method}' if before else ''}; compress the model that it was made "
+            f"from{f', {before.source}' if before else ''}: a second rounding would only add to the first"
+        )
     if exportable.checkpoint.absent:
         raise ConfigurationError(f"{source}: holds a body without a head, which no tool reads; fine-tune it first")
     with model_folder(options.output, source, exportable.tokenizer):
