@@ -25,25 +25,20 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from benchmarks.harness import ROOT
-
 import torch
-import yaml
-from pydantic import TypeAdapter
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.sparse import to_sparse_semi_structured
 
+from benchmarks.gpu_models import Experiment, build, give_scores
 from benchmarks.model import (
-    LABELS,
-    VOCABULARY,
     batch_packed_rows,
     document_sizes,
     encoder_batch,
@@ -51,51 +46,11 @@ from benchmarks.model import (
     random_labels,
     short_rows,
 )
-from clozeline.model.build import Model, build_model
-from clozeline.model.checkpoints import Checkpoint, build_checkpoint, quantize_checkpoint
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
-from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import choose
-from clozeline.tools.runs.inference.teacher_scores import keep_best
-from clozeline.train.distillation.student import Student
-from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.logs.peak_flops import peak_of
 
-SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
-TINY_VOCABULARY = 30_000
 Step = Callable[[], object]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """One measurement; `preset` names a file of `configs/models`, None: no model."""
-
-    preset: str | None = None
-    rows: int
-    columns: int = 512
-    targets: int = 0
-    """Decoder positions of an encoder-decoder."""
-    share: float = LABELS
-    """Share of the positions that are labels; all in GPT-2 and T5."""
-    layout: str = "full"
-    """full, packed or padded"""
-    compiled: bool = False
-    recomputed: bool = False
-    label_chunk: int | None = None
-    label_capacity: int = 4096
-    """Compiled models: labels of a batch are padded to a multiple."""
-    deterministic: bool = False
-    update: bool = False
-    sparse: bool = False
-    """The weight of a product is 2:4 sparse."""
-    forward: bool = False
-    """The forward pass alone."""
-    number_format: str | None = None
-    """Format that the linear maps are stored in."""
-    scores: str | None = None
-    """Scores of a teacher, BERT-base: stored or live."""
 
 
 def experiments() -> dict[str, Experiment]:
@@ -128,29 +83,6 @@ def experiments() -> dict[str, Experiment]:
     }
 
 
-def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
-    """Return the model of an experiment on its device."""
-    assert experiment.preset is not None
-    plain = yaml.safe_load((ROOT / f"configs/models/{experiment.preset}.yaml").read_text()) | {"dropout": {}}
-    plain |= SMALL if tiny else {}
-    if experiment.label_chunk is not None:
-        plain["heads"] = {name: {"weight": 1.0, "label_chunk": experiment.label_chunk} for name in plain["heads"]}
-    vocabulary = TINY_VOCABULARY if tiny else VOCABULARY[experiment.preset]
-    model = build_model(TypeAdapter(ModelConfig).validate_python(plain), vocabulary, {})
-    if experiment.number_format is not None:
-        tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
-        dense = Checkpoint(model.config, vocabulary, tensors, {}, None, ())
-        number_format = choose("clozeline.model.quantization.formats", {"name": experiment.number_format})
-        model = build_checkpoint(quantize_checkpoint(dense, number_format))
-    model.to(device=device, dtype=torch.float32 if tiny or experiment.update else torch.bfloat16)
-    if experiment.compiled:
-        compile_layers(model, "eager" if tiny else "inductor")
-        compile_heads(model, "eager" if tiny else "inductor")
-    if experiment.recomputed:
-        recompute_layers(model)
-    return model
-
-
 def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
     """Return the micro-batches of a step, on the host."""
     if experiment.layout != "full":
@@ -164,23 +96,6 @@ def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
         return [batch | {"decoder_input_ids": targets.roll(1, dims=1), "decoder_position_ids": decoder_positions}]
     batch = encoder_batch(ids, torch.arange(ids.numel()) if experiment.share == 1 else positions)
     return [pad_labels(batch, experiment.label_capacity) if experiment.compiled else batch]
-
-
-def give_scores(
-    experiment: Experiment, model: Model, batch: dict[str, Tensor], device: torch.device, tiny: bool
-) -> tuple[Student, Callable[[dict[str, Tensor]], Mapping[str, Tensor]], list[Model]]:
-    """Return the student of a teacher, what completes its batches, and the models that run for that.
-
-    Stored are the scores of the 16 best classes, as a column set has them.
-    """
-    losses = [choose("clozeline.train.distillation.losses", "scores")]
-    large = build(replace(experiment, preset="bert_base", scores=None), device, tiny)
-    live = Student(model, losses, large.config)
-    teacher = Teacher(large, live.needed_of_teacher)
-    if experiment.scores == "live":
-        return live, lambda own: {**own, **teacher(own)}, [large]
-    ids, weights = keep_best(teacher(batch)["teacher_logits_masked_lm"], 16, 1.0)
-    return Student(model, losses, None), lambda own: {**own, "teacher_ids": ids, "teacher_weights": weights}, []
 
 
 def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int, float]:

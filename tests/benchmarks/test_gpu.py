@@ -10,6 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import gpu
+from benchmarks.gpu_models import SMALL, Experiment
 from benchmarks.model import batch_packed_rows, pack_documents
 
 QUICK = ["--tiny", "--warm", "0", "--steps", "2"]
@@ -47,11 +48,11 @@ def test_nothing_runs_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_operations_are_those_that_torch_counts() -> None:
     """Full rows; torch counts products of attention in neither pass where a fused kernel on a CPU does them."""
-    one = gpu.Experiment(preset="bert_base", rows=2, columns=20)
+    one = Experiment(preset="bert_base", rows=2, columns=20)
     step, tokens, operations = gpu.steps(one, torch.device("cpu"), tiny=True)
     with FlopCounterMode(display=False) as counted:
         step()
-    attention = 3 * gpu.SMALL["layers"] * 4 * gpu.SMALL["dim"] * 20 * 20 * 2
+    attention = 3 * SMALL["layers"] * 4 * SMALL["dim"] * 20 * 20 * 2
     assert tokens == 40
     assert counted.get_total_flops() + attention == pytest.approx(operations, rel=0.01)
 

@@ -1,0 +1,94 @@
+"""Models of the experiments on a GPU: compiled, quantized, and students with the scores of a teacher."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from benchmarks.harness import ROOT
+
+import torch
+import yaml
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from benchmarks.model import LABELS, VOCABULARY
+from clozeline.model.build import Model, build_model
+from clozeline.model.checkpoints import Checkpoint, build_checkpoint, quantize_checkpoint
+from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import choose
+from clozeline.tools.runs.inference.teacher_scores import keep_best
+from clozeline.train.distillation.student import Student
+from clozeline.train.distillation.teacher import Teacher
+
+SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
+TINY_VOCABULARY = 30_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One measurement; `preset` names a file of `configs/models`, None: no model."""
+
+    preset: str | None = None
+    rows: int
+    columns: int = 512
+    targets: int = 0
+    """Decoder positions of an encoder-decoder."""
+    share: float = LABELS
+    """Share of the positions that are labels; all in GPT-2 and T5."""
+    layout: str = "full"
+    """full, packed or padded"""
+    compiled: bool = False
+    recomputed: bool = False
+    label_chunk: int | None = None
+    label_capacity: int = 4096
+    """Compiled models: labels of a batch are padded to a multiple."""
+    deterministic: bool = False
+    update: bool = False
+    sparse: bool = False
+    """The weight of a product is 2:4 sparse."""
+    forward: bool = False
+    """The forward pass alone."""
+    number_format: str | None = None
+    """Format that the linear maps are stored in."""
+    scores: str | None = None
+    """Scores of a teacher, BERT-base: stored or live."""
+
+
+def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
+    """Return the model of an experiment on its device."""
+    assert experiment.preset is not None
+    plain = yaml.safe_load((ROOT / f"configs/models/{experiment.preset}.yaml").read_text()) | {"dropout": {}}
+    plain |= SMALL if tiny else {}
+    if experiment.label_chunk is not None:
+        plain["heads"] = {name: {"weight": 1.0, "label_chunk": experiment.label_chunk} for name in plain["heads"]}
+    vocabulary = TINY_VOCABULARY if tiny else VOCABULARY[experiment.preset]
+    model = build_model(TypeAdapter(ModelConfig).validate_python(plain), vocabulary, {})
+    if experiment.number_format is not None:
+        tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        dense = Checkpoint(model.config, vocabulary, tensors, {}, None, ())
+        number_format = choose("clozeline.model.quantization.formats", {"name": experiment.number_format})
+        model = build_checkpoint(quantize_checkpoint(dense, number_format))
+    model.to(device=device, dtype=torch.float32 if tiny or experiment.update else torch.bfloat16)
+    if experiment.compiled:
+        compile_layers(model, "eager" if tiny else "inductor")
+        compile_heads(model, "eager" if tiny else "inductor")
+    if experiment.recomputed:
+        recompute_layers(model)
+    return model
+
+
+def give_scores(
+    experiment: Experiment, model: Model, batch: dict[str, Tensor], device: torch.device, tiny: bool
+) -> tuple[Student, Callable[[dict[str, Tensor]], Mapping[str, Tensor]], list[Model]]:
+    """Return the student of a teacher, what completes its batches, and the models that run for that.
+
+    Stored are the scores of the 16 best classes, as a column set has them.
+    """
+    losses = [choose("clozeline.train.distillation.losses", "scores")]
+    large = build(replace(experiment, preset="bert_base", scores=None), device, tiny)
+    live = Student(model, losses, large.config)
+    teacher = Teacher(large, live.needed_of_teacher)
+    if experiment.scores == "live":
+        return live, lambda own: {**own, **teacher(own)}, [large]
+    ids, weights = keep_best(teacher(batch)["teacher_logits_masked_lm"], 16, 1.0)
+    return Student(model, losses, None), lambda own: {**own, "teacher_ids": ids, "teacher_weights": weights}, []
