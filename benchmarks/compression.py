@@ -31,6 +31,7 @@ from clozeline.files import publish_text
 from clozeline.report.charts import Series, lines
 from clozeline.report.html_page import grid, page
 from clozeline.tools.models.compress import compress
+from clozeline.tools.models.compression.task_scores import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 
 CONFIGS: Final = ROOT / "configs" / "compression"
@@ -159,9 +160,8 @@ class Experiment:
                 (train,) = (dense.parent / "sets" / "tasks").glob("*/train")
                 output = self.output / "compressed" / task / name / f"seed-{seed}"
                 shutil.rmtree(output, ignore_errors=True)  # of a call that was interrupted
-                row = compress(dense, [*words, f"task={train.parent}", "repeats=1", f"output={output}"])
-                assert row.score is not None
-                scores += row.score.values
+                compress(dense, [*words, "repeats=1", "length=16", f"output={output}"])
+                scores += score([output], "dev", train.parent).values
             return scores
 
         scores: list[float] = keep_result(self.output / "compressed" / task / f"{name}.json", measure)
