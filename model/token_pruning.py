@@ -2,10 +2,11 @@
 
 Rules are PoWER-BERT's schedule (arXiv 2001.08950) and LTP's thresholds (arXiv 2107.00910). Tokens leave between the
 attention and the feed-forward block of a layer, as in PoWER-BERT. Heads read a state at every position: a dropped token
-keeps its last one. Neither PoWER-BERT's search for a schedule nor LTP's training of thresholds is implemented.
+keeps its last one. `LearnedRetention` and `LearnedThresholds` find the numbers of a rule by training a soft form of it.
 """
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -18,7 +19,7 @@ from clozeline.model.flops import matrix_flops
 from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embedding_flops, find_body, record_layers
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import Layer
-from clozeline.model.layers.masks import BLOCKED, AttentionPlan
+from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
 from clozeline.model.layers.position import rotate
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import Loss
@@ -91,7 +92,107 @@ class Threshold:
         return attention > self.thresholds[layer]
 
 
-Rule: TypeAlias = TopTokens | Threshold
+class SoftRule(nn.Module, ABC):
+    """A rule in training: no token leaves, and the states of each are multiplied by a mask in [0, 1].
+
+    The model's losses then include `tokens`, a mean over tokens; its weight decides how many tokens the rule keeps.
+    """
+
+    after: bool
+    """the mask multiplies the output of the feed-forward block, not its input"""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def check(self, layers: int) -> None:
+        """Refuse a model of another depth."""
+        if self.layers != layers:
+            raise ConfigurationError(f"token pruning: expected a rule for {layers} layers, got one for {self.layers}")
+
+    def prunes(self, layer: int) -> bool:
+        """Return whether a layer has a mask: each does."""
+        return True
+
+    @abstractmethod
+    def mask(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
+        """Return the mask of the tokens [B, T], from what `keep` of the other rules reads; 1 at [CLS]."""
+
+    @abstractmethod
+    def penalty(self, masks: Sequence[Tensor], weights: Tensor) -> Tensor:
+        """Return the penalty, summed over the tokens that `weights` [B, T] count, from the mask of each layer."""
+
+    @abstractmethod
+    def harden(self) -> TopTokens | Threshold:
+        """Return the rule that was learned."""
+
+
+class LearnedThresholds(SoftRule):
+    """Train a threshold of each layer: mask σ((attention - threshold) / temperature), penalty mean mask (LTP).
+
+    Args:
+        layers: of the model.
+        last: first value of the last layer's threshold; those before rise to it linearly.
+        temperature: the lower, the harder the mask; 2e-3 in the paper's range.
+    """
+
+    after = True
+
+    def __init__(self, layers: int, last: float = 0.01, temperature: float = 2e-3) -> None:
+        super().__init__(layers)
+        self.temperature = temperature
+        self.thresholds = nn.Parameter(last * torch.arange(1, layers + 1) / layers)
+
+    def mask(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
+        return ((attention - self.thresholds[layer]) / self.temperature).sigmoid()
+
+    def penalty(self, masks: Sequence[Tensor], weights: Tensor) -> Tensor:
+        return (torch.stack([*masks]).mean(0) * weights).sum()
+
+    def harden(self) -> Threshold:
+        """Return the thresholds, within [0, 1]."""
+        return Threshold(tuple(self.thresholds.detach().clamp(0, 1).tolist()))
+
+
+class LearnedRetention(SoftRule):
+    """Train the mask of each layer and rank, by the attention received; penalty Σ layer · Σ mask (PoWER-BERT).
+
+    A row of n tokens reads entry rank · positions / n, rounded down, so that rows of all lengths share the entries. The
+    first entry is 1, and the others count within [0, 1]: call `clip` after each update of the optimizer.
+
+    Args:
+        layers: of the model.
+        positions: entries of a layer, 2 or more, such as the longest row.
+    """
+
+    after = False
+
+    def __init__(self, layers: int, positions: int) -> None:
+        super().__init__(layers)
+        self.positions = positions
+        self.retention = nn.Parameter(torch.ones(layers, positions - 1))
+
+    def mask(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
+        ranks = attention.argsort(descending=True, stable=True).argsort()
+        entries = (ranks * self.positions // lengths[:, None]).clamp(max=self.positions - 1)
+        return torch.cat((self.retention.new_ones(1), self.retention[layer]))[entries]
+
+    def penalty(self, masks: Sequence[Tensor], weights: Tensor) -> Tensor:
+        layers = torch.arange(1, self.layers + 1, device=weights.device)
+        return (layers * (1 + self.retention.sum(1))).sum() * weights.sum()
+
+    @torch.no_grad()
+    def clip(self) -> None:
+        """Set entries below 0 to 0 and those above 1 to 1."""
+        self.retention.clamp_(0, 1)
+
+    def harden(self) -> TopTokens:
+        """Return the sum of each layer's entries, rounded up, as a share that never rises."""
+        sums = 1 + self.retention.detach().double().clamp(0, 1).sum(1)
+        return TopTokens(tuple(((sums - _ROUNDING).ceil().cummin(0).values / self.positions).tolist()))
+
+
+Rule: TypeAlias = TopTokens | Threshold | SoftRule
 
 
 class Pruned(NamedTuple):
@@ -103,13 +204,15 @@ class Pruned(NamedTuple):
     """int64 [B, L], tokens that each layer keeps"""
     flops: Tensor
     """float64 [B]: of the layers for the tokens that they read, and of finding those that stay; without heads"""
+    masks: Sequence[Tensor] = ()
+    """[B, T] of each layer, under a rule in training"""
 
 
 class TokenPruning(nn.Module):
     """A model that drops tokens. The results of a row do not depend on the other rows, except for rounding.
 
     Calling it returns losses, so that a model can be trained further with its schedule: gradients go through the tokens
-    that stay, not through the choice.
+    that stay, not through the choice. A `SoftRule` is trained together with the model.
 
     Args:
         model: of the family encoder, with layers of the usual form.
@@ -140,9 +243,13 @@ class TokenPruning(nn.Module):
         self.model, self.rule = model, rule
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Return the loss of each head."""
-        hidden = self.prune(tensors).hidden
-        return {name: head.loss(hidden, tensors) for name, head in self.model.heads.items()}
+        """Return the loss of each head, and of a rule in training its penalty `tokens`."""
+        pruned = self.prune(tensors)
+        losses = {name: head.loss(pruned.hidden, tensors) for name, head in self.model.heads.items()}
+        if isinstance(self.rule, SoftRule):
+            weights = real_tokens(tensors)
+            losses["tokens"] = Loss(self.rule.penalty(pruned.masks, weights), weights.sum().long())
+        return losses
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the scores of each head: [B, T, classes], or [B, classes] for rows."""
@@ -161,6 +268,7 @@ class TokenPruning(nn.Module):
         alive = columns < lengths[:, None]
         every: Tensor | None = None  # last states [B, T, dim] of all positions, once tokens have been dropped
         tokens, kept, flops = lengths, [], embedding_flops(self.model, lengths)
+        soft, masks = self.rule if isinstance(self.rule, SoftRule) else None, list[Tensor]()
         for number, call in enumerate(calls):
             layer, mixing = cast("Layer", call.layer), attention_flops(self.model, number, tokens)
             body = cast("Attention", layer.attention.body)
@@ -172,9 +280,13 @@ class TokenPruning(nn.Module):
             if self.rule.prunes(number):
                 flops = flops + mixing / 2  # the scores, a second time
                 heads = queries[0].shape[-1] // body.head_dim
-                received = sum_attention(body, queries[0], keys[0], plan, alive) / (heads * tokens[:, None])
-                received[:, 0] = torch.inf
-                stays = self.rule.keep(number, received.masked_fill(~alive, -torch.inf), lengths)
+                with torch.set_grad_enabled(soft is not None and torch.is_grad_enabled()):
+                    received = sum_attention(body, queries[0], keys[0], plan, alive) / (heads * tokens[:, None])
+                received = received.masked_fill(columns == 0, torch.inf).masked_fill(~alive, -torch.inf)
+                if isinstance(self.rule, SoftRule):
+                    masks.append(self.rule.mask(number, received, lengths))
+                else:
+                    stays = self.rule.keep(number, received, lengths)
             if not torch.equal(stays, alive):
                 every = _store(every, x, columns, alive)
                 # move the tokens that stay to the first slots, in the order of the row
@@ -182,14 +294,17 @@ class TokenPruning(nn.Module):
                 slots = (~stays).int().argsort(dim=1, stable=True)[:, : int(tokens.max())]
                 x = x.gather(1, slots[..., None].expand(-1, -1, x.shape[-1]))
                 columns, alive = columns.gather(1, slots), stays.gather(1, slots)
+            if soft is not None and not soft.after:
+                x = x * masks[-1][..., None].to(x.dtype)
             x = layer.feed_forward(x)
+            if soft is not None and soft.after:
+                x = x * masks[-1][..., None].to(x.dtype)
             kept.append(tokens)
             flops = flops + tokens * matrix_flops(layer.feed_forward)
         hidden = x if every is None else _store(every, x, columns, alive)
-        return Pruned(apply_final_norm(self.model, hidden), torch.stack(kept, dim=1), flops)
+        return Pruned(apply_final_norm(self.model, hidden), torch.stack(kept, dim=1), flops, masks)
 
 
-@torch.no_grad()
 def sum_attention(body: Attention, query: Tensor, key: Tensor, plan: AttentionPlan, alive: Tensor) -> Tensor:
     """Return the attention that each token receives, summed over heads and queries, fp32 or fp64 [B, K].
 

@@ -10,7 +10,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model import token_pruning
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
 from clozeline.model.layers.position import rotate
-from clozeline.model.token_pruning import Threshold, TokenPruning, TopTokens
+from clozeline.model.token_pruning import LearnedRetention, LearnedThresholds, Threshold, TokenPruning, TopTokens
 from tests.model.small_models import batch_for, built, rows_of
 
 LAYERS, HEADS, DIM = 5, 3, 18
@@ -206,6 +206,121 @@ def test_heads_of_tokens_read_the_last_states_of_dropped_tokens():
     assert model.family.tokens.weight.grad.abs().sum() > 0
 
 
+def soft_states(model, tensors, mask, after):
+    """States [T, dim] of one row whose tokens are multiplied by `mask(layer, received, rank)`, and the masks [L, T]."""
+    stack, length = model.family.stack, tensors["input_ids"].shape[1]
+    x = stack.embeddings(model.family.tokens(tensors["input_ids"]), stack.position, tensors["position_ids"], None)[0]
+    masks = []
+    for number, weights in enumerate(stack.order):
+        layer = stack.layers[weights]
+        body, before = layer.attention.body, norm_of(layer.attention, x)
+        query, key, value = (
+            part(before).view(length, HEADS, body.head_dim).transpose(0, 1)
+            for part in (body.query, body.key, body.value)
+        )
+        chances = (query @ key.mT * body.head_dim**-0.5).softmax(-1)
+        mixed = body.out((chances @ value).transpose(0, 1).flatten(1))
+        x = layer.attention.norm(x + mixed)
+        received = chances.sum((0, 1)) / HEADS / length
+        order = [0, *sorted(range(1, length), key=lambda at: (-float(received[at].detach()), at))]
+        soft = torch.stack(
+            [mask(number, received[at], order.index(at)) if at else received.new_ones(()) for at in range(length)]
+        )
+        masks.append(soft)
+        x = layer.feed_forward(x) * soft[:, None] if after else layer.feed_forward(x * soft[:, None])
+    return stack.norm(x), torch.stack(masks)
+
+
+def learned(name):
+    """A rule in training with odd values, and its mask of one token by the papers' formulas."""
+    draw = torch.Generator().manual_seed(2)
+    if name == "thresholds":
+        rule = LearnedThresholds(LAYERS, last=0.1, temperature=0.05).double()
+        return rule, lambda length: lambda n, got, rank: torch.sigmoid((got - rule.thresholds[n]) / 0.05)
+    rule = LearnedRetention(LAYERS, 9).double()
+    with torch.no_grad():
+        rule.retention.copy_(torch.rand(LAYERS, 8, generator=draw))
+    return (
+        rule,
+        lambda length: (
+            lambda n, got, rank: (
+                rule.retention[n][min(rank * 9 // length, 8) - 1] if min(rank * 9 // length, 8) else torch.ones(())
+            )
+        ),
+    )
+
+
+@pytest.mark.parametrize("name", ["thresholds", "retention"])
+def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
+    """A row of weight 0 adds no penalty, and gradients go through the attention of thresholds."""
+    model, tensors = model_of(), batch()
+    tensors["row_weight"][3] = 0
+    rule, mask_of = learned(name)
+    pruning = TokenPruning(model, rule)
+    losses, hidden = pruning(tensors), pruning.prune(tensors).hidden
+    total, count = torch.zeros((), dtype=torch.float64), 0
+    for row, length in enumerate(tensors["lengths"].tolist()):
+        states, masks = soft_states(model, one_row(tensors, row), mask_of(length), after=name == "thresholds")
+        torch.testing.assert_close(hidden[row, :length], states, rtol=1e-9, atol=1e-9)
+        if row != 3:
+            total, count = total + masks.mean(0).sum(), count + length
+    if name == "retention":
+        total = count * sum(j * (1 + rule.retention[j - 1].sum()) for j in range(1, LAYERS + 1))
+    assert losses["tokens"].count == count
+    assert float(losses["tokens"].total.detach()) == pytest.approx(float(total.detach()), rel=1e-6)
+    watched = [rule.thresholds, model.family.tokens.weight] if name == "thresholds" else [rule.retention]
+    for found, expected in zip(
+        torch.autograd.grad(losses["tokens"].total, watched), torch.autograd.grad(total, watched), strict=True
+    ):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-8)
+    losses = pruning(tensors)
+    (sum(losses[head].total for head in TASKS) / 10).backward()
+    own = rule.thresholds if name == "thresholds" else rule.retention
+    assert torch.isfinite(own.grad).all()
+    assert (own.grad != 0).float().mean() > 0.5
+
+
+def test_learned_values_become_the_rules():
+    rule = LearnedThresholds(3)
+    assert rule.harden().thresholds == pytest.approx((0.01 / 3, 0.02 / 3, 0.01))
+    rule.thresholds.data = torch.tensor([-0.25, 0.5, 2.0])
+    assert rule.harden() == Threshold((0.0, 0.5, 1.0))
+    schedule = LearnedRetention(3, 5)
+    assert schedule.harden() == TopTokens((1.0, 1.0, 1.0))
+    schedule.retention.data = torch.tensor([[1.0, 0.5, 0.25, 0.0], [1.0, 1.0, 1.0, 0.1], [0.0, -2.0, 0.0, 0.0]])
+    assert schedule.harden() == TopTokens((0.6, 0.6, 0.2)), "1 + 1.75, 1 + 3.1, 1 + 0, rounded up and never rising"
+    schedule.retention.data *= 3
+    schedule.clip()
+    assert schedule.retention.tolist() == [[1, 1, 0.75, 0], [1, 1, 1, pytest.approx(0.3)], [0, 0, 0, 0]]
+
+
+def test_entries_of_one_are_bit_identical_and_rows_are_their_own():
+    model, tensors = model_of().float(), batch()
+    scores, full = TokenPruning(model, LearnedRetention(LAYERS, 11)).logits(tensors), model.logits(tensors)
+    assert all(torch.equal(scores[head], full[head]) for head in TASKS)
+    for name in ("thresholds", "retention"):
+        pruning = TokenPruning(model.double(), learned(name)[0])
+        hidden, alone = pruning.prune(tensors).hidden, pruning.prune(one_row(tensors, 2)).hidden
+        torch.testing.assert_close(alone[0], hidden[2, : alone.shape[1]], rtol=1e-9, atol=1e-9)
+
+
+def test_training_lets_go_of_tokens_and_a_large_weight_of_more():
+    kept = []
+    for weight in (0.0, 0.02, 1.0):
+        model, rule = model_of().float(), LearnedRetention(LAYERS, 11)
+        pruning, optimizer = TokenPruning(model, rule), torch.optim.SGD(rule.parameters(), lr=0.5)
+        for _ in range(4):
+            losses = pruning(batch())
+            loss = losses["classification"].total / losses["classification"].count
+            (loss + weight * losses["tokens"].total / losses["tokens"].count).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            rule.clip()
+        kept.append(sum(rule.harden().shares))
+    assert kept[0] > kept[1] > kept[2]
+    assert kept[2] == pytest.approx(LAYERS / 11)
+
+
 def test_refusals():
     model = model_of()
     for shares in ((0.5,) * 4, (0.5, 0.6, 0.5, 0.5, 0.5), (1.0, 1.0, 1.0, 1.0, 0.0), (1.5,) * 5):
@@ -214,6 +329,9 @@ def test_refusals():
     for thresholds in ((0.1,) * 6, (-0.1,) * 5, (math.nan,) * 5):
         with pytest.raises(ConfigurationError, match=r"thresholds: expected one a layer, 5 numbers in \[0, 1\]"):
             TokenPruning(model, Threshold(thresholds))
+    for rule in (LearnedThresholds(4), LearnedRetention(6, 9)):
+        with pytest.raises(ConfigurationError, match=r"expected a rule for 5 layers, got one for [46]"):
+            TokenPruning(model, rule)
     disentangled = PositionConfig(kind="none", disentangled=DisentangledConfig())
     for other in (built("decoder"), built("mobilebert"), built("encoder", position=disentangled, final_norm=False)):
         with pytest.raises(
