@@ -7,13 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, quantizable_weights, quantize_checkpoint
 from clozeline.model.compression._method import Batch, Compressed
+from clozeline.model.heads._vocabulary_head import VocabularyHead
 from clozeline.model.quantization.formats import Format
 from clozeline.model.quantization.formats.int4 import Int4, pack
 from clozeline.model.quantization.gptq import collect_moments, round_with_moments
-from clozeline.registry import Chosen
+from clozeline.registry import Chosen, find
 
 
 def quantize(checkpoint: Checkpoint, chosen: Chosen, batches: Sequence[Batch] = ()) -> Compressed:
@@ -35,11 +35,8 @@ def _describe_rounding(count: int, calibrated: int, batches: Sequence[Batch]) ->
 
 def describe_tables(checkpoint: Checkpoint, number_format: Format) -> str:
     """Return a line about the token table and the heads that are tied to it."""
-    # a tied head reads the parameter of the token table itself
-    with torch.device("meta"):
-        model = Model(replace(checkpoint.config, quantization=None), checkpoint.vocab_size)
-    table = model.family.tokens.weight
-    tied = [name for name, head in model.heads.items() if any(parameter is table for parameter in head.parameters())]
+    heads = {name: find("clozeline.model.heads", name) for name in checkpoint.config.heads if checkpoint.config.tied}
+    tied = [name for name, head in heads.items() if issubclass(head, VocabularyHead)]
     head = f", and the tied head {', '.join(tied)}" if tied else ""
     if not number_format.options.embeddings:
         return f"left in fp32: norms, biases, heads, the token table{head}"

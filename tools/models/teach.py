@@ -17,19 +17,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, to_plain
+from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json, sweep
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
+from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
 from clozeline.tools.runs.inference.teacher_scores import plan_scores
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.startup.teacher_model import open_teacher
 
 _PLAN = "tmp/plan.json"
@@ -79,15 +78,17 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
         weights, shards, options.head, options.k, options.how, options.temperature, options.seed
     )  # fmt: skip
     del weights  # each process opens its own
-    plan = {"set": shards.digest, "teacher": to_plain(stored)}
-    with one_at_a_time(options.output, lambda: _say(f"{options.output}: waiting for another process")):
-        if (present := _finished(options.output, shards, stored)) is not None:
+    plan = {"set": shards.digest, **stored.to_config()}
+    with one_at_a_time(options.output, lambda: print("output: waiting for another process", file=sys.stderr)):
+        present = open_shards(options.output).manifest if (options.output / "manifest.json").exists() else None
+        _refuse_other_plan(options.output, present, plan)
+        if present is not None:
+            shutil.rmtree(options.output / "tmp", ignore_errors=True)
             return present
-        _refuse_other_plan(options.output, plan)
         sweep(options.output)
         publish_json(options.output / _PLAN, plan)
         for shard in write_shards(Task(run, options.data.shards, options.output, stored), shards, options.processes):
-            _say(f"shard {shard + 1} of {plural(len(shards.manifest.shards), 'shard')}")
+            print(f"shard {shard + 1} of {plural(len(shards.manifest.shards), 'shard')}", file=sys.stderr)
         parent = {"name": shards.manifest.name, "digest": shards.digest, "role": ROWS}
         manifest = writer_of(shards, stored).write_manifest(
             Output(options.output), name=f"{shards.manifest.name}/teacher", kind="columns", seed=stored.seed,
@@ -98,32 +99,20 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
     return manifest
 
 
-def _finished(folder: Path, shards: ShardSet, stored: StoredScores) -> Manifest | None:
-    """Return the manifest if the same column set is complete; refuse any other set in its folder."""
-    if not (folder / "manifest.json").exists():
-        return None
-    manifest = open_shards(folder).manifest
-    if manifest.config == stored.to_config() and [parent.digest for parent in manifest.parents] == [shards.digest]:
-        shutil.rmtree(folder / "tmp", ignore_errors=True)
-        return manifest
-    raise ConfigurationError(f"output: {folder} holds another set, {manifest.name}: choose another folder")
-
-
-def _refuse_other_plan(folder: Path, plan: dict[str, Any]) -> None:
-    """Refuse to continue an interrupted command with other settings."""
-    before = read_json(folder / _PLAN)
+def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, Any]) -> None:
+    """Refuse a folder with another set, or with the start of a column set with other settings."""
+    if present is None:
+        before, what = read_json(folder / _PLAN), "the start of another column set"
+    else:
+        parent = next((parent.digest for parent in present.parents), None)
+        before, what = {"set": parent, **present.config}, f"another set, {present.name}"
     if before is None or before == plan:
         return
-    theirs, ours = ({"set": part["set"], **part["teacher"]} for part in (before, plan))
+    theirs, ours = ({"set": part["set"], **part.get("teacher", {})} for part in (before, plan))
     key = next(key for key in ours if theirs.get(key) != ours[key])
     raise ConfigurationError(
-        f"output: {folder} holds the start of another column set, {key} {theirs.get(key)!r} there, {ours[key]!r} here: "
-        "choose another folder, or remove it"
+        f"output: {folder} holds {what}, {key} {theirs.get(key)!r} there, {ours[key]!r} here: choose another folder"
     )
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,8 @@ from clozeline.seeding import hash64
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple
-from clozeline.train.data.sets import recorded_sets, stored_scores
+from clozeline.train.data.sets import recorded_sets
+from clozeline.train.data.sets.stored_scores import read_stored_scores
 from clozeline.train.distillation.config import UNFIT
 from clozeline.train.distillation.student import Student
 from clozeline.train.distillation.teacher import Teacher
@@ -76,26 +77,26 @@ def prepare_student(
     """
     distil = config.distil
     assert distil is not None
-    if distil.teacher is None and not (distil.active and _has_scores(shards)):
+    stored = read_stored_scores(shards)
+    if distil.teacher is None and not (distil.active and stored):
         names = ", ".join(loss.name for loss in distil.losses)
         raise ConfigurationError(
             f"distil.teacher: expected a run or a model folder, with which {names} compares, got none, and "
             f"{shards.path} has no scores of a teacher"
         )
-    opened: dict[Path, TeacherWeights] = {}
 
-    def weights(source: Path, key: str) -> TeacherWeights:
-        if source not in opened:
-            opened[source] = open_teacher(source, config.model, shards, key)
-        return opened[source]
+    @cache
+    def weights(source: Path) -> TeacherWeights:
+        key = "distil.teacher" if source == distil.teacher else "distil.start"
+        return open_teacher(source, config.model, shards, key)
 
     lines: list[str] = []
     # start from the layers of the teacher; a resumed run has its own weights
     if distil.start is not None and distil.start_from is not None and not resumed:
-        source = weights(distil.start_from, "distil.start")
+        source = weights(distil.start_from)
         lines += copy_layers(model, source, distil.start.layers, placement)
     # the student, with projections of its own
-    theirs = None if distil.teacher is None else weights(distil.teacher, "distil.teacher")
+    theirs = None if distil.teacher is None else weights(distil.teacher)
     seed = hash64("weights", config.seed)
     student = Student(
         model, distil.active, None if theirs is None else theirs.config, seed, placement, distil.progressive
@@ -106,16 +107,11 @@ def prepare_student(
         skipped = [loss.name for loss in distil.losses if loss not in distil.active]
         skipped += ["start.layers"] if distil.start is not None and distil.start_from is None else []
         lines += [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
-        stored = stored_scores.read_stored_scores(shards)
         record = {"layers": student.layer_maps} | ({} if stored is None else {"digest": stored.digest})
         return Distillation(student, None, record, lines + ([] if stored is None else [f"           {stored}"]))
     teacher = Teacher(theirs.build(model.vocab_size), student.needed_of_teacher)
     lines.append(f"           teacher {theirs.source}: {teacher.model.num_parameters():,} parameters, {theirs.digest}")
     return Distillation(student, teacher, {"digest": theirs.digest, "layers": student.layer_maps}, lines)
-
-
-def _has_scores(shards: ShardSet) -> bool:
-    return any(spec.name == "teacher_ids" for spec in shards.manifest.specs)
 
 
 def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], source: Path | None) -> None:

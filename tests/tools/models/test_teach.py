@@ -195,7 +195,7 @@ def test_a_killed_command_continues(folder: Path, tmp_path: Path, monkeypatch: p
         teach(folder / "teacher", options(folder, tmp_path / "killed", "k=3"))
     assert scored == [*range(last + 1), -1, *range(last + 1, 6)]
     assert content(tmp_path / "killed") == content(tmp_path / "entire")
-    with pytest.raises(ConfigurationError, match="holds another set, toy/train/teacher: choose another folder"):
+    with pytest.raises(ConfigurationError, match="holds another set, toy/train/teacher, k 3 there, 4 here: choose"):
         teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
 
 

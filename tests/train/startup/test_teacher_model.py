@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
+from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from clozeline.train.startup import teacher_model
@@ -82,12 +83,13 @@ def test_without_a_teacher_in_memory(
     for losses in ("scores", "cosine"):
         with pytest.raises(ConfigurationError, match=f"with which {losses} compares, got none, and .* has no scores"):
             prepare("distil.teacher=null", f"distil.losses=[{losses}]")
-    monkeypatch.setattr(teacher_model, "_has_scores", lambda shards: True)
+    stored = StoredScores(source="bert", digest="d", head="masked_lm", k=2, how="top", temperature=1, seed=0, batch=32)
+    monkeypatch.setattr(teacher_model, "read_stored_scores", lambda shards: stored)
     with pytest.raises(ConfigurationError, match="with which cosine compares, got none"):
         prepare("distil.teacher=null", "distil.losses=[cosine]")
     made = prepare("distil.teacher=null", "distil.losses=[scores, cosine]", "distil.start.layers=[0, 1]")
     assert made.teacher is None
-    assert made.lines[-1] == "           no teacher in memory: without cosine, start.layers"
+    assert made.lines[-2:] == ["           no teacher in memory: without cosine, start.layers", f"           {stored}"]
     named = prepare("distil.teacher=null", f"distil.start={{layers: [0, 1], source: {folder / 'teacher'}}}")
     assert named.lines[0].endswith("layers 0←0 1←1")
     assert not any("without" in line for line in named.lines)

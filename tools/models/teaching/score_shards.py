@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
@@ -61,18 +62,15 @@ class Worker:
 
 
 def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterator[int]:
-    """Write the shards that are not written yet; yield the number of each.
+    """Write the shards that are not written yet, and yield the number of each.
 
-    Args:
-        task: what to write.
-        shards: the set whose labels are scored.
-        processes: that share the blocks, with a thread each; None: one per CPU core, or 1 on a GPU.
+    `processes` share the blocks, with a thread each; None: one per CPU core, or 1 on a GPU.
     """
     output, writer = Output(task.output), writer_of(shards, task.stored)
     missing = [shard for shard in range(writer.shards) if not writer.is_written(output, shard)]
     blocks = {shard: np.flatnonzero(shards.index.shard == shard).tolist() for shard in missing}
-    readable = [block for own in blocks.values() for block in own if block not in shards.quarantined]
-    with _score_blocks(task, [block for block in readable if not task.part(block).exists()], processes) as scored:
+    due = [block for own in blocks.values() for block in own if not task.part(block).exists()]
+    with _score_blocks(task, [block for block in due if block not in shards.quarantined], processes) as scored:
 
         def read_scores(block: int) -> Rows:
             if block in shards.quarantined:  # nothing reads it: its rows get no scores
@@ -96,9 +94,9 @@ def _score_blocks(task: Task, blocks: list[int], processes: int | None) -> Itera
     default = 1 if _device().type == "cuda" else len(os.sched_getaffinity(0))
     processes, threads = min(processes or default, len(blocks)), torch.get_num_threads()
     if processes > 1:
-        with ProcessPoolExecutor(processes, get_context("spawn"), _start_worker, (task, os.getpid())) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), die_with, (os.getpid(),)) as pool:
             try:
-                yield pool.map(_score_block, blocks)
+                yield pool.map(partial(_score_block, task), blocks)
             finally:
                 pool.shutdown(cancel_futures=True)
         return
@@ -108,16 +106,11 @@ def _score_blocks(task: Task, blocks: list[int], processes: int | None) -> Itera
         torch.set_num_threads(threads)
 
 
-_WORKERS: list[Worker] = []  # the worker of a process of the pool
+_worker = cache(Worker)  # of a process of the pool
 
 
-def _start_worker(task: Task, driver: int) -> None:
-    die_with(driver)
-    _WORKERS[:] = [Worker(task)]
-
-
-def _score_block(block: int) -> None:
-    _WORKERS[0].score(block)
+def _score_block(task: Task, block: int) -> None:
+    _worker(task).score(block)
 
 
 def writer_of(shards: ShardSet, stored: StoredScores) -> SetWriter:

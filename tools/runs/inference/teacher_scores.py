@@ -1,6 +1,5 @@
 """Compute the scores of a teacher for rows of a shard set, in the form of a column set."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -34,14 +33,7 @@ _CACHED: Final = 1 << 18
 
 
 class TeacherScores:
-    """A teacher that scores blocks of a shard set; what it returns depends on the block alone.
-
-    Args:
-        weights: the teacher.
-        shards: set of examples.
-        stored: what to compute.
-        device: where.
-    """
+    """A teacher on a device that scores blocks of a set of examples; what it returns depends on the block alone."""
 
     def __init__(self, weights: TeacherWeights, shards: ShardSet, stored: StoredScores, device: torch.device) -> None:
         self.stored, self.device = stored, device
@@ -164,9 +156,10 @@ def plan_scores(
         raise ConfigurationError(f"k: the head {name} has {classes} classes, expected at most as many, got {k}")
     # rows with many labels, or a large vocabulary: fewer rows at once
     batch = max(1, min(_ROWS, _LOGITS // (max(1, manifest.max_length) * classes)))
-    facts: Mapping[str, object] = {"source": weights.source.name, "digest": weights.digest, "head": name, "k": k,
-                                   "how": how, "temperature": temperature, "seed": seed, "batch": batch}  # fmt: skip
-    return StoredScores(**facts)  # type: ignore[arg-type]
+    return StoredScores(
+        source=weights.source.name, digest=weights.digest, head=name, k=k,
+        how=how, temperature=temperature, seed=seed, batch=batch,  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 def _find_head(config: ModelConfig, collate: Collate, shards: ShardSet, named: str | None) -> str:
