@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
+from clozeline.model.heads._label_head import LabelHead
 from clozeline.train.distillation.teacher import Teacher
 from tests.train.distillation.pairs import DROPOUT, batch, model
 
@@ -31,3 +33,15 @@ def test_a_teacher_has_the_type_of_the_students_weights() -> None:
     found = teacher(batch())
     assert found["teacher_state_3"].dtype == torch.bfloat16
     assert found["teacher_attention_2"].dtype == torch.float32
+
+
+def test_a_teacher_computes_logits_without_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the labels, written out; the chunks of a head do not matter."""
+    source, tensors = model(heads={"masked_lm": {"label_chunk": 3}}).eval(), batch()
+    with torch.no_grad():
+        states = source.family(tensors).flatten(0, 1)
+        expected = source.heads["masked_lm"].logits(states[tensors["label_index"]])
+    monkeypatch.setattr(LabelHead, "forward", None)
+    torch.testing.assert_close(
+        Teacher(source, {"logits_masked_lm"})(tensors), {"teacher_logits_masked_lm": expected}, rtol=0.0, atol=1e-6
+    )

@@ -12,6 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
+from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, keep_best, plan_scores
 from clozeline.train.distillation.losses.scores import ScoreOptions, Scores
 from clozeline.train.startup.teacher_model import TeacherWeights
@@ -28,6 +29,11 @@ CLASSES, DRAWS = 11, 2000
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
     return open_shards(write_masked_sets(tmp_path_factory.mktemp("sets"), rows=41, heldout=3))
+
+
+@pytest.fixture(autouse=True)
+def few_labels_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(teacher_scores, "_CACHED", 7 * (FIRST_WORD + WORDS))
 
 
 def weights(shards: ShardSet, **changes: Any) -> TeacherWeights:
