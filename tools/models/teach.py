@@ -122,8 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(parsed: argparse.Namespace) -> None:
         options = settings_of(TeachOptions, parsed.overrides)
-        manifest = teach(parsed.run, options)
-        totals = manifest.totals
+        totals = teach(parsed.run, options).totals
         per_row = totals.bytes / max(1, totals.samples)
         print(
             f"{options.output}: {plural(totals.samples, 'row')} in {plural(totals.blocks, 'block')} of "
