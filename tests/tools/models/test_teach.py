@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from clozeline.train.run import run
 from clozeline.train.startup.starting_model import build_random_model
 from clozeline.train.startup.teacher_model import open_teacher, prepare_student
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 from tests.pipeline.task_files import make_sets, make_tagged_sets, make_text_sets
 from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets
@@ -40,13 +41,6 @@ STEPS = 20
 
 def start(world: World, config: Path, overrides: list[str]) -> int:
     return run(load_config(TrainConfig, config, overrides), joined=world)
-
-
-@pytest.fixture(scope="module")
-def one_rank() -> Iterator[RankPool]:
-    pool = RankPool(1)
-    yield pool
-    pool.close()
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +160,7 @@ def test_processes_change_no_byte(folder: Path, tmp_path: Path, capsys: pytest.C
     assert manifest["tokenizer"]["fingerprint"] == "f" * 64
 
 
-@pytest.mark.parametrize("last", [0, 1, 4])
+@pytest.mark.parametrize("last", mark_slow_but([4], [0, 1, 4]))
 def test_a_killed_command_continues(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int) -> None:
     """After any block, of the first shard or the second: what is scored is not scored again."""
     teach(folder / "teacher", options(folder, tmp_path / "entire", "k=3"))
@@ -248,7 +242,7 @@ TAUGHT: dict[str, tuple[Callable[[Path], Path], str, str, int]] = {
 """By what is taught: writer of a set below a folder, family, head, and classes."""
 
 
-@pytest.mark.parametrize("case", TAUGHT)
+@pytest.mark.parametrize("case", mark_slow_but(["classes", "decoder"], TAUGHT))
 def test_what_is_taught_is_learnt(case: str, tmp_path: Path, one_rank: RankPool) -> None:
     """Scores of all classes give the losses of two steps with the live teacher; draws train, too."""
     write, family, head, classes = TAUGHT[case]
