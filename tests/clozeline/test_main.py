@@ -119,7 +119,7 @@ atexit.register(report, 0)
         ["-m", "pipeline", "clean", "--help"],
         pytest.param(["-m", "clozeline", "inspect-shard", "--help"], marks=pytest.mark.slow),
         ["tools/shards/inspect_shard.py", "--help"],
-        ["train/main.py", "--help"],
+        pytest.param(["train/main.py", "--help"], marks=pytest.mark.slow),
     ],
     ids=" ".join,
 )

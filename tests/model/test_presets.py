@@ -118,7 +118,7 @@ def test_every_preset_has_its_count():
     assert {path.stem for path in FOLDER.glob("*.yaml")} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@pytest.mark.parametrize("name", mark_slow_but([*EXPECTED][::3], EXPECTED))
 def test_parameter_counts(name):
     vocabulary, parameters = EXPECTED[name]
     with torch.device("meta"):

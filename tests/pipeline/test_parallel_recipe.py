@@ -186,6 +186,7 @@ OVERCOUNTED = {
 }
 
 
+@pytest.mark.slow
 def test_counts_of_copies_are_computed_again(out: Path, tmp_path: Path) -> None:
     compared = check_run(out)
     assert compared["balance"] > 5

@@ -11,6 +11,7 @@ import pytest
 
 from clozeline import files
 from clozeline.pipeline.execution.recipe_command import main, run_stage
+from tests.matrices import mark_slow_but
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, STAGES, write_corpus, write_recipe
 
@@ -66,7 +67,7 @@ def interrupted(arguments: list[str], output: Path) -> int | None:
         return None
 
 
-@pytest.mark.parametrize("kind", ["killed", "full"])
+@pytest.mark.parametrize("kind", mark_slow_but(["killed"], ["killed", "full"]))
 def test_runs_that_end_at_ever_later_publications_end_with_the_same_bytes(
     arguments, reference, tmp_path, monkeypatch, capsys, kind
 ):

@@ -188,7 +188,7 @@ def no_json(folder: Path) -> Path:
         (["--config", "CONFIG", "zero.stage=7"], 64, "zero.stage"),
         (["--config", "CONFIG", "steps"], 64, "expected key=value"),
         (["--config", "CONFIG", "data.shards=MISSING"], 74, "no shard set here"),
-        (["--config", "CONFIG", "output=FILE"], 64, "is a file, expected a folder"),
+        pytest.param(["--config", "CONFIG", "output=FILE"], 64, "is a file, expected a folder", marks=pytest.mark.slow),
     ],
 )
 def test_mistakes_end_in_one_message(

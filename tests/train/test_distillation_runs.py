@@ -188,6 +188,7 @@ def test_a_teacher_in_memory_changes_only_what_is_added_to_the_loss(folder: Path
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
 
 
+@pytest.mark.slow
 def test_a_student_of_a_task_learns_from_a_fine_tuned_teacher(one_rank: RankPool, tmp_path: Path) -> None:
     """Its labels come from the set, like the teacher's; scores of rows are compared."""
     sets = make_sets(tmp_path)

@@ -58,6 +58,7 @@ BRIEF = [("after rename", 0)]
 """Cases of `make test`; test_kill_points has every publication, on one rank."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("point", "victim"), mark_slow_but(BRIEF, CASES))
 def test_kill_in_a_save_leaves_the_old_or_the_new_checkpoint(
     tmp_path: Path, shards: Path, straight: list[Any], point: str, victim: int

@@ -188,6 +188,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
+@pytest.mark.slow
 def test_another_shape_goes_on(two_ranks: RankPool, one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     """Two ranks at stage 3, then one at stage 1: the same losses up to rounding (without dropout)."""
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "a", model__dropout={})
@@ -219,6 +220,7 @@ def test_heldout_figures_do_not_depend_on_world_size(
     assert found[0]["unigram_entropy"] == pytest.approx(-sum(share * math.log(share) for share in shares))
 
 
+@pytest.mark.slow
 def test_learns_from_context(one_rank: RankPool, tmp_path: Path) -> None:
     """The held-out loss ends clearly below the entropy of the same labels."""
     changes = {

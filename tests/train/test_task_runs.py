@@ -73,6 +73,7 @@ def test_a_new_head_on_the_body_of_another_run(one_rank: RankPool, task: Path) -
     assert "labels: expected 0, 1 in this order" in said
 
 
+@pytest.mark.slow
 def test_tags_of_words_are_learnt(one_rank: RankPool, tmp_path: Path) -> None:
     """The names of the tags come from the set; a head that reads tokens is refused beside them."""
     sets = make_tagged_sets(tmp_path)

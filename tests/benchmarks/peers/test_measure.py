@@ -85,6 +85,7 @@ def lost(facts: dict[str, float], what: str) -> tuple[float, float, float]:
     return facts[f"{what}_delivered"], facts[f"{what}_repeated"], facts[f"{what}_missing"]
 
 
+@pytest.mark.slow
 def test_the_number_of_a_sample_is_in_its_ids() -> None:
     ids = token_rows(np.full(60_000, LENGTH))
     assert sample_indices(torch.from_numpy(ids[[0, 49_999, 50_000, 59_999]].astype(np.int64))).tolist() == [

@@ -10,6 +10,7 @@ from clozeline.errors import BatchError
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from clozeline.model.loss import real_positions
+from tests.matrices import mark_slow_but
 from tests.model.layers.test_cache import KINDS
 from tests.model.small_models import FAMILIES, batch_for, built, only
 
@@ -40,9 +41,11 @@ CASES = [
     *(("encoder", name, "disentangled") for name in variants("encoder")),
     *(("mobilebert", name, "learned") for name in variants("mobilebert") if name != "left"),
 ]
+USUAL = [case for case in CASES if case[1] == "padded" or case[2] in ("learned", "disentangled")]
+"""Each kind of position, and each batch with one of them."""
 
 
-@pytest.mark.parametrize(("family", "name", "kind"), CASES)
+@pytest.mark.parametrize(("family", "name", "kind"), mark_slow_but(USUAL, CASES))
 def test_no_forward_reads_a_value(family, name, kind):
     """Tensors of the meta device have no values: whoever asks for one gets an error."""
     network = built(

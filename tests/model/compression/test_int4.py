@@ -26,6 +26,7 @@ def test_widths_must_be_multiples_of_the_group():
         compressed(odd_checkpoint(), "int4", **CASE)
 
 
+@pytest.mark.slow
 def test_gptq_keeps_the_outputs_of_a_model_better():
     """Mean over models: one model may be lucky with the nearest integers."""
     ratios = []

@@ -18,6 +18,7 @@ from clozeline.pipeline.ingest.readers import Counted
 from clozeline.pipeline.ingest.readers.warc import Warc
 from clozeline.registry import find, names
 from tests.declarations import declared
+from tests.matrices import mark_slow_but
 from tests.pipeline.captures import members, record, responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
@@ -90,7 +91,7 @@ def test_a_format_that_loses_lines_fails(tmp_path, monkeypatch, name):
         run_clean(str(path), tmp_path / "out")
 
 
-@pytest.mark.parametrize("pack", [members, b"".join])
+@pytest.mark.parametrize("pack", mark_slow_but([members], [members, b"".join]))
 def test_a_range_that_ends_early_fails(tmp_path, monkeypatch, pack):
     path = tmp_path / "a.warc"
     path.write_bytes(pack(responses(9)))

@@ -139,6 +139,7 @@ def test_the_best_classes_equal_a_live_teacher_restricted_to_them(folder: Path, 
         assert all((own - expected[name]).abs().max() <= 1e-3 * scale for name, own in found.items())
 
 
+@pytest.mark.slow
 def test_processes_change_no_byte(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two share the three blocks of one shard. A second start of a finished command changes nothing either."""
     one, two = tmp_path / "one", tmp_path / "two"

@@ -97,6 +97,7 @@ def test_tags_are_scored_by_words(one_rank: RankPool, tmp_path: Path, capsys: py
     assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
 
 
+@pytest.mark.slow
 def test_answers_are_scored_by_questions(
     one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -120,7 +120,7 @@ SPREAD = {"zero__stage": 3, "zero__persistent": 0}
     "change",
     [
         *CASES,
-        pytest.param(SPREAD, id="stage 3 spread"),
+        pytest.param(SPREAD, id="stage 3 spread", marks=pytest.mark.slow),
         pytest.param({**SPREAD, "precision": "bf16"}, id="stage 3 spread, bf16", marks=pytest.mark.slow),
     ],
 )

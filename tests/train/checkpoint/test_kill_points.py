@@ -45,7 +45,7 @@ POINTS = [
     *(("status.json", number) for number in range(1, STATUSES + 1)),
     ("report.html", 1),
 ]
-USUAL = [("sets.json", 1, "before"), (STEPS[1], 1, "after"), ("checkpoint.json", 2, "before")]
+USUAL = [("sets.json", 1, "before"), (STEPS[1], 1, "after")]
 """Kills of `make test`: one for each kind of file that a resume reads."""
 
 

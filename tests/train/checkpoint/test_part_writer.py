@@ -172,6 +172,7 @@ def test_a_stop_request_while_a_save_is_written(shards: Path, waited: Path, tmp_
     assert losses(tmp_path) == losses(waited)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "victim"),
     mark_slow_but(

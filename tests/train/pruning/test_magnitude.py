@@ -131,6 +131,7 @@ def resume_to_the_bit(pool: RankPool, folder: Path, config: TrainConfig) -> None
             assert all(torch.equal(state, others[name][key]) for key, state in states.items()), name
 
 
+@pytest.mark.slow
 def test_masks_survive_another_stage(two_ranks: RankPool, tmp_path: Path) -> None:
     straight = two_ranks.run(train, pruned(GRADUAL))[0][0]
     hopped = two_ranks.run(train, pruned(GRADUAL), 8, str(tmp_path), pruned(GRADUAL, zero__stage=3))[0][0]

@@ -9,6 +9,7 @@ import pytest
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
+from tests.matrices import mark_slow_but
 
 STUDIES = Path(__file__).parents[4] / "configs" / "studies"
 
@@ -25,7 +26,10 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", sorted(folder.name for folder in STUDIES.iterdir()))
+NAMES = sorted(folder.name for folder in STUDIES.iterdir())
+
+
+@pytest.mark.parametrize("name", mark_slow_but(NAMES[:1], NAMES))
 def test_sets_and_variants_go_together(name: str, texts: Path, tmp_path: Path) -> None:
     """Sets of different kinds in the phases of one variant would end a study after all the others were trained."""
     words = [f"input={texts}", f"output={tmp_path}", "train_tokenizer.size=430", "dedup.near=null"]

@@ -93,6 +93,7 @@ def test_an_optimizer_that_follows_held_out_losses_needs_a_held_out_set(tmp_path
         open_datasets(load_config(TrainConfig, config, words))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_phases_change_sets_and_batches_and_resume_exactly(
     one_rank: RankPool, tmp_path: Path, sets: list[str], stage: int

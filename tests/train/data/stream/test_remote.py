@@ -47,6 +47,7 @@ def test_ranks_of_a_node_start_together_with_a_cold_cache(tmp_path: Path) -> Non
             assert rows == stream.next_step()[0].origin.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGINT", marks=pytest.mark.slow)])
 def test_a_signal_ends_a_run_that_waits_for_a_store(tmp_path: Path, name: str) -> None:
     """The store does not answer from the second round on; the state is saved all the same, and the run can go on."""

@@ -42,7 +42,7 @@ def straight(one_rank: RankPool) -> Callable[[str], dict[str, bytes]]:
     return lru_cache(lambda name: one_rank.run(updated, configured(name, 1, 0), 1, 6)[0])
 
 
-@pytest.mark.parametrize("name", mark_slow_but(EXACT[::3], EXACT))
+@pytest.mark.parametrize("name", mark_slow_but(EXACT[:1], EXACT))
 def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(
     one_rank: RankPool, two_ranks: RankPool, straight: Callable[[str], dict[str, bytes]], tmp_path: Path, name: str
 ) -> None:

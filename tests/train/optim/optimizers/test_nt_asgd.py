@@ -123,7 +123,7 @@ def trained(world: World, config: Path, overrides: tuple[str, ...] = ()) -> int:
     return run(load_config(TrainConfig, config, overrides), joined=world)
 
 
-STAGES = [pytest.param(stage, id=f"stage {stage}", marks=[] if stage == 1 else pytest.mark.slow) for stage in range(4)]
+STAGES = [pytest.param(stage, id=f"stage {stage}", marks=pytest.mark.slow) for stage in range(4)]
 
 
 @pytest.mark.parametrize("stage", STAGES)
