@@ -28,8 +28,7 @@ from scipy.stats import ttest_rel
 from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.transfer import recipe_of, write_parts
 from clozeline.files import publish_text
-from clozeline.report.charts import Series, lines
-from clozeline.report.html_page import grid, page
+from clozeline.report.charts import render_svg
 from clozeline.tools.models.compress import compress
 from clozeline.tools.models.compression.task_scores import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
@@ -267,17 +266,28 @@ def show_levels(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def draw(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a page with the scores of pruning over what it removes."""
-    pictures = []
-    for task in dict.fromkeys(row["task"] for row in rows):
-        own = [row for row in rows if row["task"] == task]
-        (dense,) = [row for row in own if row["case"] == "dense"]
-        series = []
-        for case in dict.fromkeys(row["case"] for row in own if row is not dense):
-            points = [dense, *(row for row in own if row["case"] == case)]
-            series.append(Series(case, [(row["level"], 100 * fmean(row["scores"])) for row in points]))
-        pictures.append(lines(f"{task}, %", series, "percent removed"))
-    return page("Pruning", [grid(*pictures)])
+    """Return the SVG of scores over what pruning removes, a panel for each task; dashed: the dense models."""
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+
+    def paint(figure: Any) -> None:
+        figure.set_layout_engine("constrained")
+        panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+        for task, axes in zip(tasks, panels, strict=True):
+            own = [row for row in rows if row["task"] == task]
+            for case in dict.fromkeys(row["case"] for row in own):
+                levels, scores = zip(
+                    *[(row["level"], 100 * fmean(row["scores"])) for row in own if row["case"] == case], strict=True
+                )
+                if case == "dense":
+                    axes.axhline(scores[0], color="0.4", linewidth=1, linestyle="--")
+                else:
+                    style = "--" if "trained" in case else "-"
+                    axes.plot(levels, scores, style, linewidth=1.3, marker=".", markersize=5, label=case)
+            axes.set_title(f"{task}, %")
+            axes.set_xlabel("percent removed")
+        panels[-1].legend(fontsize=7, frameon=False)
+
+    return render_svg(4.2 * len(tasks), 3.4, {}, paint)
 
 
 def main() -> None:
@@ -302,7 +312,7 @@ def main() -> None:
             rows += (found := measure())
             show_levels(found)
     if "pruning" in options.parts:
-        publish_text(output / "pruning.html", draw([row for row in rows if row["part"] == "pruning"]))
+        publish_text(output / "pruning.svg", draw([row for row in rows if row["part"] == "pruning"]))
     if "early" in options.parts:
         rows += (points := experiment.exit_early())
         cells = [(row["part"], row["case"], f"{row['amount']:.3f}", _mean(row["scores"])) for row in points]
