@@ -47,7 +47,7 @@ compress: $(STAMP)  ## what compression costs in scores: make compress TEXT="FIL
 	$(BIN)/python -m benchmarks.compression runs/compression --text $(TEXT) --student-text $(STUDENT_TEXT) $(addprefix --task ,$(TASKS)) --json runs/compression/figures.json
 
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 try: $(STAMP)  ## the contract tests of one algorithm, in seconds: make try NAME=my_objective
 	$(BIN)/python -m tests.try_one $(NAME)

@@ -67,3 +67,26 @@ def find_source_tokenizer(source: Path) -> Path | None:
         return tokenizer_of_run(source, read_sets(source, read_config(source).data)[0])
     except (ConfigurationError, StorageError):
         return None
+
+
+def refuse_other_tokenizer(source: Path, shards: ShardSet, key: str) -> None:
+    """Refuse a teacher that was not trained on the ids of the shards."""
+    expected = shards.manifest.tokenizer.fingerprint
+    is_run = bool(steps_in(source / "checkpoints"))
+    if is_run:
+        theirs = read_sets(source, read_config(source).data)[0].tokenizer.fingerprint
+        if theirs == expected:
+            return
+    if find_source_tokenizer(source) is None:
+        what = f"was trained with the tokenizer {theirs[:16]}" if is_run else "has no tokenizer"
+        raise ConfigurationError(
+            f"{key}: {source} {what}, the shards have {expected[:16]}, and without its files their ids cannot be "
+            "compared: copy the files of the teacher's tokenizer into its folder, or make the shards with it"
+        )
+    find_tokenizer(shards.path, expected)  # raises where the set was copied without it
+    other = compare_tokenizers(source, shards, key)
+    if other is not None and other.known != other.size:
+        raise ConfigurationError(
+            f"{key}: {source} has a tokenizer of {other.known} ids, the shards have {other.size}: a student reads the "
+            "ids of its teacher; make the shards with the teacher's tokenizer"
+        )

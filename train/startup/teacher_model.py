@@ -14,20 +14,16 @@ from clozeline.model.build import Model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.registry import find
 from clozeline.seeding import hash64
-from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple
-from clozeline.train.data.sets import recorded_sets
 from clozeline.train.data.sets.stored_scores import read_stored_scores
 from clozeline.train.distillation.config import UNFIT
 from clozeline.train.distillation.student import Student
 from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.startup.initial_weights import digest_of, open_model
-from clozeline.train.startup.run_directory import read_config
-from clozeline.train.startup.source_tokenizer import compare_tokenizers, find_source_tokenizer
+from clozeline.train.startup.source_tokenizer import refuse_other_tokenizer
 
 _TABLE: Final = "family.tokens.weight"
 _LAYER: Final = re.compile(r"(?P<stack>.*\.layers\.)(?P<index>\d+)(?P<rest>\..*)")
@@ -154,29 +150,6 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
     if missing := theirs - ours:
         raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
     return TeacherWeights(source, replace(config, vocab_multiple=multiple, init_from=None), tensors)
-
-
-def refuse_other_tokenizer(source: Path, shards: ShardSet, key: str) -> None:
-    """Refuse a teacher that was not trained on the ids of the shards."""
-    expected = shards.manifest.tokenizer.fingerprint
-    is_run = bool(steps_in(source / "checkpoints"))
-    if is_run:
-        theirs = recorded_sets.read_sets(source, read_config(source).data)[0].tokenizer.fingerprint
-        if theirs == expected:
-            return
-    if find_source_tokenizer(source) is None:
-        what = f"was trained with the tokenizer {theirs[:16]}" if is_run else "has no tokenizer"
-        raise ConfigurationError(
-            f"{key}: {source} {what}, the shards have {expected[:16]}, and without its files their ids cannot be "
-            "compared: copy the files of the teacher's tokenizer into its folder, or make the shards with it"
-        )
-    find_tokenizer(shards.path, expected)  # raises where the set was copied without it
-    other = compare_tokenizers(source, shards, key)
-    if other is not None and other.known != other.size:
-        raise ConfigurationError(
-            f"{key}: {source} has a tokenizer of {other.known} ids, the shards have {other.size}: a student reads the "
-            "ids of its teacher; make the shards with the teacher's tokenizer"
-        )
 
 
 def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:

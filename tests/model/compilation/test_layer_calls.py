@@ -8,6 +8,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.registry import find, names
+from tests.matrices import mark_slow_but
 from tests.model.small_models import FAMILIES, batch_for, built, total
 
 DROPOUT = DropoutConfig(embedding=0.1, attention=0.1, hidden=0.1, activation=0.1, output=0.1)
@@ -52,7 +53,7 @@ def test_an_evaluation_recomputes_nothing():
 @pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", mark_slow_but(["encoder"], FAMILIES))
 def test_each_layer_is_one_graph_also_where_it_is_recomputed(family):
     """`fullgraph` makes every graph break an error; the backend "eager" runs the traced graph as it is."""
     tensors = batch_for(family)

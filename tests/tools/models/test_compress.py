@@ -112,6 +112,7 @@ QUANTIZED = [(1, 0), (1, 3), *((2, stage) for stage in range(4))]
 """Numbers of ranks and ZeRO stages of a training with rounded weights."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "stage"), mark_slow_but([(1, 0)], QUANTIZED))
 def test_a_training_for_int8_computes_what_its_compressed_run_does(
     tuned: Path, tmp_path: Path, one_rank: RankPool, two_ranks: RankPool, size: int, stage: int

@@ -122,6 +122,7 @@ def test_the_plan_is_made_of_a_block_that_is_read(
     assert "240 rows" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_phases_and_effective_weights_are_told(one_rank: RankPool, tmp_path: Path) -> None:
     """Weights 1 and 2 are 1,365 and 2,731 of 4,096; a phase is told when its first step is done, and only then."""
     manifests = [str(write_masked_sets(tmp_path / name, rows=rows)) for name, rows in (("a", 240), ("b", 90))]

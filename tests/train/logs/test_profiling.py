@@ -113,6 +113,7 @@ def test_the_first_rank_alone_is_profiled(tmp_path: Path, rank: int, asked: bool
         assert (profiler is not None) == profiles
 
 
+@pytest.mark.slow
 def test_a_profile_changes_no_bit(two_ranks: RankPool, tmp_path: Path) -> None:
     """Losses, norms and the saved state, with dropout, of two ranks of which one is profiled."""
     shards = write_masked_sets(tmp_path / "corrupt")

@@ -165,6 +165,7 @@ def second_task(first_task: Any, method: str, strength: float, *, explicit: bool
     return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "strength", "explicit"),
     [
