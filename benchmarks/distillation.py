@@ -8,11 +8,10 @@ the data is not timed. Times are CPU time of the process, which other programs o
 """
 
 import sys
-import time
 from collections.abc import Callable
 from statistics import median
 
-from benchmarks.harness import Claim, finish, parser, print_table
+from benchmarks.harness import Claim, finish, parser, print_table, take_turns
 
 import torch
 from torch import Tensor
@@ -75,14 +74,7 @@ def main() -> int:
         "stored": stepper(Student(encoder(args.dim, size), [scores], None), lambda: stored),
         "live": stepper(live, lambda: {**batch, **teacher(batch)}),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for repeat in range(args.repeats + 1):
-        for name, step in steps.items():
-            start = time.process_time()
-            step()
-            if repeat:  # the first step of each allocates
-                seconds[name].append(time.process_time() - start)
-    medians = {name: median(values) for name, values in seconds.items()}
+    medians = {name: median(values) for name, values in take_turns(steps, args.repeats).items()}
     print_table(
         ["student", "step", "compared with stored"],
         [[name, f"{1000 * own:.0f} ms", f"{own / medians['stored']:.2f}"] for name, own in medians.items()],

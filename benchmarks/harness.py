@@ -11,7 +11,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,20 @@ def best_seconds(work: Callable[[], Any], runs: int, clock: Callable[[], float] 
         work()
         best = min(best, clock() - start)
     return best
+
+
+def take_turns(
+    works: Mapping[str, Callable[[], Any]], repeats: int, clock: Callable[[], float] = time.process_time
+) -> dict[str, list[float]]:
+    """Return the seconds of each repetition by name; the works take turns, and the first turn warms up."""
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for repeat in range(repeats + 1):
+        for name, work in works.items():
+            start = clock()
+            work()
+            if repeat:
+                seconds[name].append(clock() - start)
+    return seconds
 
 
 def resident_bytes() -> int:

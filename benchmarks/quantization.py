@@ -12,11 +12,12 @@ import json
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.harness import Claim, finish, parser, print_table, resident_bytes, run_script
+from benchmarks.harness import Claim, finish, parser, print_table, resident_bytes, run_script, take_turns
 
 import torch
 from torch import Tensor
@@ -80,13 +81,8 @@ def measure_latency(folder: Path, tokens: int, repeats: int) -> dict[int, list[f
     with torch.inference_mode():
         for count in (1, 32):
             batch = rows_of(count, tokens)
-            seconds: list[list[float]] = [[] for _ in models]
-            for repeat in range(repeats + 1):
-                for model, times in zip(models, seconds, strict=True):
-                    start = time.perf_counter()
-                    model.family(batch)
-                    if repeat:
-                        times.append(time.perf_counter() - start)
+            works = {name: partial(model.family, batch) for name, model in zip(FORMATS, models, strict=True)}
+            seconds = take_turns(works, repeats, time.perf_counter).values()
             milliseconds[count] = [1e3 * median(times) for times in seconds]
     return milliseconds
 

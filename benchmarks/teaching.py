@@ -11,13 +11,12 @@ programs on the machine disturb less.
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from benchmarks.harness import Claim, finish, parser, print_table
+from benchmarks.harness import Claim, finish, parser, print_table, take_turns
 
 import torch
 
@@ -51,7 +50,7 @@ def measure_teaching(folder: Path, dim: int, layers: int, rows: int, repeats: in
     )  # fmt: skip
     run(load_config(TrainConfig, training, []), joined=world)
     config = load_config(TrainConfig, training, ["evaluate.max_rows=null"])
-    shards, seconds = open_shards(path), {"evaluation": [], "top": [], "drawn": []}  # type: dict[str, list[float]]
+    shards = open_shards(path)
     weights = open_teacher(folder / "teacher", None, shards, "RUN")
     with ExitStack() as resources:
         engine = Engine(weights.build(VOCABULARY), config, world)
@@ -70,12 +69,7 @@ def measure_teaching(folder: Path, dim: int, layers: int, rows: int, repeats: in
 
         works: dict[str, Callable[[], object]] = {"evaluation": lambda: evaluate(engine, heldout, watchdog, stop)}
         works |= {how: (lambda own=worker: teach(own)) for how, worker in teachers.items()}
-        for repeat in range(repeats + 1):
-            for name, work in works.items():
-                began = time.process_time()
-                work()
-                if repeat:
-                    seconds[name].append(time.process_time() - began)
+        seconds = take_turns(works, repeats)
         engine.close()
     world.shutdown()
     return seconds

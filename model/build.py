@@ -123,7 +123,9 @@ class Model(nn.Module):
             raise BatchError(f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}")
         tensors = add_host_shapes(tensors, self.position_limit, self.host_tensors)
         self._check_padding(tensors)
-        with record_outputs(*(part for part in self.family.modules() if isinstance(part, Universal))) as steps:
+        halts = self.config.share.halts
+        halting = [part for part in self.family.modules() if isinstance(part, Universal)] if halts else []
+        with record_outputs(*halting) as steps:
             views = self._views(tensors)
         second = {}
         if "input_ids_b" in self.needs:  # a row without a second view is read as one token
@@ -132,7 +134,7 @@ class Model(nn.Module):
         losses = {
             name: head.loss(views[name].hidden, {**views[name].tensors, **second}) for name, head in self.heads.items()
         }
-        if self.config.share.halts:
+        if halts:
             losses[PONDER] = _ponder_loss(cast("Sequence[Tensor]", steps[0]), real_tokens(tensors))
         return losses
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -11,14 +10,6 @@ from tests.distributed import RankPool
 
 
 @pytest.fixture(scope="session")
-def ranks() -> Iterator[RankPool]:
-    """One rank of the trainer, which is kept."""
-    pool = RankPool(1)
-    yield pool
-    pool.close()
-
-
-@pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory, ranks: RankPool) -> Bench:
+def whole(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Bench:
     """Outputs of everything, which all workers share; tests change copies."""
-    return Bench(built_once(tmp_path_factory, "bench", partial(Bench.made, ranks=ranks)), ranks)
+    return Bench(built_once(tmp_path_factory, "bench", partial(Bench.made, ranks=one_rank)), one_rank)

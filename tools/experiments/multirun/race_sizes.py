@@ -12,16 +12,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final
 
-import numpy as np
-import torch
-
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.experiments.multirun.race_rules import HEAD
 from clozeline.tools.models.compress import compress
 from clozeline.tools.models.compression.measurements import open_model, stored_bytes
-from clozeline.train.data.stream.collate import Collate
+from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 
 SLACK: Final = 0.05
 """Nats above the target that a stored form may lose."""
@@ -32,8 +29,6 @@ FORMS: Final[Mapping[str, Sequence[str]]] = {
     "int4, tables too": ["method=int4", "embeddings=true"],
 }
 """Stored forms of a run, and the settings of `clozeline compress` that write them."""
-_ROWS: Final = 32
-"""Rows of a batch of the held-out set."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +43,8 @@ class StoredForm:
 
 def heldout_loss(run: Path, shards: ShardSet) -> float:
     """Return the loss of a run over all rows of a set, in nats per label."""
-    (_, model), collate = open_model(run), Collate.from_manifest(shards.manifest)
-    total, count = 0.0, 0
-    with torch.inference_mode():
-        for block in map(shards.read_block, range(len(shards.index))):
-            for rows in np.split(np.arange(len(block)), range(_ROWS, len(block), _ROWS)):
-                columns = {name: block.columns[name].take(rows) for name in collate.columns}
-                loss = model(collate(columns, np.ones(len(rows), np.float32)))[HEAD]
-                total, count = total + float(loss.total), count + loss.count
-    return total / count
+    model = open_model(run)[1]
+    return heldout_score(model, shards)[1] / model.config.head_weights[HEAD]
 
 
 def store_forms(run: Path, shards: ShardSet, output: Path) -> dict[str, StoredForm]:
