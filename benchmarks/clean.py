@@ -30,7 +30,7 @@ from clozeline.registry import choose
 RUNS = 5
 FILTERS = [
     choose("clozeline.pipeline.clean.filters", name).build()
-    for name in ("gopher_quality", "c4_quality", "gopher_repetition")
+    for name in ("gopher_quality", "c4_quality", "gopher_repetition", "fineweb_quality")
 ]
 MENU = "".join(f"<li><a href='/section/{n}' class='menu-item'>Section {n}</a></li>" for n in range(150))
 
@@ -92,7 +92,7 @@ def main() -> None:
         size = sum(len(text.encode()) for text in texts)
         ours = speed(lambda texts=texts: run_filters(texts), size)
         peer = size / ask(options.peer, "filter_seconds", texts) / 1e6 if options.peer else None
-        case, name = f"three filters, texts of {kilobytes} KB", "datatrove" if peer else None
+        case, name = f"four filters, texts of {kilobytes} KB", "datatrove" if peer else None
         rows.append(figure(case, "MB/s", ours, peer, name, target, holds=ours >= target))
     print_figures(rows, ("case", "ours", "datatrove", "ratio", "target", "holds"), title="MB per CPU second")
     write_json(options.json, rows)

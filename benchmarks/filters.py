@@ -32,6 +32,7 @@ _FILTERS: dict[str, Any] = {
     "gopher_quality": "gopher_quality",
     "gopher_quality, datatrove's words": {"name": "gopher_quality", "letter_words": "tokens"},
     "gopher_repetition": "gopher_repetition",
+    "fineweb_quality": "fineweb_quality",
     "c4_quality": "c4_quality",
     "c4_quality, published marks": {"name": "c4_quality", "terminal_marks": _PUBLISHED_MARKS},
 }

@@ -1,6 +1,6 @@
 """datatrove with its own words and sentences, run by the interpreter of an environment that has it and spaCy.
 
-    python -m venv ENV && ENV/bin/pip install datatrove==0.10.1 'xxhash<4' spacy==3.8.18 tokenizers
+    python -m venv ENV && ENV/bin/pip install datatrove==0.10.1 'xxhash<4' spacy==3.8.18 tokenizers regex
     ENV/bin/python -m benchmarks.peers.datatrove_steps WORK < TEXTS > ANSWER
 
 WORK is a function of this file that takes texts; TEXTS is a JSON list. `ask` runs it from another process. This file
@@ -31,12 +31,18 @@ def ask(python: str, work: str, texts: Sequence[str]) -> Any:
 
 
 def _filters() -> dict[str, Any]:
-    from datatrove.pipeline.filters import c4_filters, gopher_quality_filter, gopher_repetition_filter
+    from datatrove.pipeline.filters import (
+        c4_filters,
+        fineweb_quality_filter,
+        gopher_quality_filter,
+        gopher_repetition_filter,
+    )
 
     return {
         "gopher_quality": gopher_quality_filter.GopherQualityFilter(),
         "c4_quality": c4_filters.C4QualityFilter(),
         "gopher_repetition": gopher_repetition_filter.GopherRepetitionFilter(),
+        "fineweb_quality": fineweb_quality_filter.FineWebQualityFilter(),
     }
 
 
@@ -62,7 +68,7 @@ def tokens(texts: Sequence[str]) -> list[list[str]]:
 
 
 def filter_seconds(texts: Sequence[str]) -> float:
-    """Return CPU seconds of the three filters."""
+    """Return CPU seconds of the four filters."""
     from datatrove.data import Document
 
     steps = list(_filters().values())

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from functools import cached_property
+from itertools import filterfalse
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -44,11 +45,18 @@ class TextStatistics:
         return self.text.split("\n")
 
     @cached_property
+    def filled_lines(self) -> list[str]:
+        """The lines that are not empty."""
+        return [line for line in self.lines if line]
+
+    @cached_property
     def letter_share(self) -> float:
         """Fraction of the whitespace-separated words that have a letter; 0 without words."""
         words = self.text.split()
         self.visited += len(words)
-        return sum([word[0].isalpha() or any(map(str.isalpha, word)) for word in words]) / max(1, len(words))
+        mixed = list(filterfalse(str.isalpha, words))  # most words are letters only
+        without = sum([not any(map(str.isalpha, word)) for word in mixed])
+        return (len(words) - without) / max(1, len(words))
 
     @cached_property
     def tokens(self) -> list[str]:
@@ -101,7 +109,7 @@ class TextStatistics:
     @cached_property
     def duplicate_lines(self) -> Duplicates:
         """Duplicates among the non-empty lines."""
-        return _count_duplicates([line for line in self.lines if line])
+        return _count_duplicates(self.filled_lines)
 
     @cached_property
     def duplicate_paragraphs(self) -> Duplicates:
@@ -127,10 +135,13 @@ class TextStatistics:
         else:
             at, groups = self.repeats(n - 1)
             # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the n-gram
-            near = np.flatnonzero(at[1:] == at[:-1] + 1)
+            near = np.flatnonzero(at[1:] == at[:-1] + 1) if len(at) > 2 else at[:0]
             self.visited += len(near)
-            kept, repeated = _group_repeats(groups[near] * (len(self.tokens) + 1) + groups[near + 1])
-            repeats = _Repeats(at[near[kept]], repeated)
+            if len(near) < 2:
+                repeats = _Repeats(at[:0], groups[:0])
+            else:
+                kept, repeated = _group_repeats(groups[near] * (len(self.tokens) + 1) + groups[near + 1])
+                repeats = _Repeats(at[near[kept]], repeated)
         self._repeats[n] = repeats
         return repeats
 
@@ -149,6 +160,8 @@ class TextStatistics:
     def duplicate_ngram_chars(self, n: int) -> int:
         """Count the characters of n-grams that occurred earlier in the text; no token counts twice."""
         at, groups = self.repeats(n)
+        if not len(at):
+            return 0
         seen: set[int] = set()
         chars = free = 0
         for position, group in zip(at.tolist(), groups.tolist(), strict=True):

@@ -27,7 +27,9 @@ def texts():
     return found
 
 
-@pytest.mark.parametrize(("name", "kinds"), [("gopher_quality", 4), ("gopher_repetition", 6), ("c4_quality", 4)])
+@pytest.mark.parametrize(
+    ("name", "kinds"), [("gopher_quality", 4), ("gopher_repetition", 6), ("c4_quality", 4), ("fineweb_quality", 4)]
+)
 def test_verdicts_are_the_peers(texts, name, kinds):
     judge = choose("clozeline.pipeline.clean.filters", {"name": name, **OPTIONS.get(name, {})}).build().judge
     differences = []

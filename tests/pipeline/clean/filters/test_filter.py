@@ -9,7 +9,7 @@ from clozeline.registry import choose, find, names
 from tests.declarations import declared
 from tests.pipeline.captures import SENTENCES
 
-PROSE = SENTENCES
+PROSE = SENTENCES.strip()
 DIFFERENT = " ".join(f"word{number}" for number in range(200))
 
 
