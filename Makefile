@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo continue hybrid ablation race compress test try test-all check fix objectives docs bench clean
+.PHONY: help install demo continue hybrid ablation data race compress test try test-all check fix objectives docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the 
 
 ablation: $(STAMP)  ## which corruption for which architecture, at equal arithmetic and with one score
 	$(BIN)/clozeline study configs/studies/ablation --output runs/ablation
+
+data: $(STAMP)  ## what each step of a pipeline is worth, on clean prose with known dirt: make data TEXT=FILE [FOREIGN=FILE] [PAIRS=DIR]
+	test -d runs/data/corpus || $(BIN)/clozeline spoil-corpus text=$(TEXT) $(addprefix foreign=,$(FOREIGN)) output=runs/data/corpus
+	$(BIN)/clozeline study configs/studies/data --output runs/data/study --input runs/data/corpus/documents \
+	  --truth runs/data/corpus/truth.jsonl $(foreach name,prose leaked unseen,--heldout $(name)=runs/data/corpus/$(name).jsonl) \
+	  $(addprefix --pairs ,$(PAIRS))
 
 race: $(STAMP)  ## the fastest training to a baseline's held-out loss, three seeds each
 	$(BIN)/clozeline race configs/race --output runs/race

@@ -5,6 +5,10 @@ by default from the demo's crawl. Each variant is trained with every seed for th
 held-out rows with the measures that its training prepared it for. The same command resumes after an interruption.
 `OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed over FLOPs, and study.svg shows
 both in one chart.
+
+Variants may change the pipeline instead of the training. Each then has sets of its own, with one tokenizer, and is
+measured on the files of `--heldout`. The table says what each step from a variant to the next removed, what that is
+worth in nats, and, with the truth of a spoilt corpus, how much of it was dirt.
 """
 
 import argparse
@@ -14,43 +18,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
+from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.store import as_url
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, section
-from clozeline.tools.command import Arguments, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun.comparison import mean_text
-from clozeline.tools.experiments.multirun.demo_chain import crawl
+from clozeline.tools.experiments.multirun.data_steps import last_documents, read_left, read_truth, step_lines
 from clozeline.tools.experiments.multirun.pair_accuracy import PairTest, pair_table
-from clozeline.tools.experiments.multirun.runner import Training, collect_all, run_step, write_report
+from clozeline.tools.experiments.multirun.runner import Training, collect_all, write_report
 from clozeline.tools.experiments.multirun.runs_picture import Panels
-from clozeline.tools.experiments.multirun.study_plan import Plan, Study, Variant, load_study, plan_training
+from clozeline.tools.experiments.multirun.study_plan import (
+    Plan,
+    Study,
+    Variant,
+    load_study,
+    plan_training,
+)
 from clozeline.tools.experiments.multirun.study_scores import batch_losses, loss_of, verdict
+from clozeline.tools.experiments.multirun.study_sets import make_all_sets, measured_sets, named_files
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
 from clozeline.train.logs.json_lines import read_lines
 
-_PAGES: Final = 1000
-"""Maximum pages of the demo's crawl: all of the documentation."""
 
-
-def _make_sets(folder: Path, output: Path, input_files: str | None) -> Path:
-    if input_files is None:
-        crawl(output / "crawl", _PAGES)
-        input_files = str(output / "crawl" / "pydoc.warc.gz")
-    elif not input_files.startswith("["):  # the pipeline starts elsewhere
-        input_files = as_url(input_files) or str(Path(input_files).expanduser().absolute())
-    words = [f"input={input_files}", f"output={output / 'shards'}"]
-    run_step("clozeline", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
-    return output / "shards" / "corrupt"
-
-
-def _write_scores(variant: Variant, plan: Plan, sets: Path, test: PairTest | None, scores: Path) -> None:
+def _write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Path) -> None:
     run = Path(plan.config["output"])
     trained, max_rows = load_trained(run), int(plan.config["evaluate"]["max_rows"])
     figures = {
@@ -58,8 +55,8 @@ def _write_scores(variant: Variant, plan: Plan, sets: Path, test: PairTest | Non
         "flops": plan.total,
         "tokens": sum(record["tokens"] for record in read_lines(run / "metrics.jsonl")[-1:]),
         "losses": {
-            measure: batch_losses(trained.model, open_shards(sets / chosen / "heldout"), max_rows)
-            for measure, chosen in variant.measures.items()
+            measure: batch_losses(trained.model, open_shards(path), max_rows)
+            for measure, path in plan.config["data"]["heldout"].items()
         },
     } | ({} if test is None else {"pairs": test.figures(run, trained, variant.pairs)})
     publish_text(scores, json.dumps(figures) + "\n")
@@ -115,26 +112,36 @@ def _run_study(options: argparse.Namespace) -> None:
     # read the study, and make its sets
     study, variants = load_study(folder)
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
-    sets = _make_sets(folder, output, options.input)
-    test = None if options.pairs is None else PairTest.read(options.pairs, sets.parent / "dedup" / "documents")
-    files = {name: [output / f"scores/{name}-{seed}.json" for seed in range(study.seeds)] for name in variants}
+    seeds = range(options.first_seed, options.first_seed + study.seeds)
+    folders = make_all_sets(folder, output, variants, options.input, named_files(options.heldout))
+    own_pipelines = any(variant.pipeline is not None for variant in variants.values())
+    if options.truth and not own_pipelines:
+        raise ConfigurationError(f"truth: {folder.name} has one pipeline for all variants, so there are no steps")
+    truth = None if options.truth is None else read_truth(options.truth)
+    output_of_first = next(iter(folders.values())).parent
+    test = None if options.pairs is None else PairTest.read(options.pairs, last_documents(output_of_first))
+    files = {name: [output / f"scores/{name}-{seed}.json" for seed in seeds] for name in variants}
     required, trainings = "losses" if test is None else "pairs", []
 
     def is_complete(scores: Path) -> bool:
         return required in (read_json(scores) or {})
 
     for name, variant in variants.items():
-        for seed, scores in enumerate(files[name]):
-            plan = plan_training(folder, study, variant, sets, output / f"runs/{name}-{seed}", seed)
-            measure = partial(_write_scores, variant, plan, sets, test)
+        heldout = measured_sets(variant, folders)
+        for seed, scores in zip(seeds, files[name], strict=True):
+            run = output / f"runs/{name}-{seed}"
+            plan = plan_training(folder, study, variant, folders[name], run, seed, heldout)
+            measure = partial(_write_scores, variant, plan, test)
             config = output / "configs" / f"{name}-{seed}.yaml"
             trainings.append(Training(config, {scores: measure}, keys=plan.config, is_complete=is_complete))
     # train and measure every variant with every seed
     collect_all(trainings, os.cpu_count() or 1)  # each run is one process with one thread
     runs = {name: [read_json(path) or {} for path in of_seeds] for name, of_seeds in files.items()}
-    first = {name: read_run(output / f"runs/{name}-0", name) for name in variants}
+    first = {name: read_run(output / f"runs/{name}-{seeds[0]}", name) for name in variants}
     # table and charts
     lines, panels = [*_table_lines(study, runs), *pair_table(runs)], [*_panels(runs, first)]
+    if own_pipelines:
+        lines += step_lines(variants, runs, {name: read_left(folders[name].parent) for name in variants}, truth)
     # the held-out losses over FLOPs, with as many runs per chart as there are colors
     charted = [[*first.values()][start : start + SHADES] for start in range(0, len(first), SHADES)]
     charts = (section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops"))) for some in charted)
@@ -151,8 +158,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--pairs", type=Path, metavar="FILES", help="minimal pairs, in BLiMP's format or as good and bad; default: none"
     )
+    parser.add_argument(
+        "--heldout",
+        action="append",
+        default=[],
+        metavar="NAME=FILES",
+        help="files of a measure, where variants change the pipeline",
+    )
+    parser.add_argument("--truth", type=Path, metavar="FILE", help="truth.jsonl of a spoilt corpus; default: none")
     parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")
     parser.add_argument("--seeds", type=positive, help="runs per variant; default: study.yaml's")
+    parser.add_argument("--first-seed", type=natural, default=0, help="the first of these seeds; default: 0")
     return run_tool(parser, arguments, _run_study)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -74,6 +74,14 @@ class Variant:
     """scores of minimal pairs, if pairs are given"""
     train: dict[str, Any] = Field(default_factory=dict)
     """keys that differ from the study's train.yaml"""
+    base: str | None = None
+    """variant whose keys hold unless this one changes them; with a pipeline, the comparison is called a step"""
+    pipeline: dict[str, Any] | None = None
+    """keys that differ from the study's pipeline.yaml: the variant has sets of its own"""
+    targets: list[Literal["exact", "near", "boilerplate", "language", "salad", "advert", "leak"]] = Field(
+        default_factory=list
+    )
+    """kinds of dirt that the step from `base` is for; its recall is about them"""
 
     def __post_init__(self) -> None:
         if abs(sum(part.share for part in self.phases) - 1) > 1e-9:
@@ -97,7 +105,12 @@ class Plan:
 def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
     """Read a study and its variants, and check that its claims name existing ones."""
     study = load_config(Study, folder / _STUDY)
-    variants = {path.stem: load_config(Variant, path) for path in sorted((folder / _VARIANTS).glob("*.yaml"))}
+    files = {path.stem: path for path in sorted((folder / _VARIANTS).glob("*.yaml"))}
+    keys = {name: parse_yaml(path.read_text(encoding="utf-8")) for name, path in files.items()}
+    variants = {name: validate(Variant, _with_base(name, keys, folder), str(files[name])) for name in files}
+    variants = dict(sorted(variants.items(), key=lambda item: _depth(item[0], variants)))
+    if len({variant.pipeline is None for variant in variants.values()}) > 1:
+        raise ConfigurationError(f"{folder / _VARIANTS}: expected a pipeline for every variant or for none")
     for claim in study.orderings:
         for name in (claim.lower, claim.higher):
             if name not in variants or claim.measure not in variants[name].measures:
@@ -108,12 +121,40 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
     return study, variants
 
 
-def plan_training(folder: Path, study: Study, variant: Variant, sets: Path, output: Path, seed: int) -> Plan:
-    """Return a run of a variant with as many steps as the study's FLOPs allow, to the nearest step."""
+def _with_base(name: str, keys: Mapping[str, dict[str, Any]], folder: Path, above: tuple[str, ...] = ()) -> Any:
+    """Return the keys of a variant over those of its base."""
+    if name not in keys or name in above:
+        problem = "is its own base" if name in above else f"is no variant: {', '.join(keys)}"
+        raise ConfigurationError(f"{folder / _VARIANTS}: base: {name} {problem}")
+    base = keys[name].get("base")
+    if base is None:
+        return keys[name]
+    inherited = _with_base(base, keys, folder, (*above, name))
+    return merge({key: value for key, value in inherited.items() if key != "targets"}, keys[name])
+
+
+def _depth(name: str, variants: Mapping[str, Variant]) -> int:
+    base = variants[name].base
+    return 0 if base is None else 1 + _depth(base, variants)
+
+
+def plan_training(
+    folder: Path,
+    study: Study,
+    variant: Variant,
+    sets: Path,
+    output: Path,
+    seed: int,
+    heldout: Mapping[str, Path] | None = None,
+) -> Plan:
+    """Return a run of a variant with as many steps as the study's FLOPs allow, to the nearest step.
+
+    `heldout` are the sets of the variant's measures; by default those next to the training sets in `sets`.
+    """
     base = parse_yaml((folder / _TRAIN).read_text(encoding="utf-8"))
-    config = _merge(base, variant.train) | {"output": str(output), "seed": seed}
-    heldout = {name: str(sets / set_name / "heldout") for name, set_name in variant.measures.items()}
-    config["data"] = {**config["data"], "seed": seed, "heldout": heldout}
+    config = merge(base, variant.train) | {"output": str(output), "seed": seed}
+    measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
+    config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}
     batch = int(config["data"]["global_batch"])
     # FLOPs of a step of each part, estimated from the first rows of its sets
     single_steps = _set_phases(config, variant, sets, [1] * len(variant.phases), batch)
@@ -131,11 +172,12 @@ def plan_training(folder: Path, study: Study, variant: Variant, sets: Path, outp
     return Plan(config, tuple(steps), tuple(costs))
 
 
-def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested keys with those of `changes` over them."""
     result = deepcopy(dict(base))
     for key, value in changes.items():
         is_nested = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = _merge(result[key], value) if is_nested else deepcopy(value)
+        result[key] = merge(result[key], value) if is_nested else deepcopy(value)
     return result
 
 

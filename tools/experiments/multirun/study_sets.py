@@ -1,0 +1,107 @@
+"""Make the sets of a study: by one pipeline for all variants, or by one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.errors import ConfigurationError
+from clozeline.files import publish_text
+from clozeline.pipeline.shards.store import as_url
+from clozeline.tools.experiments.multirun.demo_chain import crawl
+from clozeline.tools.experiments.multirun.runner import run_step
+from clozeline.tools.experiments.multirun.study_plan import Variant, merge
+
+_PAGES: Final = 1000
+"""Maximum pages of the demo's crawl: all of the documentation."""
+_MEASURE: Final = "heldout-"
+_UNTOUCHED: Final = {"clean": {"language": None, "filters": []}, "heldout": {"fraction": 0}}
+"""Held-out text is measured as it is."""
+
+
+def named_files(words: Sequence[str]) -> dict[str, str]:
+    """Return files by name, from words NAME=FILES; ConfigurationError for another form."""
+    pairs = [word.partition("=") for word in words]
+    for word, (name, _, files) in zip(words, pairs, strict=True):
+        if not (name and files):
+            raise ConfigurationError(f"heldout: expected NAME=FILES, got {word!r}")
+    return {name: files for name, _, files in pairs}
+
+
+def make_all_sets(
+    folder: Path, output: Path, variants: Mapping[str, Variant], input_files: str | None, heldout: Mapping[str, str]
+) -> dict[str, Path]:
+    """Make the sets of a study; return the folder of sets of each variant, and of each measure with files of its own.
+
+    Without `input_files`, the input is the demo's crawl.
+
+    Raises:
+        ConfigurationError: if variants have pipelines and there is not one without a base, or no held-out files; or if
+            held-out files are given for variants that share one pipeline, or for a measure that no variant has.
+    """
+    measures = list(dict.fromkeys(measure for variant in variants.values() for measure in variant.measures))
+    own = any(variant.pipeline is not None for variant in variants.values())
+    if own and measures[0] not in heldout:
+        raise ConfigurationError(
+            f"heldout: the variants of {folder.name} have pipelines of their own, and are compared on files that none "
+            f"of them reads: give --heldout {measures[0]}=FILES"
+        )
+    if unknown := sorted(heldout.keys() - (measures if own else ())):
+        expected = f"one of {', '.join(measures)}" if own else "none, as all variants share one pipeline"
+        raise ConfigurationError(f"heldout: expected {expected}, got {unknown[0]}")
+    files = _absolute(input_files or _crawl(output))
+    if own:
+        return _make_each(folder, output / "shards", variants, files, heldout)
+    words = [f"input={files}", f"output={output / 'shards'}"]
+    run_step("clozeline", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
+    return dict.fromkeys(variants, output / "shards" / "corrupt")
+
+
+def measured_sets(variant: Variant, folders: Mapping[str, Path]) -> dict[str, Path] | None:
+    """Return the held-out set of each measure with files of its own; None if the study has none."""
+    measured = ((measure, name, folders.get(_MEASURE + measure)) for measure, name in variant.measures.items())
+    return {measure: folder / name / "train" for measure, name, folder in measured if folder is not None} or None
+
+
+def _crawl(output: Path) -> str:
+    crawl(output / "crawl", _PAGES)
+    return str(output / "crawl" / "pydoc.warc.gz")
+
+
+def _make_each(
+    folder: Path, output: Path, variants: Mapping[str, Variant], files: str, heldout: Mapping[str, str]
+) -> dict[str, Path]:
+    """Run the pipeline of each variant, and one for each measure.
+
+    The tokenizer is that of the variant without a base, so that nats per token are comparable.
+    """
+    roots = [name for name, variant in variants.items() if variant.base is None]
+    if len(roots) != 1:
+        raise ConfigurationError(f"{folder}: expected one variant without a base, got {', '.join(roots) or 'none'}")
+    recipe = parse_yaml((folder / "pipeline.yaml").read_text(encoding="utf-8"))
+    tokenizer = {"path": str(output / roots[0] / "train_tokenizer" / "tokenizer")}
+    same_tokenizer = merge(recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
+    folders: dict[str, Path] = {}
+    for name in sorted(variants, key=lambda name: name != roots[0]):  # the root gives the tokenizer
+        keys = merge(recipe if name in roots else same_tokenizer, variants[name].pipeline or {})
+        folders[name] = _run(output, name, keys, files)
+    for measure, measure_files in heldout.items():
+        keys = merge(same_tokenizer, _UNTOUCHED | dict.fromkeys(("dedup", "decontaminate", "balance") & recipe.keys()))
+        folders[_MEASURE + measure] = _run(output, _MEASURE + measure, keys, _absolute(measure_files))
+    return folders
+
+
+def _run(output: Path, name: str, recipe: Mapping[str, Any], files: str) -> Path:
+    path = output / "recipes" / f"{name}.yaml"
+    publish_text(path, yaml.safe_dump(dict(recipe), sort_keys=False))
+    run_step("clozeline", "pipeline", "--config", path, f"input={files}", f"output={output / name}", accelerator=None)
+    return output / name / "corrupt"
+
+
+def _absolute(files: str) -> str:
+    """Return files of a command line for a pipeline that starts in another folder; lists stay as they are."""
+    return files if files.startswith("[") else as_url(files) or str(Path(files).expanduser().absolute())
