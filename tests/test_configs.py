@@ -13,7 +13,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.stage_order import check_recipe
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.tools.experiments.multirun.race_rules import Entry, Race
-from clozeline.tools.experiments.multirun.study_plan import Study, Variant
+from clozeline.tools.experiments.multirun.study_plan import Study, Variant, load_study
 from clozeline.tools.runs.prompting.template import Template
 from clozeline.train.configuration.config import TrainConfig
 from tests.matrices import mark_slow_but
@@ -34,8 +34,8 @@ def load(path: Path, *more: str) -> object:
     """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, `models/` sizes, and so on."""
     if path.stem == "study":
         return load_config(Study, path, more)
-    if path.parent.name == "variants":
-        return load_config(Variant, path, more)
+    if path.parent.name == "variants":  # with the keys of its base
+        return load_study(path.parents[1])[1][path.stem] if not more else load_config(Variant, path, more)
     if path.parent.name == "race" and path.stem != "pipeline":
         return load_config(Race if path.stem == "race" else Entry, path, more)
     if path.parent.name == "models":

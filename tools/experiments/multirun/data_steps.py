@@ -1,4 +1,4 @@
-"""What each step of a pipeline removed from a corpus, and how much of that was dirt.
+"""Removals of each step of a pipeline from a corpus, and the share of dirt among them.
 
 A step is the difference between two pipelines: a variant and its base. `clozeline spoil-corpus` writes the truth, which
 no pipeline reads; here it meets the documents that are left, by file and byte offset.
@@ -34,7 +34,7 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True)
 class Fact:
-    """What is known of a document of a spoilt corpus."""
+    """Origin and kind of a document of a spoilt corpus."""
 
     kind: str
     origin: int  # number of the clean document that it is a copy of; -1: none
@@ -56,7 +56,7 @@ class Left:
 
 @dataclass(frozen=True)
 class StepFigures:
-    """What a step changed: documents, characters, and, with a truth, shares of dirt."""
+    """Changes by a step: documents, characters, and, with a truth, shares of dirt."""
 
     documents: int
     removed: int

@@ -46,7 +46,7 @@ class Spoilt:
 
 @dataclass(frozen=True)
 class Material:
-    """What dirt is made of: words of the clean corpus, texts in other languages, and evaluation items."""
+    """Material of dirt: words of the clean corpus, texts in other languages, and evaluation items."""
 
     words: Sequence[str]
     foreign: Sequence[str]
