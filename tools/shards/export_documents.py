@@ -1,0 +1,115 @@
+"""Write the documents of a stage for other programs: `clozeline export-documents OUT/dedup/documents output=DIR`.
+
+Each file of the stage becomes one of lines of JSON, compressed with zstandard, or of Parquet (`format=parquet`).
+Columns keep their names; in JSON the uid and the content hash are hexadecimal, dates ISO 8601, and keys sorted. The
+pipeline reads the export again, so that text can leave it, be changed by other programs, and come back.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import pyarrow as pa
+import zstandard
+from pyarrow import parquet
+
+from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
+from clozeline.pipeline.ingest.documents.files import read_batches
+from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
+from clozeline.tools.settings import add_settings, settings_of
+from clozeline.tools.shards.rewriting.shard_folder import new_files
+
+_LEVEL: Final = 3
+
+
+@config_class
+class ExportOptions:
+    """Folder and format of the export."""
+
+    output: Annotated[Path, HOME_EXPANDED]
+    """new folder"""
+    format: Literal["jsonl", "parquet"] = "jsonl"
+    """lines of JSON (`*.jsonl.zst`), or Parquet"""
+
+
+def _write_lines(source: Path, target: Path) -> int:
+    rows = 0
+    with target.open("wb") as file, zstandard.ZstdCompressor(_LEVEL).stream_writer(file, closefd=False) as stream:
+        for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
+            lines = (json.dumps(_plain(row), sort_keys=True, ensure_ascii=False) for row in batch.to_pylist())
+            stream.write("".join(f"{line}\n" for line in lines).encode())
+            rows += batch.num_rows
+    return rows
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with hexadecimal hashes, ISO dates and without empty fields; `extra` is an object."""
+    hashes = {name: row[name].hex() for name in ("uid", "content_hash")}
+    date = {"date": row["date"].isoformat()} if row["date"] else {}
+    return {name: value for name, value in row.items() if value is not None} | hashes | date | {
+        "extra": json.loads(row["extra"])
+    }  # fmt: skip
+
+
+def _write_parquet(source: Path, target: Path) -> int:
+    # dictionaries of the batches grow over the file, so they become plain strings, which Parquet encodes again
+    plain = pa.schema([
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in DOCUMENT_SCHEMA
+    ])  # fmt: skip
+    rows = 0
+    with parquet.ParquetWriter(target, plain, compression="zstd", compression_level=_LEVEL) as writer:
+        for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
+            columns = [column.cast(field.type) for column, field in zip(batch.columns, plain, strict=True)]
+            writer.write_table(pa.table(columns, schema=plain))
+            rows += batch.num_rows
+    return rows
+
+
+_WRITERS: Final[dict[str, tuple[str, Callable[[Path, Path], int]]]] = {
+    "jsonl": (".jsonl.zst", _write_lines),
+    "parquet": (".parquet", _write_parquet),
+}
+
+
+def export_documents(folder: Path, options: ExportOptions) -> tuple[int, int]:
+    """Write all files of a stage's documents; return the numbers of documents and files.
+
+    Raises:
+        ConfigurationError: if the folder has no documents.
+    """
+    files = sorted(folder.glob("*.arrow"))
+    if not files:
+        raise ConfigurationError(
+            f"{folder}: expected documents of a stage (*.arrow), got none; give a folder such as OUT/dedup/documents"
+        )
+    suffix, write = _WRITERS[options.format]
+    total = 0
+    with new_files(options.output) as target:
+        for file in files:
+            with target.file(file.stem + suffix) as temporary:
+                total += write(file, temporary)
+    return total, len(files)
+
+
+def _run(options: argparse.Namespace) -> None:
+    chosen = settings_of(ExportOptions, options.overrides)
+    documents, files = export_documents(options.folder, chosen)
+    sys.stdout.write(f"{chosen.output}: {plural(documents, 'document')} in {plural(files, 'file')}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("folder", type=some_path, metavar="DOCUMENTS", help="`documents` of a stage")
+    add_settings(parser, ExportOptions)
+    return run_tool(parser, arguments, _run)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
