@@ -91,6 +91,14 @@ class Model(nn.Module):
             return 0
         return self.adapters[self.adapter_in_use].options.position_count(self.family.architecture)
 
+    def use_parts(self, model: "Model") -> None:
+        """Become a model with the parts of a built one, under the same names, before anything else is set."""
+        nn.Module.__init__(self)
+        self.vocab_size, self.family = model.vocab_size, model.family
+        self.use_heads(model.config, cast(nn.ModuleDict, model.heads))
+        self.adapters, self.adapter_in_use = model.adapters, model.adapter_in_use
+        self.recount()
+
     def use_heads(self, config: ModelConfig, heads: nn.ModuleDict) -> None:
         """Replace the heads by those of a configuration with the same body."""
         self.config = config

@@ -2,19 +2,17 @@
 
 Rules are PoWER-BERT's schedule (arXiv 2001.08950) and LTP's thresholds (arXiv 2107.00910). Tokens leave between the
 attention and the feed-forward block of a layer, as in PoWER-BERT. Heads read a state at every position: a dropped token
-keeps its last one. `LearnedRetention` and `LearnedThresholds` find the numbers of a rule by training a soft form of it.
+keeps its last one.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import Model
+from clozeline.model.build import Model, TokenCount
 from clozeline.model.flops import matrix_flops
 from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embedding_flops, find_body, record_layers
 from clozeline.model.layers.attention import Attention
@@ -23,176 +21,11 @@ from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
 from clozeline.model.layers.position import rotate
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import Loss
+from clozeline.model.token_rules import Rule, RuleRecord, SoftRule, read_rule
 
+TOKENS: Final = "tokens"
+"""Name of the loss next to those of heads: the penalty of a rule in training, with the figure `kept`."""
 _PURPOSE: Final = "token pruning"
-_ROUNDING: Final = 1e-9
-
-
-@dataclass(frozen=True)
-class TopTokens:
-    """Keep the most significant tokens, a share of each row (PoWER-BERT, arXiv 2001.08950).
-
-    The significance of a token is the attention that it receives, summed over heads and queries. Of equal ones the
-    first stays.
-
-    Example (half of four tokens stay):
-        >>> attention = torch.tensor([[torch.inf, 0.1, 0.3, 0.2]])
-        >>> TopTokens((0.5,)).keep(0, attention, torch.tensor([4])).int().tolist()
-        [[1, 0, 1, 0]]
-    """
-
-    shares: tuple[float, ...]
-    """of the row's tokens that each layer keeps, rounded up, [CLS] included: (0, 1], never rising; 1 = all"""
-
-    def check(self, layers: int) -> None:
-        """Refuse a schedule that is not one for this number of layers."""
-        if len(self.shares) != layers or not all(0 < share <= 1 for share in self.shares):
-            _refuse("shares", f"{layers} numbers in (0, 1]", self.shares)
-        if sorted(self.shares, reverse=True) != list(self.shares):
-            _refuse("shares", "none above the one before it: dropped tokens do not come back", self.shares)
-
-    def prunes(self, layer: int) -> bool:
-        """Return whether tokens may leave in a layer, from 0."""
-        return self.shares[layer] < (self.shares[layer - 1] if layer else 1.0)
-
-    def keep(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
-        """Return which of the tokens [B, K] stay, by the mean attention that each receives; rows have `lengths` [B].
-
-        The attention is inf at [CLS], which stays, and -inf at padding and dropped tokens, which do not.
-        """
-        counts = (lengths * self.shares[layer] - _ROUNDING).ceil().clamp(min=1)
-        ranks = attention.argsort(descending=True, stable=True).argsort()
-        return (ranks < counts[:, None]) & (attention > -torch.inf)
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """Keep the tokens whose mean attention is above a threshold, so that longer rows lose more (LTP, arXiv 2107.00910).
-
-    Example:
-        >>> attention = torch.tensor([[torch.inf, 0.1, 0.3, 0.2]])
-        >>> Threshold((0.15,)).keep(0, attention, torch.tensor([4])).int().tolist()
-        [[1, 0, 1, 1]]
-    """
-
-    thresholds: tuple[float, ...]
-    """of each layer, in [0, 1]; 0 = all tokens stay, 1 = [CLS] alone"""
-
-    def check(self, layers: int) -> None:
-        """Refuse thresholds that are not those of this number of layers."""
-        if len(self.thresholds) != layers or not all(0 <= threshold <= 1 for threshold in self.thresholds):
-            _refuse("thresholds", f"{layers} numbers in [0, 1]", self.thresholds)
-
-    def prunes(self, layer: int) -> bool:
-        """Return whether tokens may leave in a layer, from 0."""
-        return self.thresholds[layer] > 0
-
-    def keep(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
-        """Return which of the tokens [B, K] stay, as that of `TopTokens`; `lengths` do not matter."""
-        return attention > self.thresholds[layer]
-
-
-class SoftRule(nn.Module, ABC):
-    """A rule in training: no token leaves, and the states of each are multiplied by a mask in [0, 1].
-
-    The model's losses then include `tokens`, a mean over tokens; its weight decides how many tokens the rule keeps.
-    """
-
-    after: bool
-    """the mask multiplies the output of the feed-forward block, not its input"""
-
-    def __init__(self, layers: int) -> None:
-        super().__init__()
-        self.layers = layers
-
-    def check(self, layers: int) -> None:
-        """Refuse a model of another depth."""
-        if self.layers != layers:
-            raise ConfigurationError(f"token pruning: expected a rule for {layers} layers, got one for {self.layers}")
-
-    def prunes(self, layer: int) -> bool:
-        """Return whether a layer has a mask: each does."""
-        return True
-
-    @abstractmethod
-    def mask(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
-        """Return the mask of the tokens [B, T], from what `keep` of the other rules reads; 1 at [CLS]."""
-
-    @abstractmethod
-    def penalty(self, masks: Sequence[Tensor], weights: Tensor) -> Tensor:
-        """Return the penalty, summed over the tokens that `weights` [B, T] count, from the mask of each layer."""
-
-    @abstractmethod
-    def harden(self) -> TopTokens | Threshold:
-        """Return the rule that was learned."""
-
-
-class LearnedThresholds(SoftRule):
-    """Train a threshold of each layer: mask σ((attention - threshold) / temperature), penalty mean mask (LTP).
-
-    Args:
-        layers: of the model.
-        last: first value of the last layer's threshold; those before rise to it linearly.
-        temperature: the lower, the harder the mask; 2e-3 in the paper's range.
-    """
-
-    after = True
-
-    def __init__(self, layers: int, last: float = 0.01, temperature: float = 2e-3) -> None:
-        super().__init__(layers)
-        self.temperature = temperature
-        self.thresholds = nn.Parameter(last * torch.arange(1, layers + 1) / layers)
-
-    def mask(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
-        return ((attention - self.thresholds[layer]) / self.temperature).sigmoid()
-
-    def penalty(self, masks: Sequence[Tensor], weights: Tensor) -> Tensor:
-        return (torch.stack([*masks]).mean(0) * weights).sum()
-
-    def harden(self) -> Threshold:
-        """Return the thresholds, within [0, 1]."""
-        return Threshold(tuple(self.thresholds.detach().clamp(0, 1).tolist()))
-
-
-class LearnedRetention(SoftRule):
-    """Train the mask of each layer and rank, by the attention received; penalty Σ layer · Σ mask (PoWER-BERT).
-
-    A row of n tokens reads entry rank · positions / n, rounded down, so that rows of all lengths share the entries. The
-    first entry is 1, and the others count within [0, 1]: call `clip` after each update of the optimizer.
-
-    Args:
-        layers: of the model.
-        positions: entries of a layer, 2 or more, such as the longest row.
-    """
-
-    after = False
-
-    def __init__(self, layers: int, positions: int) -> None:
-        super().__init__(layers)
-        self.positions = positions
-        self.retention = nn.Parameter(torch.ones(layers, positions - 1))
-
-    def mask(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
-        ranks = attention.argsort(descending=True, stable=True).argsort()
-        entries = (ranks * self.positions // lengths[:, None]).clamp(max=self.positions - 1)
-        return torch.cat((self.retention.new_ones(1), self.retention[layer]))[entries]
-
-    def penalty(self, masks: Sequence[Tensor], weights: Tensor) -> Tensor:
-        layers = torch.arange(1, self.layers + 1, device=weights.device)
-        return (layers * (1 + self.retention.sum(1))).sum() * weights.sum()
-
-    @torch.no_grad()
-    def clip(self) -> None:
-        """Set entries below 0 to 0 and those above 1 to 1."""
-        self.retention.clamp_(0, 1)
-
-    def harden(self) -> TopTokens:
-        """Return the sum of each layer's entries, rounded up, as a share that never rises."""
-        sums = 1 + self.retention.detach().double().clamp(0, 1).sum(1)
-        return TopTokens(tuple(((sums - _ROUNDING).ceil().cummin(0).values / self.positions).tolist()))
-
-
-Rule: TypeAlias = TopTokens | Threshold | SoftRule
 
 
 class Pruned(NamedTuple):
@@ -208,30 +41,33 @@ class Pruned(NamedTuple):
     """[B, T] of each layer, under a rule in training"""
 
 
-class TokenPruning(nn.Module):
-    """A model that drops tokens. The results of a row do not depend on the other rows, except for rounding.
+class TokenPruning(Model):
+    """A built model that drops tokens. The results of a row do not depend on the other rows, except for rounding.
 
     Calling it returns losses, so that a model can be trained further with its schedule: gradients go through the tokens
-    that stay, not through the choice. A `SoftRule` is trained together with the model.
+    that stay, not through the choice. A `SoftRule` is trained together with the model, and not one of its parameters.
 
     Args:
-        model: of the family encoder, with layers of the usual form.
+        model: of the family encoder, with layers of the usual form; its parts become those of this one.
         rule: choice of tokens.
+        weight: of the mean penalty of a rule in training, among `loss_weights`.
 
     Raises:
         ConfigurationError: the model has other layers, an adapter with a prefix, or a head that reads a mix of all
             layers or two views of a row; or the rule does not fit the model's depth.
     """
 
-    def __init__(self, model: Model, rule: Rule) -> None:
-        super().__init__()
+    def __init__(self, model: Model, rule: Rule, weight: float = 0.0) -> None:
+        self.use_parts(model)
+        self.train(model.training)
         body = find_body(model, _PURPOSE)
         usual = model.family.architecture == "encoder" and all(type(layer) is Layer for layer in body.layers)
         prefix = any(isinstance(module, Attention) and module.prefix is not None for module in body.modules())
         if not usual or prefix or model.config.position.disentangled is not None:
             raise ConfigurationError(
-                "token pruning: expected an encoder of attention and feed-forward blocks, without disentangled "
-                f"attention or an active prefix adapter, got the family {model.config.family}"
+                "token pruning: expected an encoder of attention and feed-forward blocks (a decoder generates with a "
+                "cache, in which later layers miss dropped tokens), without disentangled attention or an active prefix "
+                f"adapter, got the family {model.config.family}"
             )
         for name, head in model.heads.items():
             if head.mix is not None or "input_ids_b" in head.needs:
@@ -239,22 +75,52 @@ class TokenPruning(nn.Module):
                     f"token pruning: expected heads that read the last states of one row, got {name}, which reads all "
                     "layers (scalar_mix) or a second view"
                 )
-        rule.check(model.config.layers)
-        self.model, self.rule = model, rule
+        self.weight = weight
+        self.use_rule(rule)
+
+    @property
+    def rule(self) -> Rule:
+        """The choice of tokens."""
+        return self._rules[0]
+
+    def use_rule(self, rule: Rule) -> None:
+        """Choose tokens by another rule from now on.
+
+        Raises:
+            ConfigurationError: the rule is one for another depth, or has numbers out of range.
+        """
+        rule.check(self.config.layers)
+        self._rules = [rule]  # in a list, the values of a rule in training are no parameters of the model
+
+    @property
+    def counted(self) -> Mapping[str, Any]:
+        """The object that counts the divisor of each loss."""
+        return {**super().counted, TOKENS: TokenCount()}
+
+    @property
+    def loss_weights(self) -> dict[str, float]:
+        """The factor of each mean loss."""
+        return {**super().loss_weights, TOKENS: self.weight}
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Return the loss of each head, and of a rule in training its penalty `tokens`."""
+        """Return the loss of each head, and as `tokens` the penalty of a rule in training, 0 of another.
+
+        The figure `kept` of `tokens` is the share of the tokens that a layer keeps, or its mean mask.
+        """
         pruned = self.prune(tensors)
-        losses = {name: head.loss(pruned.hidden, tensors) for name, head in self.model.heads.items()}
+        losses = {name: head.loss(pruned.hidden, tensors) for name, head in self.heads.items()}
+        weights = real_tokens(tensors)
         if isinstance(self.rule, SoftRule):
-            weights = real_tokens(tensors)
-            losses["tokens"] = Loss(self.rule.penalty(pruned.masks, weights), weights.sum().long())
+            penalty, kept = self.rule.penalty(pruned.masks, weights), torch.stack([*pruned.masks]).mean(0) * weights
+        else:
+            penalty, kept = weights.new_zeros(()), pruned.kept.double().mean(1) * weights.amax(1)
+        losses[TOKENS] = Loss(penalty, weights.sum().long(), {"kept": kept.detach().sum()})
         return losses
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the scores of each head: [B, T, classes], or [B, classes] for rows."""
         hidden = self.prune(tensors).hidden
-        return {name: head.scores(hidden, tensors) for name, head in self.model.heads.items()}
+        return {name: head.scores(hidden, tensors) for name, head in self.heads.items()}
 
     def prune(self, tensors: Mapping[str, Tensor]) -> Pruned:
         """Return the states of a batch, the tokens that were kept, and the FLOPs.
@@ -262,15 +128,15 @@ class TokenPruning(nn.Module):
         Raises:
             BatchError: packed documents or padding on the left, or a position id is beyond the table.
         """
-        x, calls, _, lengths = record_layers(self.model, tensors, _PURPOSE)
+        x, calls, _, lengths = record_layers(self, tensors, _PURPOSE)
         # K slots hold the tokens that are left: columns [B, K] are their positions, alive [B, K] is False at padding
         columns = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         alive = columns < lengths[:, None]
         every: Tensor | None = None  # last states [B, T, dim] of all positions, once tokens have been dropped
-        tokens, kept, flops = lengths, [], embedding_flops(self.model, lengths)
+        tokens, kept, flops = lengths, [], embedding_flops(self, lengths)
         soft, masks = self.rule if isinstance(self.rule, SoftRule) else None, list[Tensor]()
         for number, call in enumerate(calls):
-            layer, mixing = cast("Layer", call.layer), attention_flops(self.model, number, tokens)
+            layer, mixing = cast("Layer", call.layer), attention_flops(self, number, tokens)
             body = cast("Attention", layer.attention.body)
             plan = call.plan if every is None else select_tokens(call.plan, columns, alive)
             flops = flops + tokens * matrix_flops(layer.attention) + mixing
@@ -302,7 +168,13 @@ class TokenPruning(nn.Module):
             kept.append(tokens)
             flops = flops + tokens * matrix_flops(layer.feed_forward)
         hidden = x if every is None else _store(every, x, columns, alive)
-        return Pruned(apply_final_norm(self.model, hidden), torch.stack(kept, dim=1), flops, masks)
+        return Pruned(apply_final_norm(self, hidden), torch.stack(kept, dim=1), flops, masks)
+
+
+def prune_by(model: Model, record: RuleRecord) -> Model:
+    """Return a model that drops tokens by the rule in a checkpoint; without a rule, the model itself."""
+    rule = read_rule(record)
+    return model if rule is None else TokenPruning(model, rule)
 
 
 def sum_attention(body: Attention, query: Tensor, key: Tensor, plan: AttentionPlan, alive: Tensor) -> Tensor:
@@ -358,7 +230,3 @@ def _store(every: Tensor | None, x: Tensor, columns: Tensor, alive: Tensor) -> T
         return x
     index = columns[..., None].expand(-1, -1, x.shape[-1])
     return every.scatter(1, index, torch.where(alive[..., None], x, every.gather(1, index)))
-
-
-def _refuse(key: str, expected: str, got: tuple[float, ...]) -> None:
-    raise ConfigurationError(f"token pruning: {key}: expected one a layer, {expected}, got {list(got)}")

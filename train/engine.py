@@ -67,6 +67,8 @@ class Engine:
         self.world = world
         self.skipped = 0
         self.gradient_bytes = 0
+        self.pruning: Pruning | None = None if config.prune is None else config.prune.build()
+        model = model if self.pruning is None else self.pruning.wrap(model)
         self._accumulation = check_world(config, world.size)
         self._weights = model.loss_weights
         self._teacher = None if teacher is None else teacher.to(world.device, config.precision)
@@ -103,7 +105,6 @@ class Engine:
         elif stages is not None:
             self._freezing = DepthFreezing(model, self.optimizer, lambda _: stages.trained_depths())
         self._squares = MicroBatchSquares(model, world.size) if config.log.noise_scale else None
-        self.pruning: Pruning | None = None if config.prune is None else config.prune.build()
         if self.pruning is not None:
             horizon = config.schedule.options.steps or config.steps
             self.pruning.attach(Trained(model, self.deepspeed, layout, config.seed, horizon, config.zero.stage))

@@ -128,6 +128,8 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     run.watchdog.beat()
     rows = len(batch.micro_batches) * config.data.micro_batch * run.world.size
     state = state.advance(rows=rows, tokens=batch.tokens, skipped=result.skipped)
+    if engine.pruning is not None:
+        state = replace(state, token_rule=engine.pruning.token_rule)
     log = step == config.steps or _due(step, config.log.every)
     run.recorder.step(state, batch, result, rate, seconds, cpu_seconds, log=log)
     if profiler is not None:

@@ -1,16 +1,15 @@
 """Token pruning against one row at a time, written out token by token; the ends of the rules, and refusals."""
 
-import doctest
 import math
 
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model import token_pruning
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
 from clozeline.model.layers.position import rotate
-from clozeline.model.token_pruning import LearnedRetention, LearnedThresholds, Threshold, TokenPruning, TopTokens
+from clozeline.model.token_pruning import TokenPruning
+from clozeline.model.token_rules import LearnedRetention, LearnedThresholds, Threshold, TopTokens
 from tests.model.small_models import batch_for, built, rows_of
 
 LAYERS, HEADS, DIM = 5, 3, 18
@@ -154,6 +153,7 @@ def test_keeping_all_is_bit_identical(name):
         assert pruned.flops.tolist() == pytest.approx([model.family.flops(length, 0) for length in lengths])
         losses, expected = pruning(tensors), model(tensors)
         assert all(torch.equal(losses[head].total, expected[head].total) for head in TASKS)
+        assert (losses["tokens"].total, losses["tokens"].figures["kept"]) == (0, losses["tokens"].count)
 
 
 def test_the_first_token_always_stays_and_padding_never_does():
@@ -190,6 +190,12 @@ def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
             before = count
         assert pruned.flops[row].item() == total
     assert pruned.flops[0] < 0.8 * model.family.flops(11, 0)
+    tensors["row_weight"][1] = 0
+    tokens = TokenPruning(model, TopTokens(SHARES))(tensors)["tokens"]
+    counted = [row for row in range(7) if row != 1]
+    kept = sum(math.ceil(share * tensors["lengths"][row] - 1e-9) for row in counted for share in SHARES)
+    assert float(tokens.figures["kept"]) == pytest.approx(kept / LAYERS)
+    assert tokens.count == int(tensors["lengths"][counted].sum())
 
 
 def test_heads_of_tokens_read_the_last_states_of_dropped_tokens():
@@ -259,11 +265,13 @@ def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
     pruning = TokenPruning(model, rule)
     losses, hidden = pruning(tensors), pruning.prune(tensors).hidden
     total, count = torch.zeros((), dtype=torch.float64), 0
+    kept = 0.0
     for row, length in enumerate(tensors["lengths"].tolist()):
         states, masks = soft_states(model, one_row(tensors, row), mask_of(length), after=name == "thresholds")
         torch.testing.assert_close(hidden[row, :length], states, rtol=1e-9, atol=1e-9)
         if row != 3:
-            total, count = total + masks.mean(0).sum(), count + length
+            total, count, kept = total + masks.mean(0).sum(), count + length, kept + float(masks.detach().mean(0).sum())
+    assert float(losses["tokens"].figures["kept"]) == pytest.approx(kept, rel=1e-6)
     if name == "retention":
         total = count * sum(j * (1 + rule.retention[j - 1].sum()) for j in range(1, LAYERS + 1))
     assert losses["tokens"].count == count
@@ -278,20 +286,6 @@ def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
     own = rule.thresholds if name == "thresholds" else rule.retention
     assert torch.isfinite(own.grad).all()
     assert (own.grad != 0).float().mean() > 0.5
-
-
-def test_learned_values_become_the_rules():
-    rule = LearnedThresholds(3)
-    assert rule.harden().thresholds == pytest.approx((0.01 / 3, 0.02 / 3, 0.01))
-    rule.thresholds.data = torch.tensor([-0.25, 0.5, 2.0])
-    assert rule.harden() == Threshold((0.0, 0.5, 1.0))
-    schedule = LearnedRetention(3, 5)
-    assert schedule.harden() == TopTokens((1.0, 1.0, 1.0))
-    schedule.retention.data = torch.tensor([[1.0, 0.5, 0.25, 0.0], [1.0, 1.0, 1.0, 0.1], [0.0, -2.0, 0.0, 0.0]])
-    assert schedule.harden() == TopTokens((0.6, 0.6, 0.2)), "1 + 1.75, 1 + 3.1, 1 + 0, rounded up and never rising"
-    schedule.retention.data *= 3
-    schedule.clip()
-    assert schedule.retention.tolist() == [[1, 1, 0.75, 0], [1, 1, 1, pytest.approx(0.3)], [0, 0, 0, 0]]
 
 
 def test_entries_of_one_are_bit_identical_and_rows_are_their_own():
@@ -343,8 +337,3 @@ def test_refusals():
     mixing = built("encoder", heads={"tagging": {"classes": 3, "scalar_mix": True}})
     with pytest.raises(ConfigurationError, match=r"expected heads that read the last states of one row, got tagging"):
         TokenPruning(mixing, TopTokens((1.0, 1.0)))
-
-
-def test_examples():
-    assert doctest.testmod(token_pruning).attempted
-    assert not doctest.testmod(token_pruning).failed

@@ -84,6 +84,15 @@ MAPPINGS = {
         )
         for key in (field.name for field in fields(find("clozeline.train.pruning", name).Options))
     },
+    **{
+        f"prune.{key} (name: tokens)": ["model.init_from=m", f"prune={{name: tokens, {given}}}"]
+        for given, keys in (
+            ("rule: retention, weight: 2.0", ("rule", "weight", "harden", "learning_rate", "positions")),
+            ("rule: thresholds, weight: 2.0", ("last", "temperature")),
+            ("rule: shares, shares: [0.5]", ("shares",)),
+        )
+        for key in keys
+    },
 }
 """Keys below a mapping that is null by default, and what gives the mapping."""
 

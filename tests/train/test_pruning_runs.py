@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.model.token_pruning import TokenPruning
+from clozeline.model.token_rules import TopTokens
 from clozeline.registry import find
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
+from clozeline.tools.models.compression.measurements import open_model
 from clozeline.tools.models.export.exportable import open_exportable
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
@@ -82,6 +86,45 @@ def test_a_run_resumes_to_the_bit_and_every_tool_reads_the_pruned_weights(
     assert f"{name}: {find('clozeline.train.pruning', name).claim}" in lines[-1]
 
 
+def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder: Path, one_rank: RankPool) -> None:
+    way = "prune={name: tokens, rule: retention, weight: 0.5, harden: 4, learning_rate: 0.3, positions: 6}"
+    config, output = folder / "train.yaml", folder / "tokens-parts"
+    assert one_rank.run(start, config, words(folder, "tokens-whole", way, "steps=6")) == [(0, "")]
+    before = {}
+    for steps in (3, 5, 6):
+        assert one_rank.run(start, config, words(folder, output.name, way, f"steps={steps}")) == [(0, "")]
+        before[steps] = open_model(output)[1]
+    whole, parts = (find_checkpoint(folder / f"tokens-{name}") for name in ("whole", "parts"))
+    weights, others = read_weights(*whole), read_weights(*parts)
+    assert all(torch.equal(weight, others[key]) for key, weight in weights.items())
+    # the rule becomes hard after step 4, and stays
+    rule = whole[1].state["token_rule"]
+    assert rule == parts[1].state["token_rule"]
+    assert not isinstance(before[3], TokenPruning)
+    for model in (before[5], before[6]):
+        assert isinstance(model, TokenPruning)
+        assert model.rule == TopTokens(tuple(rule["shares"]))
+    assert rule["shares"][-1] < 1
+    # metrics say how many tokens stay
+    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    kept = [line["figures"]["tokens/kept"] for line in lines if "tokens/kept" in line.get("figures", {})]
+    assert kept[0] > 0.95
+    assert 0 < kept[-1] < 0.9
+    # the table counts the FLOPs of the tokens that are left
+    options = MeasureOptions(length=10, repeats=1)
+    dense, row = (measure_row(folder / each, folder / "dense", options) for each in ("dense", output.name))
+    assert row.sizes.parameters == dense.sizes.parameters
+    shares, inner = rule["shares"], 39
+    saved, read = 0.0, 10
+    for share, previous in zip(shares, [1.0, *shares], strict=False):
+        kept_now, again = math.ceil(share * 10 - 1e-9), 2 * 20 * read**2 if share < previous else 0
+        saved += 8 * 400 * (10 - read) + 4 * 20 * (100 - read**2) - again + 4 * 20 * inner * (10 - kept_now)
+        read = kept_now
+    assert dense.sizes.flops - row.sizes.flops == pytest.approx(saved)
+    assert "tokens: PoWER-BERT" in [*table_lines([dense, row])][-1]
+    assert "shares" in open_exportable(output).facts["token pruning"]
+
+
 @pytest.mark.parametrize(
     ("prune", "message"),
     [
@@ -91,6 +134,9 @@ def test_a_run_resumes_to_the_bit_and_every_tool_reads_the_pruned_weights(
         ("{name: magnitude, sparsity: 0.5, start: 5, end: 4}", "end: expected start 5 or a later step"),
         ("{name: movement, keep: 0.0}", "keep"),
         ("movement", "keep: expected a share in"),
+        ("{name: tokens, rule: retention}", "weight: expected a weight"),
+        ("{name: tokens, rule: retention, weight: 1, harden: 40}", "prune.harden: expected at most 12"),
+        ("{name: tokens, rule: shares, shares: [0.5, 0.6]}", "token pruning: shares: expected one a layer"),
         ("{name: movement, mode: soft, keep: 0.5}", "keep: expected none in soft mode, got 0.5"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from clozeline.errors import CheckpointError
+from clozeline.model.token_rules import RuleRecord
 from clozeline.pipeline.shards.manifest import first_problem
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.optim.early_stopping import Best
@@ -47,6 +48,8 @@ class TrainState:
     """digest of an adapter's base weights, which the checkpoint does not hold; empty: it holds all"""
     distillation: dict[str, Any] = field(default_factory=dict)
     """digest of a teacher's weights, and by loss the layers of the student with those of the teacher; empty: none"""
+    token_rule: RuleRecord = field(default_factory=dict)
+    """rule by which `prune` makes the model drop tokens; empty: none"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)
@@ -56,7 +59,8 @@ class TrainState:
 
     def plain(self) -> dict[str, Any]:
         """Return the state as plain data for the index, without empty optional keys."""
-        absent = [key for key in ("heldout_losses", "best", "base", "distillation") if not getattr(self, key)]
+        optional = ("heldout_losses", "best", "base", "distillation", "token_rule")
+        absent = [key for key in optional if not getattr(self, key)]
         return {key: value for key, value in asdict(self).items() if key not in absent}
 
     def advance(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:

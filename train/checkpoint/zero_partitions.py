@@ -49,7 +49,8 @@ def _holds_frozen(engine: Engine) -> bool:
 def buffers(engine: Engine) -> dict[str, Tensor]:
     """Return the persistent buffers, which every rank holds."""
     saved = engine.model.state_dict(keep_vars=True)
-    return {name: buffer for name, buffer in engine.model.named_buffers() if name in saved}
+    of_pruning = {} if engine.pruning is None else engine.pruning.buffers
+    return {name: buffer for name, buffer in engine.model.named_buffers() if name in saved} | of_pruning
 
 
 def whole_states(engine: Engine) -> dict[str, Tensor]:

@@ -117,8 +117,8 @@ class TrainConfig:
     distil: DistilConfig | None = None
     """distillation: {teacher: RUN, losses: [{name: scores, temperature: 2.0}], start: {layers: [0, 2]}}; null: none"""
     prune: Annotated[Chosen, OneOf("clozeline.train.pruning")] | None = None
-    """removal of weights or layers during training: {name: magnitude, sparsity: 0.9}, {name: movement, keep: 0.15};
-    null: none"""
+    """removal of weights, layers or tokens during training: {name: magnitude, sparsity: 0.9}, {name: movement, keep:
+    0.15}; null: none"""
     average: AverageConfig | None = None
     """evaluate and export an exponential moving average of the weights, {decay: 0.999}; null: none"""
     zero: ZeroConfig = ZeroConfig()
@@ -230,6 +230,8 @@ class TrainConfig:
             "distil": self.distil is not None,
             "unfreeze_every": self.unfreeze_every is not None,
             "zero.offload": self.zero.offload != "none",
+            "compile": self.compile,
+            "activation_checkpointing": self.activation_checkpointing,
             "optimizer.averages": optimizer.type.averages,
             "optimizer.statistics": optimizer.type.statistics != "element",
             "no model.init_from": self.model.init_from is None,

@@ -63,11 +63,7 @@ class Student(Model):
         placement: Placement = WHOLE,
         progressive: int | None = None,
     ) -> None:
-        nn.Module.__init__(self)
-        self.vocab_size, self.family = model.vocab_size, model.family
-        self.use_heads(model.config, cast(nn.ModuleDict, model.heads))
-        self.adapters, self.adapter_in_use = model.adapters, model.adapter_in_use
-        self.recount()
+        self.use_parts(model)
         with placement.building():
             built = {loss.name: loss.build(model.config, teacher) for loss in losses}
             self.distillation = cast("Mapping[str, DistillationLoss]", nn.ModuleDict(built))

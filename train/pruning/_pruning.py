@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.build import Model
+from clozeline.model.token_rules import RuleRecord
 from clozeline.train.optim.weights.flat_buffers import Layout
 
 PRUNING_STATES: Final = frozenset({"mask", "dense", "scores", "score_mean", "score_square", "origin"})
@@ -44,6 +45,8 @@ class Pruning(ABC):
     """Result that the paper reports, with its arXiv id; `clozeline compress --compare` prints it."""
     conflicts: ClassVar[Mapping[str, str]]
     """Keys of the training configuration that this method does not work with, and why."""
+    unread: ClassVar[frozenset[str]] = frozenset()
+    """Tensors of a batch that this method does not work with."""
     masks: ClassVar[bool] = True
     """It masks matrices of layers, which then form groups `matrix` of the optimizer."""
 
@@ -60,9 +63,23 @@ class Pruning(ABC):
             ConfigurationError: the model has nothing to prune, or the schedule of the pruning is beyond `horizon`.
         """
 
+    def wrap(self, model: Model) -> Model:
+        """Return the model to train, with the same parts under the same names."""
+        return model
+
     @abstractmethod
     def attach(self, trained: Trained) -> None:
         """Hook into a model and its optimizer, before the first step."""
+
+    @property
+    def token_rule(self) -> RuleRecord:
+        """The rule by which the model drops tokens from now on, for the state of a checkpoint; empty: none."""
+        return {}
+
+    @property
+    def buffers(self) -> dict[str, Tensor]:
+        """Tensors for a checkpoint that every rank holds, by name."""
+        return {}
 
     def create(self, flat: Tensor, names: Collection[str]) -> None:
         """Create the states of an optimizer tensor that a checkpoint contains, zeros to be overwritten."""

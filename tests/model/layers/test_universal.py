@@ -17,7 +17,8 @@ from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.early_exit import EarlyExit
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
-from clozeline.model.token_pruning import TokenPruning, TopTokens
+from clozeline.model.token_pruning import TokenPruning
+from clozeline.model.token_rules import TopTokens
 from clozeline.train.distillation.losses._distillation_loss import refuse_unlayered
 from tests.model.small_models import batch_for, built, rows_of, small_config
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,11 @@ import yaml
 
 from clozeline.configuration.config import load_config
 from clozeline.model.checkpoints import read_checkpoint
+from clozeline.model.token_pruning import TokenPruning
+from clozeline.model.token_rules import TopTokens, write_rule
 from clozeline.tools.models.compare_logits import main as compare
 from clozeline.tools.models.compress import main
+from clozeline.tools.models.compression.measurements import random_batch
 from clozeline.tools.models.compression.written_models import find_claim, read_record
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
@@ -23,6 +27,7 @@ from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.tools.runs.generate import main as generate
 from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
@@ -73,6 +78,33 @@ def test_a_compressed_run_is_read_like_a_run(
     record = read_record(output)
     assert record is not None
     assert (record.method, record.source, record.quantized) == (method, str(tuned), method == "int8")
+
+
+def test_a_run_that_drops_tokens_keeps_its_rule(
+    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pruned, rule = tmp_path / "pruned", TopTokens((0.6, 0.3))
+    shutil.copytree(tuned, pruned)
+    directory, index = find_checkpoint(pruned)
+    replace(index, state={**index.state, "token_rule": write_rule(rule)}).write(directory)
+    # the score is that of the model without the dropped tokens
+    models = [load_trained(folder).model for folder in (pruned, tuned)]
+    assert evaluate([str(pruned), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["n"] == 21
+    batch = random_batch(models[1], 9, 10)
+    mine, expected = models[0].logits(batch), TokenPruning(models[1], rule).logits(batch)
+    assert all(torch.equal(mine[head], expected[head]) for head in expected)
+    assert any(not torch.equal(mine[head], other) for head, other in models[1].logits(batch).items())
+    # a model of the same depth keeps the rule; one of fewer layers cannot
+    small = [str(pruned), *FAST, "rows=8", f"output={tmp_path / 'small'}"]
+    assert main([*small, "method=int8"]) == 0
+    kept = load_trained(tmp_path / "small").model
+    assert isinstance(kept, TokenPruning)
+    assert kept.rule == rule
+    shutil.rmtree(tmp_path / "small")
+    assert main([*small, "method=layers", "keep=[1]"]) == 64
+    assert "token pruning: shares: expected one a layer, 1 numbers" in capsys.readouterr().err
+    assert not (tmp_path / "small").exists()
 
 
 @pytest.mark.slow

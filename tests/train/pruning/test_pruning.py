@@ -56,6 +56,8 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name: str) -> None:
         "distil": {"distil": {"teacher": "elsewhere"}},
         "unfreeze_every": {"unfreeze_every": 2},
         "zero.offload": {"zero__offload": "optimizer"},
+        "compile": {"compile": True},
+        "activation_checkpointing": {"activation_checkpointing": True},
         "optimizer.averages": {"optimizer": {"name": "nt_asgd"}, "evaluate": {"every": 2}},
         "optimizer.statistics": {"optimizer": {"name": "lamb"}},
         "no model.init_from": {"model__init_from": None},

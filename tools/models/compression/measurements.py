@@ -16,6 +16,8 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint, dequantize_checkpoint
 from clozeline.model.compression import build_sharing
 from clozeline.model.quantization import INTEGERS, SCALES
+from clozeline.model.token_pruning import TokenPruning, prune_by
+from clozeline.model.token_rules import TopTokens
 from clozeline.seeding import hash64
 from clozeline.tools.models.export.exportable import open_exportable
 from clozeline.train.checkpoint.format import WEIGHT, part_name, steps_in
@@ -49,8 +51,8 @@ class Latency(NamedTuple):
 
 def open_model(folder: Path) -> tuple[Checkpoint, Model]:
     """Read a run or a model folder, and build its model on the same memory, in evaluation mode."""
-    checkpoint = open_exportable(folder).checkpoint
-    return checkpoint, build_sharing(checkpoint)
+    opened = open_exportable(folder)
+    return opened.checkpoint, prune_by(build_sharing(opened.checkpoint), opened.token_rule)
 
 
 def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: int) -> Sizes:
@@ -58,7 +60,17 @@ def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: in
     counts = [int(torch.count_nonzero(tensor)) for tensor in dequantize_checkpoint(checkpoint).tensors.values()]
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
     forward = model.flops(length, target) / 3  # it counts the backward pass, too
+    if isinstance(model, TokenPruning):
+        forward -= _saved_flops(model, length)
     return Sizes(model.num_parameters(), sum(counts), stored_bytes(folder, checkpoint.files), forward)
+
+
+@torch.inference_mode()
+def _saved_flops(model: TokenPruning, length: int) -> float:
+    """Return the FLOPs that dropped tokens save in one row of random tokens, as in the measured batches."""
+    batch = random_batch(model, 1, length)
+    dense = TokenPruning(model, TopTokens((1.0,) * model.config.layers))
+    return float(dense.prune(batch).flops - model.prune(batch).flops)
 
 
 def stored_bytes(folder: Path, files: Sequence[Path]) -> int:

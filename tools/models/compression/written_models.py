@@ -15,6 +15,7 @@ from clozeline.files import cannot_write, publish, publish_json, read_json, sync
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression import Compressed
 from clozeline.model.quantization import INTEGERS, SCALES
+from clozeline.model.token_rules import read_rule
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
@@ -136,6 +137,8 @@ def _write_run(output: Path, source: Path, compressed: Compressed, method: str) 
     _, index = find_checkpoint(source)
     state = read_state(index)
     config = _smaller_run(read_config(source, state), compressed.checkpoint, output)
+    if (rule := read_rule(state.token_rule)) is not None:
+        rule.check(config.model.layers)
     if (source / SETS_FILE).is_file():
         shutil.copyfile(source / SETS_FILE, output / SETS_FILE)
     with publish(output / "config.yaml") as temporary:

@@ -1,7 +1,7 @@
 """Open a model for export, from a training run or a folder, with the metadata for its model card."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -13,6 +13,7 @@ from clozeline.model.adapters import Adapter
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint, find_imported_tokenizer, read_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.token_rules import RuleRecord
 from clozeline.tools.runs.data.run_sets import read_recorded_sets
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
@@ -32,6 +33,8 @@ class Exportable:
     languages: tuple[str, ...] = ()
     tokenizer: Path | None = None
     """its tokenizer's folder, where there is one"""
+    token_rule: RuleRecord = field(default_factory=dict)
+    """rule by which a run drops tokens, which no folder of transformers holds; empty: none"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
         facts = {"model type": str(checkpoint.model_type), "imported from": source.name}
         return Exportable(checkpoint, facts, (), find_imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
-    config = read_config(source, read_state(index))
+    state = read_state(index)
+    config = read_config(source, state)
     trained_on = read_recorded_sets(source, config.data, None)[0]
     model_config = _extend_rope_range(config.model, trained_on)
     rows = trained_on.tokenizer.vocab_size
@@ -81,10 +85,12 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     }
     if (loss := index.state.get("heldout_loss")) is not None:
         facts["held-out loss"] = f"{loss:.4f}"
+    if state.token_rule:
+        facts["token pruning"] = f"{state.token_rule}, by clozeline alone: these weights keep all tokens"
     tokenizer = None
     with suppress(ConfigurationError):  # the set may have been copied without its tokenizer
         tokenizer = tokenizer_of_run(source, trained_on)
-    return Exportable(checkpoint, facts, trained_on.languages, tokenizer)
+    return Exportable(checkpoint, facts, trained_on.languages, tokenizer, state.token_rule)
 
 
 def open_adapted(run: Path, step: int | None = None) -> Adapted:

@@ -9,6 +9,7 @@ import torch
 from clozeline.errors import CheckpointError, ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.model.quantization import stored_tensors
+from clozeline.model.token_pruning import prune_by
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
@@ -70,7 +71,8 @@ def load_trained(run: Path, step: int | None = None, set_paths: SetPaths | None 
 
 def load_checkpoint(run: Path, directory: Path, index: Index, set_paths: SetPaths | None = None) -> TrainedModel:
     """Load a given checkpoint of a run, as `load_trained` does."""
-    config = read_config(run, read_state(index))
+    state = read_state(index)
+    config = read_config(run, state)
     sets = read_recorded_sets(run, config.data, set_paths)
     facts, tokenizer = sets[0].tokenizer, load_tokenizer(tokenizer_of_run(run, sets[0]))
     spellings = spellings_by(config.model, lambda: tokenizer)
@@ -86,4 +88,4 @@ def load_checkpoint(run: Path, directory: Path, index: Index, set_paths: SetPath
         for name, buffer in model.named_buffers():
             if name in index.buffers:
                 buffer.copy_(reader.buffer(name, buffer.shape))
-    return TrainedModel(model.eval(), tokenizer, sets, int(index.state["step"]))
+    return TrainedModel(prune_by(model.eval(), state.token_rule), tokenizer, sets, state.step)

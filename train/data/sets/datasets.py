@@ -172,7 +172,13 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     # columns, lengths and languages
     refuse_unfit_heads(manifest, model, f"{key}: {shards.path}")
     refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
-    refuse_unreadable(Collate.from_manifest(manifest), model, f"{key}: {shards.path}")
+    collate = Collate.from_manifest(manifest)
+    refuse_unreadable(collate, model, f"{key}: {shards.path}")
+    if config.prune is not None and (unread := sorted(config.prune.type.unread & collate.tensor_names)):
+        raise ConfigurationError(
+            f"{key}: {shards.path}: prune: {config.prune.name} reads rows of one text each, padded on the right, and "
+            f"these rows have {unread[0]}: group them without packing, in another frame than xlnet"
+        )
     several = any(spec.name == "choice_starts" for spec in manifest.specs)  # each choice is a row of its own
     longest = min(manifest.max_length, objective.options["max_length"]) if several else manifest.max_length
     check_length(longest, config, shards.path)

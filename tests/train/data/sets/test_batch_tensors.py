@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
+from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets, open_stream
 from clozeline.train.engine import Engine
@@ -154,6 +156,16 @@ def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(
 def test_the_error_says_what_to_set(folder: Path, sets: str, model: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         open_datasets(configured(folder, sets, model))
+
+
+def test_rows_of_several_documents_cannot_drop_tokens(folder: Path) -> None:
+    rule = choose("clozeline.train.pruning", {"name": "tokens", "rule": "thresholds", "weight": 1.0})
+    config = replace(configured(folder, "masked", "encoder, 0 types"), prune=rule)
+    with pytest.raises(
+        ConfigurationError, match=r"data\.shards: .*: prune: tokens reads rows of one text .* document_ids"
+    ):
+        open_datasets(config)
+    open_datasets(replace(configured(folder, "causal", "encoder, 0 types"), prune=rule))
 
 
 def test_two_types_mean_segments_alone(folder: Path) -> None:
