@@ -52,8 +52,10 @@ def test_held_out_losses_come_back_and_are_left_out_where_there_are_none() -> No
     state = TrainState(step=3, samples=40, heldout_losses=(2.5, 2.25))
     assert read_state(Index(state.plain(), {}, {}, [], {})) == state
     assert state.advance(rows=1, tokens=1, skipped=False).heldout_losses == (2.5, 2.25)
+    ruled = replace(state, token_rule={"thresholds": (0.0, 0.1)})
+    assert read_state(Index(ruled.plain(), {}, {}, [], {})) == ruled
     silent = replace(state, heldout_losses=())
-    absent = ("heldout_losses", "base", "best", "distillation")
+    absent = ("heldout_losses", "base", "best", "distillation", "token_rule")
     assert silent.plain() == {key: value for key, value in asdict(silent).items() if key not in absent}
     assert read_state(Index(silent.plain(), {}, {}, [], {})) == silent
 
