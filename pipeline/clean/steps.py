@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import xxhash
-
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LanguageIdentifier, LanguageOptions
@@ -108,10 +106,7 @@ class Steps:
                 self._tally.edit(document, name, verdict)
                 document = document.replace(text=verdict.text)
                 statistics = TextStatistics(verdict.text)
-        # the content hash covers the text, or both sides of a pair
-        sides = [document.text] if document.target_text is None else [document.text, document.target_text]
-        digest = xxhash.xxh3_128_digest("\0".join(sides).encode())
-        return document.replace(content_hash=digest, n_chars=len(document.text), n_words=statistics.words)
+        return document.replace_text(document.text, statistics.words)
 
 
 def parse_host(url: str | None) -> str | None:

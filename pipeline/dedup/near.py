@@ -13,45 +13,13 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import UInt64
 from clozeline.pipeline.text.normal_form import match_words
+from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
 from clozeline.seeding import mix
 
 NEAR_VERSION: Final = 1
 """Raised when a signature, and so a decision, changes."""
 
 _BLOCK: Final = 256  # shingles hashed at once: 256 x 112 x 8 bytes fit into the L2 cache
-_CACHED: Final = 1_000_000
-_CACHED_CHARACTERS: Final = 64  # longer tokens rarely recur, and one may be an entire document
-_BASE: Final = 0x9E3779B97F4A7C15
-
-
-class _WordHashes(dict[str, bytes]):
-    """Cache of the XXH3-64 of match-form words, big-endian."""
-
-    def __missing__(self, word: str) -> bytes:
-        if len(self) >= _CACHED:
-            self.clear()
-        value = xxhash.xxh3_64_digest(word.encode())
-        self[word] = value
-        return value
-
-
-class _TokenHashes(dict[str, bytes]):
-    """Cache of the concatenated word hashes of tokens, the runs of characters between blanks.
-
-    No match-form word crosses a blank, and most tokens recur, so the match form is computed for new tokens only.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._words = _WordHashes()
-
-    def __missing__(self, token: str) -> bytes:
-        if len(self) >= _CACHED:
-            self.clear()
-        value = b"".join(map(self._words.__getitem__, match_words(token)))
-        if len(token) <= _CACHED_CHARACTERS:
-            self[token] = value
-        return value
 
 
 class MinHash:
@@ -63,22 +31,16 @@ class MinHash:
         raw = np.random.PCG64(seed).random_raw(2 * bands * rows).reshape(2, -1)
         self._factors = raw[0] | np.uint64(1)  # odd, so that multiplication modulo 2**64 is a bijection
         self._offsets = raw[1]
-        self._powers = np.array([pow(_BASE, ngram - 1 - i, 2**64) for i in range(ngram)], dtype=np.uint64)
-        self._tokens = _TokenHashes()
+        self._words = WordHashes()
         self._buffer = np.empty((_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
         """Return a 64-bit hash per word n-gram, with repetitions, which do not change a minimum."""
-        joined = b"".join(map(self._tokens.__getitem__, text.split()))
-        hashes = np.frombuffer(joined, dtype=">u8").astype(np.uint64)
+        hashes = hashes_of(self._words.digests(text))
         if len(hashes) < self.ngram:
             words = " ".join(match_words(text)) or text
             return np.array([xxhash.xxh3_64_intdigest(words.encode())], dtype=np.uint64)
-        count = len(hashes) - self.ngram + 1
-        combined = hashes[:count] * self._powers[0]
-        for i in range(1, self.ngram):
-            combined += hashes[i : i + count] * self._powers[i]
-        return mix(combined)
+        return mix(ngram_hashes(hashes, self.ngram))
 
     def signature(self, text: str) -> UInt64:
         """Return the minima of all hash functions over the text's shingles, shape [bands * rows]."""

@@ -128,6 +128,9 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     )
     yield grid(funnel("From records to examples", _steps(stages)), times)
     yield section("Left out, and why", grid(*_reasons(stages)))
+    for suites in (stage.counts["suites"] for stage in stages if "suites" in stage.counts):
+        header = ["evaluation suite", "items", "found in documents", "too short", "documents", "words found"]
+        yield section("Contamination", table(header, [_suite_row(*suite) for suite in sorted(suites.items())]))
     if holders:
         parts = Parts.of(holders[-1].documents)
         texts = _quotes(sample_kept_texts(parts))
@@ -189,6 +192,11 @@ def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
             ranges = Parts.of(stage.folder / "clusters" / kind)
             title = f"Clusters of {kind} duplicates{ranges.share}"
             yield histogram(title, *cluster_sizes(ranges), "documents in a cluster")
+
+
+def _suite_row(name: str, counts: Mapping[str, int]) -> tuple[str | int, ...]:
+    share = f"{100 * counts['overlap_words'] / max(1, counts['words']):.1f} %"
+    return name, *(counts[key] for key in ("items", "contaminated", "too_short", "documents")), share
 
 
 def _quotes(samples: Sequence[SampleText]) -> str:

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
+import xxhash
 
 FLAG_DECODED_BY_GUESS: Final = 1
 FLAG_REPLACEMENTS: Final = 2
 FLAG_TRUNCATED_SOURCE: Final = 4
+FLAG_SPANS_REMOVED: Final = 16
 
 WORDS: Final = pa.dictionary(pa.int32(), pa.utf8())
 """Type of a column with few distinct words."""
@@ -71,6 +73,12 @@ class Document:
 
     def replace(self, **changes: Any) -> Document:
         return replace(self, **changes)
+
+    def replace_text(self, text: str, words: int, **changes: Any) -> Document:
+        """Return the document with a text of so many words; the hash covers both sides of a pair."""
+        sides = [text] if self.target_text is None else [text, self.target_text]
+        digest = xxhash.xxh3_128_digest("\0".join(sides).encode())
+        return replace(self, text=text, content_hash=digest, n_chars=len(text), n_words=words, **changes)
 
     def as_row(self) -> dict[str, Any]:
         """Return the row of `DOCUMENT_SCHEMA`, with `extra` as JSON."""

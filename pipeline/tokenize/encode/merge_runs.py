@@ -187,6 +187,8 @@ class TokenManifest(Pass[EncodeCounts]):
     tokenizer: Path
     seed: int
     config: Mapping[str, Any]
+    decontaminated: Path | None = None
+    """folder of `decontaminate`, whose index of evaluation items is a parent of the set"""
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Sum the token counts of the shards and write the manifest of the set."""
@@ -208,12 +210,16 @@ class TokenManifest(Pass[EncodeCounts]):
         if merged.keys() == held_out.keys():
             training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
             require_equal("encode", "training tokens", training, "tokens counted by id", int(totals.sum()))
+        parents = [{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}]
+        if self.decontaminated is not None:
+            digest = find_file(self.decontaminated, "index-000000", "index.arrow").xxh3_128
+            parents.append({"name": self.decontaminated.name, "digest": digest, "role": "evaluation index"})
         manifest = _writer(vocabulary, codes, self.shards).write_manifest(
             output, name=self.corpus, kind="tokens", seed=self.seed,
             tokenizer=tokenizer_facts(self.tokenizer, vocabulary),
             totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
             languages=codes["languages"], source_groups=codes["source_groups"],
-            parents=[{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
+            parents=parents,
             config=dict(self.config),
         )  # fmt: skip
         written = manifest.totals.samples, manifest.totals.tokens

@@ -53,12 +53,13 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         source = tokenizer_stage(recipe)
         tokenizer = source.folder / "tokenizer"
         id_bytes = np.dtype(source.foreseen_tokenizer().vocabulary.id_dtype).itemsize
+        index = recipe.folder("decontaminate") if recipe.has("decontaminate") else None
         return [
             TokenizeDocuments("tokenise", units, documents, tokenizer, self.config.sentences, runs, recipe.seed),
             *runs.passes(),
             Codes("codes", 1, id_bytes),
             Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed),
-            TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config)),
+            TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config), index),
         ]
 
     def row(self, counts: EncodeCounts) -> Row:

@@ -24,10 +24,13 @@ def recipe(*stages):
 
 
 def test_stages_have_places_of_their_own():
-    stages = ["clean", "dedup", "train_tokenizer", "tokenizer", "encode", "balance", "group", "corrupt", "tasks"]
+    stages = [
+        "clean", "dedup", "decontaminate", "train_tokenizer", "tokenizer", "encode", "balance", "group", "corrupt",
+        "tasks",
+    ]  # fmt: skip
     assert all_stages() == stages
     places = {part_of_stage(name, "Stage").order for name in all_stages()}
-    assert len(places) == 9
+    assert len(places) == 10
     assert all(part_of_stage(name, "Stage").name == name for name in all_stages())
 
 

@@ -1,0 +1,191 @@
+"""Read the items of evaluation files: through the readers of tasks, or from text files and lines of JSON."""
+
+import glob
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, takewhile
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.files import file_hash
+from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem
+from clozeline.pipeline.tasks.readers._json_lines import json_objects
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
+from clozeline.registry import Chosen, OneOf
+
+_JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
+_ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
+_MASK: Final = "[MASK]"
+_LAYOUTS: Final = (
+    ("text",), ("fields",), ("sentence_good", "sentence_bad"), ("good", "bad"), ("masked_sentence",),
+    ("masked_sentences",),
+)  # fmt: skip
+"""Fields of lines of JSON that hold the texts of an item: any text, minimal pairs (BLiMP), facts (LAMA)."""
+
+
+@config_class
+class EvaluationSet:
+    """Files of evaluation items that no training document may hold."""
+
+    WORD: ClassVar = "path"
+
+    path: Annotated[str, HOME_EXPANDED]
+    """file, folder or glob (`**` descends): text files (.txt) with an item a line, or lines of JSON with `text` or
+    `fields`, or as BLiMP, minimal pairs and LAMA are published"""
+    reader: Annotated[Chosen, OneOf("clozeline.pipeline.tasks.readers")] | None = None
+    """reader of a task's files: {name: squad}; null: the layouts above"""
+    suite: str | None = None
+    """name in reports; null: a folder's name, else the name of each file without ending, after that of the task"""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationFile:
+    """One evaluation file."""
+
+    suite: str
+    name: str
+    """path below the folder, or below the folder before the first wildcard"""
+    path: Path
+    reader: Chosen | None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of an evaluation file."""
+
+    row: int
+    """index of its first line, or of the row in files without lines"""
+    name: str
+    """its `id`, or else the row"""
+    texts: tuple[str, ...]
+
+
+def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
+    """Return the files of evaluation sets, sorted by suite and name.
+
+    Raises:
+        ConfigurationError: no file matches, or two sets have the same suite.
+    """
+    files: list[EvaluationFile] = []
+    owners: dict[str, EvaluationSet | Path] = {}
+    for entry in sets:
+        folder = Path(entry.path)
+        if folder.is_dir():
+            paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+            paths = [path for path in paths if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+            suite: str | None = entry.suite or folder.resolve().name
+        else:
+            exact = [folder] if folder.is_file() else []
+            matches = exact or sorted(Path(match) for match in glob.glob(entry.path, recursive=True))  # noqa: PTH207
+            paths, suite = [path for path in matches if path.is_file()], entry.suite
+            folder = Path(*takewhile(lambda part: not glob.has_magic(part), folder.parts[:-1]))
+        if not paths:
+            raise ConfigurationError(
+                f"decontaminate.against: {entry.path}: expected a file, a folder with files or a pattern, got no file: "
+                "correct the path"
+            )
+        task = "" if entry.reader is None else f"{entry.reader.build(Limits()).facts.name}/"
+        for path in paths:
+            own = suite or f"{task}{_ENDINGS.sub('', path.name)}"
+            owner = owners.setdefault(own, entry if suite else path)
+            if owner is not (entry if suite else path):
+                raise ConfigurationError(
+                    f"decontaminate.against: expected a name of its own for each suite, got '{own}' for {path} and "
+                    f"for {owner.path if isinstance(owner, EvaluationSet) else owner}: name them, "
+                    f"{{path: {entry.path}, suite: NAME}}"
+                )
+            files.append(EvaluationFile(own, path.relative_to(folder).as_posix(), path, entry.reader))
+    return sorted(files, key=lambda file: (file.suite, file.name))
+
+
+def version_of(files: Sequence[EvaluationFile]) -> list[str | int]:
+    """Return what determines the items of files: names, contents, and the versions of readers."""
+    parts: list[str | int] = []
+    for file in files:
+        parts += [file.suite, file.name, file_hash(file.path)]
+        if file.reader is not None:
+            companions = file.reader.build(Limits()).companions(file.path)
+            parts += [file.reader.type.VERSION, *map(file_hash, companions)]
+    return parts
+
+
+def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected]:
+    """Yield the items of a file; a task's reader also gives the rows that it rejects.
+
+    Raises:
+        ConfigurationError: the layout is unknown, or a line of a file that no task's reader reads is damaged.
+    """
+    if file.reader is not None:
+        reader, count = file.reader.build(limits), 0
+        opened = reader.open(file.path)
+        for count, item in enumerate(reader.read(opened), 1):  # noqa: B007 (counted to the end)
+            yield item if isinstance(item, Rejected) else Item(item.index, str(item.index), texts_of(item))
+        require_equal(f"decontaminate: {file.path}", "rows of the file", reader.row_count(opened), "rows read", count)
+        return
+    lines = text_lines(file.path, limits)
+    if ".txt" in file.path.suffixes:
+        for row, line in lines:
+            if isinstance(line, Rejected):
+                raise _damage_error(file, line)
+            if line.strip():
+                yield Item(row, str(row), (line,))
+        return
+    if not _JSON & set(file.path.suffixes):
+        raise _layout_error(file, f"a file named {file.path.name}")
+    layout: tuple[str, ...] = ()
+    for row, fields in json_objects(file.path, limits):
+        if isinstance(fields, Rejected):
+            if fields.reason == "blank_line":
+                continue
+            raise _damage_error(file, fields) if layout else _layout_error(file, fields.detail or fields.reason)
+        layout = layout or next((names for names in _LAYOUTS if all(name in fields for name in names)), ())
+        texts = [[*_texts_in(fields.get(name))] for name in layout]
+        if not texts or not all(texts):
+            raise _layout_error(file, f"the fields {', '.join(fields) or 'none'} in line {row + 1}")
+        answer = str(fields.get("obj_label", _MASK))  # of a fact, whose gap it fills
+        filled = tuple(text.replace(_MASK, answer) for text in chain.from_iterable(texts))
+        yield Item(row, str(fields.get("id", row)), filled)
+
+
+def texts_of(item: TaskItem) -> tuple[str, ...]:
+    """Return the texts of a task's row that a document could hold, also those that no two splits may share."""
+    if isinstance(item, Question):
+        return item.question, item.context
+    if isinstance(item, Choices):
+        return item.context, *item.choices
+    if isinstance(item, SourceTarget):
+        return item.source, *item.targets
+    if isinstance(item, Dialogue):
+        return tuple(part.text for part in item.parts if not part.special)
+    return item.overlap_texts
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a field, also those of lists and objects; numbers are none."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts_in(part)
+
+
+def _damage_error(file: EvaluationFile, line: Rejected) -> ConfigurationError:
+    return ConfigurationError(
+        f"decontaminate.against: {file.path}: line {line.index + 1}: expected an item, but "
+        f"{line.detail or line.reason.replace('_', ' ')}: fix the line, for no item may be missed"
+    )
+
+
+def _layout_error(file: EvaluationFile, got: str) -> ConfigurationError:
+    known = ", ".join(" and ".join(names) for names in _LAYOUTS)
+    return ConfigurationError(
+        f"decontaminate.against: {file.path}: expected text (.txt) with an item a line, or lines of JSON (.jsonl) with "
+        f"one of {known}; got {got}: for the files of a task name its reader, {{path: {file.path}, reader: "
+        "{name: squad}}"
+    )

@@ -1,0 +1,67 @@
+"""Hash the words of the match form, and runs of them, by which near-duplicates and contamination are found."""
+
+from typing import Final
+
+import numpy as np
+import xxhash
+
+from clozeline.arrays import UInt64
+from clozeline.pipeline.text.normal_form import match_words
+
+_CACHED: Final = 1_000_000
+_CACHED_CHARACTERS: Final = 64  # longer tokens rarely recur, and one may be an entire document
+_BASE: Final = 0x9E3779B97F4A7C15
+
+
+class _WordHashes(dict[str, bytes]):
+    """Cache of the XXH3-64 of match-form words, big-endian."""
+
+    def __missing__(self, word: str) -> bytes:
+        if len(self) >= _CACHED:
+            self.clear()
+        value = xxhash.xxh3_64_digest(word.encode())
+        self[word] = value
+        return value
+
+
+class WordHashes(dict[str, bytes]):
+    """Hashes the words of texts; caches those of tokens, the runs of characters between blanks.
+
+    No match-form word crosses a blank, and most tokens recur, so the match form is computed for new tokens only.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words = _WordHashes()
+
+    def __missing__(self, token: str) -> bytes:
+        if len(self) >= _CACHED:
+            self.clear()
+        value = b"".join(map(self._words.__getitem__, match_words(token)))
+        if len(token) <= _CACHED_CHARACTERS:
+            self[token] = value
+        return value
+
+    def digests(self, text: str) -> bytes:
+        """Return the hashes of the words that `match_words` finds in a text: 8 bytes each, big-endian."""
+        return b"".join(map(self.__getitem__, text.split()))
+
+
+def hashes_of(digests: bytes) -> UInt64:
+    """Return the hashes in the concatenated digests of texts, shape [words]."""
+    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+
+
+def ngram_hashes(words: UInt64, ngram: int) -> UInt64:
+    """Return a polynomial hash for each run of `ngram` words, shape [words - ngram + 1], or [0] for fewer words.
+
+    Doubles the length of the runs: h(i, 2n) = h(i, n) * base**n + h(i + n, n) modulo 2**64.
+    """
+    combined, length = words, 1
+    for bit in f"{ngram:b}"[1:]:
+        combined = combined[:-length] * np.uint64(pow(_BASE, length, 2**64)) + combined[length:]
+        length *= 2
+        if bit == "1":
+            combined = combined[:-1] * np.uint64(_BASE) + words[length:]
+            length += 1
+    return combined

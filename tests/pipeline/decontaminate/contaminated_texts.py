@@ -1,0 +1,71 @@
+"""Texts with planted runs of evaluation items, and a search for them by sets, written from the rules alone."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import unicodedata
+from collections import Counter
+from typing import Any
+
+from clozeline.pipeline.ingest.documents.document import Document
+
+SYLLABLES = ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "xo", "zu"]
+VOCABULARY = [a + b + c for a in SYLLABLES for b in SYLLABLES[:9] for c in ("", "n", "r")]
+UNSPACED = re.compile("[\u4e00-\u9fff\u3040-\u30ff\u0e00-\u0e7f]")
+
+
+def words_of(text: str) -> list[str]:
+    """Casefold, decompose, drop marks, digit runs to 0, unspaced scripts letter by letter (pipeline.md 5.1)."""
+    folded = "".join(c for c in unicodedata.normalize("NFD", text.casefold()) if unicodedata.category(c) != "Mn")
+    folded = UNSPACED.sub(r" \g<0> ", re.sub(r"\d+", "0", folded))
+    return re.findall(r"\w+", folded)
+
+
+def runs_of(words: list[str], length: int) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + length]) for start in range(len(words) - length + 1)]
+
+
+def brute_force(texts: list[str], items: list[list[str]], ngram: int, most: int) -> dict[str, Any]:
+    """Return by all pairs of runs: the items of each text, clean items, too short items, and ignored runs."""
+    entries = list[set[tuple[str, ...]]]()
+    for item in items:
+        runs = set[tuple[str, ...]]()
+        for words in map(words_of, item):
+            if len(words) >= ngram:
+                runs |= set(runs_of(words, ngram))
+            elif len(words) >= 5:
+                runs.add(tuple(words))
+        entries.append(runs)
+    lengths = {len(run) for runs in entries for run in runs}
+    held = [{run for length in lengths for run in runs_of(words_of(text), length)} for text in texts]
+    documents = Counter(run for runs in held for run in runs & set().union(*entries))
+    ignored = {run for run, count in documents.items() if count > most}
+    found = [{number for number, runs in enumerate(entries) if runs & text - ignored} for text in held]
+    return {
+        "found": found, "ignored": ignored, "dirty": set().union(*found),
+        "too_short": {number for number, runs in enumerate(entries) if not runs},
+    }  # fmt: skip
+
+
+def prose(draw: random.Random, words: int) -> str:
+    """Words in sentences, with commas, line ends and numbers."""
+    parts = [draw.choice(VOCABULARY) for _ in range(words)]
+    return " ".join(part + draw.choice(["", "", "", ",", ".\n", f" {draw.randrange(999)}"]) for part in parts)
+
+
+def disguise(draw: random.Random, text: str) -> str:
+    """The same words for the match form: other case, accents, digits, punctuation and white space."""
+    changes = [
+        str.upper, str.title, lambda word: unicodedata.normalize("NFC", word[0] + "\u0301" + word[1:]),
+        lambda word: f"“{word}”", lambda word: f"{word} —", lambda word: f"{word}\u00a0\n", lambda word: word,
+    ]  # fmt: skip
+    words = (draw.choice(changes)(word) for word in re.sub(r"\d+", lambda _: str(draw.randrange(5000)), text).split())
+    return " ".join(words)
+
+
+def document(number: int, text: str, **fields: Any) -> Document:
+    """A document whose uid is a hash of its number."""
+    uid = hashlib.blake2b(str(number).encode(), digest_size=16).digest()
+    return Document(uid=uid, text=text, source="test/a", offset=number, n_chars=len(text), **fields)

@@ -1,0 +1,150 @@
+"""Items of evaluation files: layouts, task readers, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.decontaminate.evaluation_items import (
+    EvaluationFile,
+    EvaluationSet,
+    Item,
+    evaluation_files,
+    read_items,
+    texts_of,
+    version_of,
+)
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.tasks.readers import (
+    Choices,
+    Dialogue,
+    LabeledText,
+    Part,
+    Question,
+    Rejected,
+    SourceTarget,
+    TaggedWords,
+)
+
+
+def files(*entries: object) -> list[EvaluationFile]:
+    return evaluation_files([validate(EvaluationSet, entry, "test") for entry in entries])
+
+
+def read(path: Path, **entry: object) -> list[Item]:
+    (file,) = files({"path": str(path), **entry})
+    return [item for item in read_items(file, Limits()) if not isinstance(item, Rejected)]
+
+
+def lines(*rows: object) -> str:
+    return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.txt", "one line\n\n  \nanother\r\n", [Item(0, "0", ("one line",)), Item(3, "3", ("another",))]),
+        ("a.jsonl", lines({"text": "one", "id": 7}, "", {"text": ["two", "three"]}),
+         [Item(0, "7", ("one",)), Item(2, "2", ("two", "three"))]),
+        ("a.json", lines({"id": "x", "fields": {"q": "who?", "label": 1, "choices": ["a", "b"]}}),
+         [Item(0, "x", ("who?", "a", "b"))]),
+        ("a.jsonl", lines({"sentence_good": "it is", "sentence_bad": "it are", "UID": "u", "pairID": "0"}),
+         [Item(0, "0", ("it is", "it are"))]),
+        ("a.jsonl", lines({"good": "g", "bad": "b"}), [Item(0, "0", ("g", "b"))]),
+        ("a.jsonl", lines({"masked_sentences": ["Dante was born in [MASK]."], "obj_label": "Florence"}),
+         [Item(0, "0", ("Dante was born in Florence.",))]),
+    ],
+)  # fmt: skip
+def test_layouts(tmp_path: Path, name: str, content: str, expected: list[Item]) -> None:
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    assert read(path) == expected
+    packed = tmp_path / f"packed.{name}.gz"
+    packed.write_bytes(gzip.compress(content.encode()))
+    assert read(packed) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "text\na\n", r"a\.csv: expected text .* got a file named a\.csv: .*\{path: .*a\.csv, reader:"),
+        ("a.jsonl", lines({"question": "who", "answer": "she"}), "got the fields question, answer in line 1"),
+        ("a.jsonl", lines({"text": "one"}, {"txt": "two"}), "got the fields txt in line 2"),
+        ("a.jsonl", lines({"text": "one"}, {"text": 2}), "got the fields text in line 2"),
+        ("a.jsonl", lines({"good": "one", "bad": ""}, {"good": "two"}), "got the fields good in line 2"),
+        ("a.json", json.dumps({"data": [1]}, indent=1), "expected text .* it is no JSON"),
+        ("a.jsonl", lines({"text": "one"}, "{broken"), r"line 2: expected an item, but it is no JSON .*: fix the line"),
+        ("a.jsonl", lines({"text": "one"}, [1]), "line 2: expected an item, but it is no JSON object"),
+    ],
+)
+def test_an_unknown_layout_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=message):
+        read(path)
+
+
+def test_a_damaged_line_of_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"good\nbad \xff\n")
+    with pytest.raises(ConfigurationError, match="line 2: expected an item, but bad utf8"):
+        read(tmp_path / "a.txt")
+
+
+def test_a_task_is_read_by_its_reader(tmp_path: Path) -> None:
+    answers = {"id": "1", "question": "Who wrote?", "answers": [{"text": "Ada", "answer_start": 0}]}
+    article = {"title": "Ada", "paragraphs": [{"context": "Ada wrote.", "qas": [answers, {"id": "2"}]}]}
+    (tmp_path / "dev-v1.1.json").write_text(json.dumps({"data": [article]}))
+    (file,) = files({"path": str(tmp_path / "dev-v1.1.json"), "reader": {"name": "squad"}})
+    assert file.suite == "squad/dev-v1.1"
+    assert list(read_items(file, Limits())) == [Item(0, "0", ("Who wrote?", "Ada wrote.")), Rejected("fields", 1)]
+    with pytest.raises(ConfigurationError, match="did you mean 'squad'"):
+        files({"path": "dev.json", "reader": {"name": "sqad"}})
+
+
+@pytest.mark.parametrize(
+    ("item", "texts"),
+    [
+        (LabeledText(("a", "b"), 0, None, 0), ("a", "b")),
+        (TaggedWords(("a", "b"), (0, 1), 0), ("a b",)),
+        (Question("q", "c", ((0, "c"),), "k", 0), ("q", "c")),
+        (Choices("c", ("x", "y"), 0, 0), ("c", "x", "y")),
+        (SourceTarget("s", ("t", "u"), "prefix: ", 0), ("s", "t", "u")),
+        (Dialogue((Part("bos", special=True), Part("hi"), Part("ho", is_target=True)), "hi", 0), ("hi", "ho")),
+    ],
+)
+def test_texts_of_each_type_of_item(item: object, texts: tuple[str, ...]) -> None:
+    assert texts_of(item) == texts  # type: ignore[arg-type]
+
+
+def test_names_of_suites_and_files(tmp_path: Path) -> None:
+    for name in ("blimp/b.jsonl", "blimp/deep/a.jsonl", "blimp/.hidden", "evals/dev.jsonl.gz", "evals/test.v2.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    found = files({"path": f"{tmp_path}/evals/*"}, {"path": f"{tmp_path}/blimp"})
+    assert [(file.suite, file.name) for file in found] == [
+        ("blimp", "b.jsonl"), ("blimp", "deep/a.jsonl"), ("dev", "dev.jsonl.gz"), ("test.v2", "test.v2.txt")
+    ]  # fmt: skip
+    found = files({"path": f"{tmp_path}/**/*.jsonl", "suite": "all"})
+    assert [(file.suite, file.name) for file in found] == [("all", "blimp/b.jsonl"), ("all", "blimp/deep/a.jsonl")]
+    with pytest.raises(ConfigurationError, match=r"evals/none\.jsonl: expected a file.*got no file: correct the path"):
+        files({"path": f"{tmp_path}/evals/none.jsonl"})
+    with pytest.raises(
+        ConfigurationError, match=r"got 'dev' for .*blimp.* and for .*dev\.jsonl\.gz: name them, .*suite: NAME"
+    ):
+        files({"path": f"{tmp_path}/evals/dev.jsonl.gz"}, {"path": f"{tmp_path}/blimp", "suite": "dev"})
+
+
+def test_content_names_and_companions_decide_the_version(tmp_path: Path) -> None:
+    def version(**entry: object) -> object:
+        return version_of(files({"path": f"{tmp_path}/a.txt", **entry}))
+
+    (tmp_path / "a.txt").write_text("one\n")
+    first = version()
+    assert version(suite="b") != first
+    (tmp_path / "a.txt").write_text("two\n")
+    assert version() != first
