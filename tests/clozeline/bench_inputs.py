@@ -40,7 +40,9 @@ def write_inputs(folder: Path) -> None:
     """Write everything that the lines of the bench need and no command makes."""
     # texts and recipes of the pipeline
     miniature.write_corpus(folder / "crawl", 25)
-    miniature.write_recipe(folder, f"{_STAGES}corrupt: [{_MASKED}, {{name: causal_lm, max_length: 64}}]\n")
+    plain = _STAGES.replace("dedup:", "decontaminate: {against: items1.txt}\ndedup:")
+    miniature.write_recipe(folder, f"{plain}corrupt: [{_MASKED}, {{name: causal_lm, max_length: 64}}]\n")
+    (folder / "items1.txt").write_text(" ".join(miniature.text(9, 15).split()[7:40]) + "\n", encoding="utf-8")
     task_files.write_task(folder / "task1" / "files")
     task_files.write_vocabulary(folder / "task1" / "words")
     task_files.write_recipe(folder / "task1")
