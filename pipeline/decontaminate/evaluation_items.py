@@ -16,7 +16,7 @@ from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem
 from clozeline.pipeline.tasks.readers._json_lines import json_objects
-from clozeline.pipeline.tasks.readers._text_lines import text_lines
+from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
 from clozeline.registry import Chosen, OneOf
 
 _JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
@@ -121,20 +121,30 @@ def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected
     Raises:
         ConfigurationError: the layout is unknown, or a line of a file that no task's reader reads is damaged.
     """
-    if file.reader is not None:
-        reader, count = file.reader.build(limits), 0
+    if file.reader is None:
+        rows: Iterator[Item | Rejected | None] = _plain_rows(file, limits)
+    else:
+        reader = file.reader.build(limits)
         opened = reader.open(file.path)
-        for count, item in enumerate(reader.read(opened), 1):  # noqa: B007 (counted to the end)
-            yield item if isinstance(item, Rejected) else Item(item.index, str(item.index), texts_of(item))
-        require_equal(f"decontaminate: {file.path}", "rows of the file", reader.row_count(opened), "rows read", count)
-        return
-    lines = text_lines(file.path, limits)
+        items = reader.read(opened)
+        rows = (
+            item if isinstance(item, Rejected) else Item(item.index, str(item.index), texts_of(item)) for item in items
+        )
+    count = 0
+    for count, item in enumerate(rows, 1):  # noqa: B007 (compared below)
+        if item is not None:
+            yield item
+    expected = line_count(file.path, limits) if file.reader is None else reader.row_count(opened)
+    require_equal(f"decontaminate: {file.path}", "rows of the file", expected, "rows read", count)
+
+
+def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
+    """Yield the items of a text file or of lines of JSON, and None for each empty line."""
     if ".txt" in file.path.suffixes:
-        for row, line in lines:
+        for row, line in text_lines(file.path, limits):
             if isinstance(line, Rejected):
                 raise _damage_error(file, line)
-            if line.strip():
-                yield Item(row, str(row), (line,))
+            yield Item(row, str(row), (line,)) if line.strip() else None
         return
     if not _JSON & set(file.path.suffixes):
         raise _layout_error(file, f"a file named {file.path.name}")
@@ -142,6 +152,7 @@ def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected
     for row, fields in json_objects(file.path, limits):
         if isinstance(fields, Rejected):
             if fields.reason == "blank_line":
+                yield None
                 continue
             raise _damage_error(file, fields) if layout else _layout_error(file, fields.detail or fields.reason)
         layout = layout or next((names for names in _LAYOUTS if all(name in fields for name in names)), ())

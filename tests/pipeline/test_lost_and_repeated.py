@@ -28,6 +28,7 @@ from clozeline.pipeline.rows import Rows
 from clozeline.seeding import hash64
 from tests.matrices import mark_slow_but
 from tests.pipeline.execution.toy_stage import tree
+from tests.pipeline.miniature import text as miniature_text
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.mutations import CLEAR, Damage
 
@@ -38,6 +39,7 @@ heldout: {fraction: 0.3}
 plan: {unit_bytes: 8192, shard_bytes: 40000}
 clean: {language: null, filters: [{name: gopher_quality, words: [10, 100000]}]}
 dedup: {}
+decontaminate: {against: [ITEMS]}
 train_tokenizer: {name: byte_bpe, size: 450}
 encode: {sentences: regex}
 balance: {alpha: 0.5}
@@ -98,6 +100,13 @@ PLACES = {
     "a document of dedup": Place("dedup", "dedup.apply:read_documents"),
     "a document that dedup writes": Place("dedup", "dedup.apply:write_documents", 1),
     "a rejection that dedup writes": Place("dedup", "dedup.apply:write_rejects", 1),
+    "an evaluation item": Place("decontaminate", "decontaminate.passes:WriteIndex._items"),
+    "an item that is indexed": Place("decontaminate", "decontaminate.passes:build_index", 0),
+    "documents that are looked up": Place("decontaminate", "decontaminate.passes:read_batches"),
+    "a match that is found": Place("decontaminate", "decontaminate.passes:read_matches"),
+    "a document of decontaminate": Place("decontaminate", "decontaminate.passes:read_documents"),
+    "a document that decontaminate writes": Place("decontaminate", "decontaminate.passes:write_documents", 1),
+    "a rejection that decontaminate writes": Place("decontaminate", "decontaminate.passes:write_rejects", 1),
     "documents of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.stage:choose_sample", 0),
     "a text of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.sample:_read"),
     "a document before it is encoded": Place("encode", "tokenize.encode.tokenize_documents:read_documents"),
@@ -187,7 +196,10 @@ class Sabotage:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
     """Arguments and output of a finished run over documents, and of one over a task."""
     folder = tmp_path_factory.mktemp("finished")
-    texts = ["--config", str(write_recipe(folder, RECIPE)), f"input={write_corpus(folder / 'crawl', 30)}"]
+    leaked = [" ".join(miniature_text(number, 6 + number % 20).split()[8:30]) for number in (4, 9, 23)]
+    (folder / "items.txt").write_text("\n".join(leaked) + "\n", encoding="utf-8")
+    recipe = write_recipe(folder, RECIPE.replace("ITEMS", str(folder / "items.txt")))
+    texts = ["--config", str(recipe), f"input={write_corpus(folder / 'crawl', 30)}"]
     assert main([*texts, f"output={folder / 'texts'}"]) == 0
     lines = [f"{'a good film' if row % 2 else 'bad one'} with number {row} .\t{row % 2}" for row in range(30)]
     (folder / "sst2").mkdir()

@@ -1,4 +1,4 @@
-"""Recompute counts of `dedup`, `train_tokenizer` and `encode` from the documents and the configuration."""
+"""Recompute counts of `dedup`, `decontaminate`, `train_tokenizer` and `encode` from documents and configuration."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -20,6 +20,7 @@ from clozeline.pipeline.shards.splits import is_heldout
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.seeding import fraction
+from clozeline.tools.shards.validation.contamination_counts import recount_contamination
 
 Recounted: TypeAlias = Iterator[tuple[str, object, object]]
 """Name of a count, its value in the report, and the recomputed value."""
@@ -40,6 +41,8 @@ def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
         yield "signatures", counts["signatures"], remaining
     if "candidates" in counts.get("near", {}):
         yield from _recount_candidates(folder, config["dedup"]["near"], counts["near"])
+    if "contaminated_documents" in counts:
+        yield from recount_contamination(folder, config["decontaminate"], counts, _documents_before(folder))
     if "sample" in counts:
         yield from _recount_sample(folder, config, counts)
     if "held_out" in counts:
