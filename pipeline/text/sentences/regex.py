@@ -5,6 +5,7 @@ from dataclasses import field
 from typing import ClassVar, Final, NamedTuple
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.text.sentences.phrases import Phrases
 
 
 class _Rules(NamedTuple):
@@ -65,55 +66,70 @@ _SPANISH: Final = _rules(
 )
 _LANGUAGES: Final = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH}
 
+_WITHOUT_MARKS: Final = ("th", "lo")
+"""Languages whose texts are split into phrases."""
+
 # Marks that need white space after them; in scripts without spaces the mark alone ends the sentence.
 _SPACED = ".!?…‽؟۔।॥։።፧။༎᙮"
 _UNSPACED = "。！？｡"
 # French puts a (narrow, no-break) space before its closing guillemet; German closes with “ and with «.
-_CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’“‘»«)\\]}）】」』》〉］｝”’])*+"
+# Informal English puts a blank before a closing bracket.
+_CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’“‘»«)\\]}）】」』》〉］｝”’])*+(?: [)\\]](?=\\s))?+"
 # A single class first, so that the engine skips from mark to mark; look-behinds then tell the three cases apart. The
 # second look-behind keeps a run of marks from being tried again at each of its characters.
 _CANDIDATE: Final = re.compile(
-    rf"[{_SPACED}{_UNSPACED}\n](?:"
+    rf"[{_SPACED}{_UNSPACED}\n:;=*_](?:"
     rf"(?<=[{_SPACED}])(?<![{_SPACED}][{_SPACED}])(?P<more>[{_SPACED}]*+){_CLOSERS}(?=\s)"
     rf"|(?<=[{_UNSPACED}])[{_UNSPACED}{_SPACED}]*+{_CLOSERS}"
-    r"|(?<=\n)[^\S\n]*+\n)"
+    r"|(?<=\n)[^\S\n]*+\n"
+    # emoticons, and rows of stars or lines
+    r"|(?P<sign>(?<=\s[:;=])-?[()DPp]|(?<![*_][*_])(?<=[*_])[*_]{2,}+)(?=\s)"
+    r")"
 )
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*+\n")
 _OPENING: Final = "\"'“‘‹«„‚([{¿¡*_#–—-•・「『（【《〈 \t\u00a0\u202f"
 _CONTINUING: Final = ",;:)]}%/=<>+" + _SPACED
 _NEXT: Final = re.compile(rf"[{re.escape(_OPENING)}]*+(?P<word>[^\W_]*)")
 _WORD_LENGTH: Final = 40
+_LONG_WORD: Final = re.compile(r"[^\W\d_]{4}\Z")
 _INITIAL: Final = re.compile(r"[^\W\d_]\Z|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")
 
 
 class Regex:
     """Splits after a mark that ends a sentence, and at every empty line.
 
-    A mark does not end a sentence before a lower-case letter or a comma; a full stop does not after a title, an
-    initial, an item number or (German) an ordinal. Closing quotes and brackets go with the mark before them. Chinese
-    and Japanese marks need no space. There are rules for English, German, French and Spanish; other languages use
-    the English ones. Linear in the length of the text.
+    A full stop does not end a sentence before a lower-case letter or a comma, nor after a title, an initial, an item
+    number or (German) an ordinal; question and exclamation marks do before a lower-case letter, unless a quotation
+    ends with them. Emoticons and rows of stars end a sentence before a capital. Closing quotes and brackets go with the
+    mark before them. Chinese and Japanese marks need no space. There are rules for English, German, French and Spanish;
+    Thai and Lao are split into phrases, and other languages use the English rules. Linear in the length of the text.
 
     Example:
         "Dr. No met J. R. Smith. “Hi!” he said. 3.5 km." starts at 0, 24 and 39.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @config_class
     class Options:
         abbreviations: list[str] = field(default_factory=list)
         """more abbreviations, any language, whose full stop ends no sentence; without that full stop"""
+        informal: bool = False
+        """a full stop after a word of four or more letters ends a sentence before a lower-case letter too"""
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self._phrases = Phrases(Phrases.Options())
         self._extra = frozenset(word.lower().removesuffix(".") for word in options.abbreviations)
 
     def starts(self, text: str, language: str) -> list[int]:
         """Return the character offset of each sentence; subtags of the language are ignored."""
         if not text:
             return []
-        rules = _LANGUAGES.get(language.partition("-")[0].partition("_")[0], _ENGLISH)
+        language = language.partition("-")[0].partition("_")[0]
+        if language in _WITHOUT_MARKS:
+            return self._phrases.starts(text, language)
+        rules = _LANGUAGES.get(language, _ENGLISH)
         first, last = len(text) - len(text.lstrip()), len(text.rstrip())
         starts = [0]
         for match in _CANDIDATE.finditer(text, first, last):
@@ -121,21 +137,28 @@ class Regex:
                 continue  # white space that is already passed
             while start < last and text[start].isspace():
                 start += 1
-            if start < last and (match["more"] is None or self._ends(text, match, start, rules)):
+            if start < last and self._ends(text, match, start, rules):
                 starts.append(start)
         return starts
 
     def _ends(self, text: str, match: re.Match[str], start: int, rules: _Rules) -> bool:
-        """Return whether spaced marks at `match` end a sentence; the text continues at `start`."""
-        if _PARAGRAPH.search(text, match.end(), start):
+        """Return whether marks at `match` end a sentence; the text continues at `start`."""
+        if match["sign"] is not None:
+            return text[start].isupper()
+        if match["more"] is None or _PARAGRAPH.search(text, match.end(), start):
             return True
         following = _NEXT.match(text, start, start + _WORD_LENGTH)
         word = following["word"] if following else ""
         if not word:
             return text[start] not in _CONTINUING
+        mark = text[match.start()]
         if word[0].islower():
-            return False
-        single = text[match.start()] == "." and not match["more"]
+            if mark in "?!":  # "really? yes", but not after a quotation
+                return not match.group().strip("?!")
+            is_long = _LONG_WORD.match(text, max(0, match.start() - 4), match.start())
+            if not (self.options.informal and match.group() == "." and is_long):
+                return False
+        single = mark == "." and not match["more"]
         return not single or self._full_stop_ends(text, match.start(), word, rules)
 
     def _full_stop_ends(self, text: str, mark: int, following: str, rules: _Rules) -> bool:

@@ -44,6 +44,12 @@ CASES = {
         "So did I. |The others stayed.",
         "He worked at Apple Inc. |Tim did too.",
         "We fell back on Plan B. |Nobody cared.",
+        "really? |yes! |so it goes, she said. then he left.",
+        "“Why?” she asked. |‘Go!’ he said.",
+        "See you there :) |Bring cake ;-) and tea. |The ratio is 3 :D is a drive.",
+        "The first part ends *** |The second begins. |A *** in lower case stays.",
+        "Thanks ___ |Anna",
+        "(We left early. ) |They stayed. |(It rained. ) and it poured.",
     ],
     "de": [
         "Es regnet. |Wir bleiben.",
@@ -197,3 +203,10 @@ def test_a_large_document_of_one_unit_is_no_trap(splitter, unit):
 
 def test_twenty_megabytes_without_a_space(splitter):
     assert splitter.starts("x" * 20_000_000, "en") == [0]
+
+
+def test_informal_texts_may_end_sentences_before_lower_case_letters() -> None:
+    text = "we went home. then we dined with approx. ten of us, e.g. me. so"
+    assert Regex(Regex.Options()).starts(text, "en") == [0]
+    starts = Regex(Regex.Options(informal=True)).starts(text, "en")
+    assert [text[start:].split()[0] for start in starts] == ["we", "then"]

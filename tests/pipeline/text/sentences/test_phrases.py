@@ -1,0 +1,41 @@
+"""Phrases: their length, and every blank and newline that ends one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clozeline.pipeline.text.sentences.phrases import Phrases
+from clozeline.pipeline.text.sentences.regex import Regex
+
+
+def split_slowly(text: str, characters: int) -> list[int]:
+    """Return the starts by the rule alone: a newline ends a phrase, a blank ends one of enough characters."""
+    starts = [0] if text else []
+    begin = len(text) - len(text.lstrip())
+    end = len(text.rstrip())
+    position = begin
+    while position < end:
+        if text[position].isspace():
+            after = position
+            while after < end and text[after].isspace():
+                after += 1
+            if "\n" in text[position:after] or position - begin >= characters:
+                starts.append(after)
+                begin = after
+            position = after
+        else:
+            position += 1
+    return starts
+
+
+@given(st.text(alphabet="ab \n", max_size=60), st.integers(1, 9))
+def test_phrases_are_those_of_the_rule(text: str, characters: int) -> None:
+    assert Phrases(Phrases.Options(characters=characters)).starts(text, "th") == split_slowly(text, characters)
+
+
+def test_thai_and_lao_are_split_into_phrases() -> None:
+    text = "สวัสดีครับผมชื่อสมชายและผมอยู่ที่กรุงเทพมหานคร ผมทำงานที่นี่มานานแล้ว"
+    splitter = Regex(Regex.Options())
+    assert splitter.starts(text, "th") == splitter.starts(text, "lo") == [0, text.index(" ") + 1]
+    assert splitter.starts(text, "en") == [0]
