@@ -17,6 +17,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
@@ -46,13 +48,25 @@ CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
 BATCH, EPOCHS, RATE = 16, 4, "1e-3"
 
 
-def clozeline(*words: object) -> None:
+CORES: Final = os.cpu_count() or 1
+
+
+def clozeline(*words: object, threads: int = 1) -> None:
     """Print a command and run it; raise CalledProcessError if it fails."""
     command = ["clozeline", *map(str, words)]
     sys.stdout.write(f"$ {' '.join(command)}\n")
     sys.stdout.flush()
+    variables = os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
     log = {"stdout": subprocess.DEVNULL}
-    subprocess.run([sys.executable, "-m", *command], check=True, cwd=ROOT, env=os.environ, **log)  # type: ignore[call-overload]
+    subprocess.run([sys.executable, "-m", *command], check=True, cwd=ROOT, env=variables, **log)  # type: ignore[call-overload]
+
+
+def run_at_once(jobs: Iterable[Callable[[], object]]) -> None:
+    """Run independent trainings, as many at a time as there are cores; raise the first error at the end."""
+    os.environ.pop("MASTER_PORT", None)  # each training chooses a port of its own
+    with ThreadPoolExecutor(CORES) as pool:
+        for job in [pool.submit(job) for job in jobs]:
+            job.result()
 
 
 def keep_result(path: Path, measure: Callable[[], Any]) -> Any:
@@ -88,7 +102,7 @@ class Experiment:
         clozeline("pipeline", "--config", recipe, *tokenizer, f"input={text}", f"output={folder}")
         (train,) = self.sets.glob("group/*/train")
         words = [f"data.shards={train}", f"data.heldout={self.student_set / 'heldout'}", f"output={self.teacher}"]
-        clozeline("train", "--config", CONFIGS / "train_teacher.yaml", *words)
+        clozeline("train", "--config", CONFIGS / "train_teacher.yaml", *words, threads=CORES)
         for how in STORED:
             scores = f"output={self.output / f'scores-{how}'}"
             clozeline("teach", self.teacher, f"data.shards={self.student_set / 'train'}", scores, f"how={how}", "k=16")
@@ -109,23 +123,27 @@ class Experiment:
         for how in STORED:
             columns = f"{{path: {train}, columns: [{self.output / f'scores-{how}'}]}}"
             cases[how] = [f"data.shards={columns}", f"distil={{{losses.format(how)}}}"]
-        rows = [self._body_row("teacher", [self.teacher])]
-        for case, words in cases.items():
-            runs = [self.output / "students" / f"{case}-{seed}" for seed in self.seeds]
-            for seed, run in zip(self.seeds, runs, strict=True):
-                words_of_run = [f"model.init_from={start}", f"data.heldout={self.student_set / 'heldout'}"]
-                words_of_run += [f"output={run}", f"seed={seed}", f"data.seed={seed}"]
-                if not (run / "heldout.json").exists():
-                    clozeline("train", "--config", CONFIGS / "train_student.yaml", *words, *words_of_run)
-            rows.append(self._body_row(case, runs))
-        return rows
+        runs = {case: [self.output / "students" / f"{case}-{seed}" for seed in self.seeds] for case in cases}
+
+        def train_student(case: str, seed: int) -> None:
+            words = [f"model.init_from={start}", f"data.heldout={self.student_set / 'heldout'}"]
+            words += [f"output={runs[case][seed]}", f"seed={seed}", f"data.seed={seed}"]
+            if not (runs[case][seed] / "heldout.json").exists():
+                clozeline("train", "--config", CONFIGS / "train_student.yaml", *cases[case], *words)
+
+        run_at_once(partial(train_student, case, seed) for case in cases for seed in self.seeds)
+        bodies = [self.teacher, *(run for of_case in runs.values() for run in of_case)]
+        run_at_once(partial(self._tune_body, task, body) for body in bodies for task in self.tasks)
+        return [self._body_row("teacher", [self.teacher]), *(self._body_row(case, runs[case]) for case in cases)]
+
+    def _tune_body(self, task: str, body: Path) -> list[float]:
+        return self.tune(task, f"bodies/{body.name}", body, seeds=1)
 
     def _body_row(self, case: str, runs: Sequence[Path]) -> dict[str, Any]:
         row: dict[str, Any] = {"part": "distillation", "case": case}
         row["nats"] = [keep_result(run / "heldout.json", lambda run=run: heldout_loss(run)) for run in runs]  # type: ignore[misc]
         for task in self.tasks:
-            scores = [self.tune(task, f"bodies/{run.name}", run, seeds=1) for run in runs]
-            row[task] = [score for values in scores for score in values]
+            row[task] = [score for run in runs for score in self._tune_body(task, run)]
         return row
 
     # -- tasks
@@ -170,6 +188,9 @@ class Experiment:
 
     def prune(self) -> list[dict[str, Any]]:
         """Return the scores of each pruning method at each level."""
+        trained = [(task, method, level) for task in self.tasks for method in TRAINED for level in LEVELS]
+        run_at_once(partial(self.tune, task, "dense", self.teacher) for task in self.tasks)
+        run_at_once(partial(self._tune_pruned, *each) for each in trained)
         rows = []
         for task in self.tasks:
             rows.append(_row("pruning", "dense", task, 0, self.tune(task, "dense", self.teacher)))
@@ -180,10 +201,13 @@ class Experiment:
                     rows.append(_row("pruning", method, task, level, scores))
             for method in TRAINED:
                 for level in LEVELS:
-                    size = f"keep: {1 - level / 100:.1f}" if method == "movement" else f"sparsity: {level / 100}"
-                    scores = self.tune(task, f"{method}-{level}", self.teacher, f"prune={{name: {method}, {size}}}")
+                    scores = self._tune_pruned(task, method, level)
                     rows.append(_row("pruning", f"{method}, trained", task, level, scores))
         return rows
+
+    def _tune_pruned(self, task: str, method: str, level: int) -> list[float]:
+        size = f"keep: {1 - level / 100:.1f}" if method == "movement" else f"sparsity: {level / 100}"
+        return self.tune(task, f"{method}-{level}", self.teacher, f"prune={{name: {method}, {size}}}")
 
     def quantize(self) -> list[dict[str, Any]]:
         """Return the scores of integers next to those of the dense models."""
