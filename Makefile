@@ -44,7 +44,7 @@ data: $(STAMP)  ## what each step of a pipeline is worth, on clean prose with kn
 	test -d runs/data/corpus || $(BIN)/clozeline spoil-corpus text=$(TEXT) $(addprefix foreign=,$(FOREIGN)) output=runs/data/corpus
 	$(BIN)/clozeline study configs/studies/data --output runs/data/study --input runs/data/corpus/documents \
 	  --truth runs/data/corpus/truth.jsonl $(foreach name,prose leaked unseen,--heldout $(name)=runs/data/corpus/$(name).jsonl) \
-	  $(addprefix --pairs ,$(PAIRS))
+	  $(addprefix --items runs/data/corpus/,leaked.jsonl unseen.jsonl) $(addprefix --pairs ,$(PAIRS))
 
 race: $(STAMP)  ## the fastest training to a baseline's held-out loss, three seeds each
 	$(BIN)/clozeline race configs/race --output runs/race

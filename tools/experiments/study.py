@@ -38,6 +38,7 @@ from clozeline.tools.experiments.multirun.study_plan import (
     Study,
     Variant,
     load_study,
+    look_for_items,
     plan_training,
 )
 from clozeline.tools.experiments.multirun.study_scores import batch_losses, loss_of, verdict
@@ -112,6 +113,7 @@ def _run_study(options: argparse.Namespace) -> None:
     # read the study, and make its sets
     study, variants = load_study(folder)
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
+    variants = look_for_items(variants, [str(path.resolve()) for path in options.items])
     seeds = range(options.first_seed, options.first_seed + study.seeds)
     folders = make_all_sets(folder, output, variants, options.input, named_files(options.heldout))
     own_pipelines = any(variant.pipeline is not None for variant in variants.values())
@@ -164,6 +166,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=[],
         metavar="NAME=FILES",
         help="files of a measure, where variants change the pipeline",
+    )
+    parser.add_argument(
+        "--items",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="evaluation items, which variants with `decontaminate` look for; without, there are no such variants",
     )
     parser.add_argument("--truth", type=Path, metavar="FILE", help="truth.jsonl of a spoilt corpus; default: none")
     parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")

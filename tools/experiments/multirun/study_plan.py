@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -136,6 +136,19 @@ def _with_base(name: str, keys: Mapping[str, dict[str, Any]], folder: Path, abov
 def _depth(name: str, variants: Mapping[str, Variant]) -> int:
     base = variants[name].base
     return 0 if base is None else 1 + _depth(base, variants)
+
+
+def look_for_items(variants: Mapping[str, Variant], files: list[str]) -> dict[str, Variant]:
+    """Return the variants; those that decontaminate get the files of evaluation items, or are left out without any."""
+    result: dict[str, Variant] = {}
+    for name, variant in variants.items():
+        keys = variant.pipeline or {}
+        if "decontaminate" in keys and files:
+            keys = merge(keys, {"decontaminate": {"against": files}})
+        elif "decontaminate" in keys:
+            continue
+        result[name] = replace(variant, pipeline=keys if variant.pipeline is not None else None)
+    return result
 
 
 def plan_training(

@@ -13,7 +13,7 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.multirun import study_sets
 from clozeline.tools.experiments.multirun.data_steps import read_left
-from clozeline.tools.experiments.multirun.study_plan import load_study
+from clozeline.tools.experiments.multirun.study_plan import load_study, look_for_items
 from clozeline.tools.experiments.multirun.study_sets import make_all_sets, measured_sets, named_files
 
 STUDY = Path(__file__).parents[4] / "configs" / "studies" / "data"
@@ -72,6 +72,17 @@ def test_words_without_a_use_are_refused(study: Path, tmp_path: Path) -> None:
     _, shared = load_study(STUDY.parent / "hybrid")
     with pytest.raises(ConfigurationError, match=r"as all variants share one pipeline, got causal"):
         make_all_sets(study, tmp_path, shared, "texts", {"causal": "a"})
+
+
+def test_without_items_no_variant_decontaminates() -> None:
+    _, variants = load_study(STUDY)
+    assert "decontaminate" in variants
+    assert "decontaminate" not in look_for_items(variants, [])
+    assert list(look_for_items(variants, ["items.jsonl"])) == list(variants)
+    pipeline = look_for_items(variants, ["items.jsonl"])["decontaminate"].pipeline
+    assert pipeline is not None
+    assert pipeline["decontaminate"]["against"] == ["items.jsonl"]
+    assert pipeline["dedup"] == variants["near"].pipeline["dedup"]  # type: ignore[index]
 
 
 def test_wrong_bases_are_refused(study: Path) -> None:
