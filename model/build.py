@@ -148,9 +148,13 @@ class Model(nn.Module):
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] for rows."""
+        return {name: self.heads[name].scores(*view) for name, view in self.views(tensors).items()}
+
+    def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, View]:
+        """Return the states that each head reads, for evaluation, with the tensors that it reads next to them."""
         tensors = add_host_shapes(tensors, self.position_limit)
         self._check_padding(tensors)
-        return {name: self.heads[name].scores(*view) for name, view in self._views(tensors).items()}
+        return self._views(tensors)
 
     def _views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, View]:
         """Return what each head reads: the last layer, or its mix of all."""

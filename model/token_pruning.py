@@ -13,6 +13,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, TokenCount
+from clozeline.model.families import View
 from clozeline.model.flops import matrix_flops
 from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embedding_flops, find_body, record_layers
 from clozeline.model.layers.attention import Attention
@@ -117,10 +118,10 @@ class TokenPruning(Model):
         losses[TOKENS] = Loss(penalty, weights.sum().long(), {"kept": kept.detach().sum()})
         return losses
 
-    def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the scores of each head: [B, T, classes], or [B, classes] for rows."""
+    def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, View]:
+        """Return what each head reads: the states of a batch, after tokens were dropped."""
         hidden = self.prune(tensors).hidden
-        return {name: head.scores(hidden, tensors) for name, head in self.heads.items()}
+        return {name: View(hidden, tensors) for name in self.heads}
 
     def prune(self, tensors: Mapping[str, Tensor]) -> Pruned:
         """Return the states of a batch, the tokens that were kept, and the FLOPs.

@@ -20,6 +20,7 @@ from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice
 from clozeline.model.checkpoints._conversion.quantized import (
     dequantize_checkpoint,
     is_quantized,
+    iterate_weights,
     quantizable_weights,
     quantize_checkpoint,
 )
@@ -30,6 +31,6 @@ from clozeline.model.checkpoints._conversion.type_selection import map_for, map_
 __all__ = [
     "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "UNREAD", "WEIGHTS", "AdapterExport", "Checkpoint", "Export",
     "KeyMap", "Slice", "build_checkpoint", "computation", "dequantize_checkpoint", "differences", "export_adapter",
-    "export_checkpoint", "find_imported_tokenizer", "is_quantized", "map_for", "map_of_type", "parameter_shapes",
-    "quantizable_weights", "quantize_checkpoint", "read_checkpoint", "split", "with_heads",
+    "export_checkpoint", "find_imported_tokenizer", "is_quantized", "iterate_weights", "map_for", "map_of_type",
+    "parameter_shapes", "quantizable_weights", "quantize_checkpoint", "read_checkpoint", "split", "with_heads",
 ]  # fmt: skip

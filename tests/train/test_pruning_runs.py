@@ -15,7 +15,7 @@ from clozeline.model.token_pruning import TokenPruning
 from clozeline.model.token_rules import TopTokens
 from clozeline.registry import find
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
-from clozeline.tools.models.compression.measurements import open_model
+from clozeline.tools.models.compression.measurements import build_opened
 from clozeline.tools.models.export.exportable import open_exportable
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
@@ -93,7 +93,7 @@ def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder:
     before = {}
     for steps in (3, 5, 6):
         assert one_rank.run(start, config, words(folder, output.name, way, f"steps={steps}")) == [(0, "")]
-        before[steps] = open_model(output)[1]
+        before[steps] = build_opened(open_exportable(output))
     whole, parts = (find_checkpoint(folder / f"tokens-{name}") for name in ("whole", "parts"))
     weights, others = read_weights(*whole), read_weights(*parts)
     assert all(torch.equal(weight, others[key]) for key, weight in weights.items())

@@ -13,6 +13,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -22,7 +23,7 @@ from clozeline.configuration.config import config_class, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
-from clozeline.model.checkpoints import is_quantized
+from clozeline.model.checkpoints import WEIGHTS, is_quantized
 from clozeline.model.compression import Batch, Method
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
@@ -88,7 +89,6 @@ def compress(source: Path, words: Sequence[str]) -> Row:
     with model_folder(options.output, source, exportable.tokenizer):
         batches = _calibration(source, method, options)
         compressed = method.compress(exportable.checkpoint, batches)
-        del exportable, batches  # the weights before must not be in memory while the others are written
         record = CompressionRecord(
             method=options.method,
             options=to_plain(method.options),
@@ -99,8 +99,11 @@ def compress(source: Path, words: Sequence[str]) -> Row:
         )
         write_compressed(options.output, source, compressed, record)
     sys.stdout.write("".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines)))
-    del compressed
-    return measure_row(options.output, source, options)
+    # what the models share is in memory once
+    smaller = replace(compressed.checkpoint, files=(options.output / WEIGHTS,))
+    opened = [exportable, replace(exportable, checkpoint=smaller)]
+    del exportable, compressed, smaller, batches
+    return measure_row(options.output, source, options, opened=opened)
 
 
 def _calibration(source: Path, method: Method, options: CompressOptions) -> list[Batch]:

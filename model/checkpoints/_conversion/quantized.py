@@ -1,6 +1,6 @@
 """Convert a checkpoint between floating-point weights and stored integers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -15,6 +15,8 @@ from clozeline.model.quantization.formats import Format
 from clozeline.registry import Chosen
 
 _WEIGHT: Final = ".weight"
+_ROWS: Final = 256
+"""Rows of a matrix that are rounded at a time, so that memory is taken for integers alone."""
 
 
 def is_quantized(checkpoint: Checkpoint) -> bool:
@@ -64,7 +66,7 @@ def quantize_checkpoint(
     names = quantizable_weights(checkpoint, number_format)
     tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if name not in names}
     for name in names:
-        integers, scales = (rounded or {}).get(name) or number_format.quantize(checkpoint.tensors[name])
+        integers, scales = (rounded or {}).get(name) or _quantize(checkpoint.tensors[name], number_format)
         path = name.removesuffix(_WEIGHT)
         tensors |= {f"{path}{INTEGERS}": integers, f"{path}{SCALES}": scales}
     try:
@@ -74,17 +76,23 @@ def quantize_checkpoint(
     return replace(checkpoint, config=config, tensors=tensors)
 
 
+def _quantize(weight: Tensor, number_format: Format) -> tuple[Tensor, Tensor]:
+    integers, scales = zip(*map(number_format.quantize, weight.split(_ROWS)), strict=True)
+    return torch.cat(integers), torch.cat(scales)
+
+
 def dequantize_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
     """Return a checkpoint with fp32 weights in place of stored integers; one without integers is returned as it is."""
-    quantization = checkpoint.config.quantization
-    if quantization is None or not quantization.options.stored:
+    if not is_quantized(checkpoint):
         return checkpoint
-    number_format: Format = quantization.build()
-    tensors = dict(_dequantize(checkpoint.tensors, number_format))
+    tensors = dict(iterate_weights(checkpoint))
     return replace(checkpoint, config=replace(checkpoint.config, quantization=None), tensors=tensors)
 
 
-def _dequantize(tensors: Mapping[str, Tensor], number_format: Format) -> Iterable[tuple[str, Tensor]]:
+def iterate_weights(checkpoint: Checkpoint) -> Iterator[tuple[str, Tensor]]:
+    """Yield each parameter by name, those with stored integers dequantized, one at a time."""
+    tensors = checkpoint.tensors
+    number_format = checkpoint.config.quantization.build() if is_quantized(checkpoint) else None
     for name, tensor in tensors.items():
         path = name.removesuffix(INTEGERS)
         if path != name:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import statistics
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +21,10 @@ from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.token_pruning import TokenPruning
 from clozeline.model.token_rules import TopTokens, write_rule
 from clozeline.tools.models.compare_logits import main as compare
-from clozeline.tools.models.compress import main
+from clozeline.tools.models.compress import compress, main
+from clozeline.tools.models.compression import comparison
 from clozeline.tools.models.compression.measurements import random_batch
+from clozeline.tools.models.compression.task_scores import Score
 from clozeline.tools.models.compression.written_models import find_claim, read_record
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
@@ -293,6 +298,64 @@ def test_a_quantized_model_is_not_compressed_again(
     assert main([str(bert), "method=int8", *FAST, f"output={tmp_path / 'int8'}"]) == 0
     assert main([str(tmp_path / "int8"), "method=layers", "keep=[0]", f"output={tmp_path / 'out'}"]) == 64
     assert f"is quantized by int8; compress the model that it was made from, {bert}: " in capsys.readouterr().err
+
+
+def _storages() -> dict[int, int]:
+    """Bytes of every storage of a live tensor on the CPU, by its address."""
+    gc.collect()
+    live = [each.untyped_storage() for each in gc.get_objects() if isinstance(each, torch.Tensor)]
+    return {storage.data_ptr(): storage.nbytes() for storage in live if storage.device.type == "cpu"}
+
+
+@pytest.mark.parametrize(("method", "extra"), [("layers", 0.01), ("magnitude", 1.01), ("int8", 0.31)])
+def test_weights_are_in_memory_once(tmp_path: Path, tuned: Path, method: str, extra: float) -> None:
+    """While both models are timed: the dense weights, and those that the method makes. While one is scored: none."""
+    task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
+    before, seen = _storages(), list[int]()
+
+    def note(result: object) -> object:
+        seen.append(sum(size for address, size in _storages().items() if address not in before))
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison, "measure_latencies", lambda *_: note({}))
+        patch.setattr(comparison, "score", lambda *_: note(Score("accuracy", (0.5,))))
+        words = [f"method={method}", *METHODS[method], "task=" + str(task), f"output={tmp_path / 'out'}"]
+        row = compress(tuned, [word for word in words if word != "embeddings=true"])
+    assert row.dense.stored <= seen[0] <= (1 + extra) * row.dense.stored
+    assert seen[1:] == [0, 0]
+
+
+CHILD = """
+import sys, threading, time, psutil
+from clozeline.registry import find
+from clozeline.tools.models.compress import main
+find("clozeline.model.compression", sys.argv[2].removeprefix("method="))
+process = psutil.Process()
+start, rises = process.memory_info().rss, [0]
+def watch():
+    while True:
+        rises.append(process.memory_info().rss - start)
+        time.sleep(0.002)
+threading.Thread(target=watch, daemon=True).start()
+assert main(sys.argv[1:]) == 0
+print(max(rises))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["layers", "magnitude", "int8"])
+def test_peak_resident_memory(shard_sets: Path, tmp_path: Path, method: str) -> None:
+    """At most 2.2 times the weights of 151 MB. Rows have 16 tokens, so that activations are small next to them."""
+    sizes = {"dim": 768, "ffn_dim": 3072, "layers": 5, "attention_heads": 12}
+    write_run(tmp_path / "run", shard_sets, [4], 2, **{f"model__{key}": size for key, size in sizes.items()})
+    assert export([str(tmp_path / "run"), str(tmp_path / "dense")]) == 0
+    keep = ["keep=[0,1,2]"] if method == "layers" else METHODS[method][:1] * (method != "int8")
+    words = [str(tmp_path / "dense"), f"method={method}", *keep, "length=16", "repeats=1", f"output={tmp_path / 'out'}"]
+    done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=True)
+    stored = (tmp_path / "dense/model.safetensors").stat().st_size
+    assert stored > 140e6
+    assert int(done.stdout.splitlines()[-1]) <= 2.2 * stored
 
 
 def test_seeds_are_one_row_with_their_deviation(

@@ -17,7 +17,8 @@ from clozeline.files import publish_json, read_json
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.experiments.multirun.race_rules import HEAD
 from clozeline.tools.models.compress import compress
-from clozeline.tools.models.compression.measurements import open_model, stored_bytes
+from clozeline.tools.models.compression.measurements import build_opened, stored_bytes
+from clozeline.tools.models.export.exportable import open_exportable
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 
 SLACK: Final = 0.05
@@ -43,7 +44,7 @@ class StoredForm:
 
 def heldout_loss(run: Path, shards: ShardSet) -> float:
     """Return the loss of a run over all rows of a set, in nats per label."""
-    model = open_model(run)[1]
+    model = build_opened(open_exportable(run))
     return heldout_score(model, shards)[1] / model.config.head_weights[HEAD]
 
 

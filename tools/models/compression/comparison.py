@@ -16,12 +16,13 @@ from clozeline.tools.models.compression.measurements import (
     BATCHES,
     Latency,
     Sizes,
+    build_opened,
     measure_latencies,
     measure_sizes,
-    open_model,
 )
 from clozeline.tools.models.compression.task_scores import Score, score, seeds_of
 from clozeline.tools.models.compression.written_models import find_claim
+from clozeline.tools.models.export.exportable import Exportable, open_exportable
 
 _FASTER: Final = 0.95
 """Share of the dense model's time, or bytes, from which something is saved; closer to 1 is noise."""
@@ -95,7 +96,13 @@ class Row:
         return [self.name, *counts, *times, *scores]
 
 
-def measure_row(folder: Path, dense: Path, options: MeasureOptions, dense_score: Score | None = None) -> Row:
+def measure_row(
+    folder: Path,
+    dense: Path,
+    options: MeasureOptions,
+    dense_score: Score | None = None,
+    opened: list[Exportable] | None = None,
+) -> Row:
     """Measure a model next to the dense one, of which it is given the score or computes it.
 
     Both models are in memory once each, and one at a time while they are scored.
@@ -105,23 +112,25 @@ def measure_row(folder: Path, dense: Path, options: MeasureOptions, dense_score:
         dense: the model before; the same path for its own row.
         options: of the measurements.
         dense_score: of the dense model, if it has been scored before.
+        opened: the dense model and the other one, if they are in memory already; taken from the list.
     """
     runs, before = seeds_of(folder), seeds_of(dense)
-    checkpoint, own = open_model(before[0])
-    sizes_before = sizes = measure_sizes(before[0], checkpoint, own, options.length)
-    latencies = {}
-    if runs != before:
-        checkpoint, smaller = open_model(runs[0])
-        sizes = measure_sizes(runs[0], checkpoint, smaller, options.length)
-        latencies = measure_latencies(own, smaller, options.length, options.repeats)
-        del smaller
-    del own, checkpoint
+    measured = [before[0]] if runs == before else [before[0], runs[0]]
+    opened = opened or [open_exportable(path) for path in measured]
+    models = [build_opened(each) for each in opened]
+    sizes = [
+        measure_sizes(path, each.checkpoint, model, options.length)
+        for path, each, model in zip(measured, opened, models, strict=True)
+    ]
+    latencies = measure_latencies(*models, options.length, options.repeats) if runs != before else {}
+    models.clear()
+    opened.clear()
     own_score = None
     if options.task is not None:
         own_score = score(runs, options.split, options.task)
         dense_score = dense_score or (score(before, options.split, options.task) if runs != before else own_score)
     claim = "" if runs == before else find_claim(runs[0])
-    return Row(folder.name, sizes, sizes_before, latencies, own_score, dense_score, claim)
+    return Row(folder.name, sizes[-1], sizes[0], latencies, own_score, dense_score, claim)
 
 
 def format_score(scored: Score) -> str:

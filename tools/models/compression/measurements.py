@@ -3,7 +3,7 @@
 import json
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -13,19 +13,22 @@ import torch
 from torch import Tensor
 
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint, dequantize_checkpoint
+from clozeline.model.checkpoints import Checkpoint, iterate_weights
 from clozeline.model.compression import build_sharing
+from clozeline.model.heads._vocabulary_head import VocabularyHead
 from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.model.token_pruning import TokenPruning, prune_by
 from clozeline.model.token_rules import TopTokens
 from clozeline.seeding import hash64
-from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.tools.models.export.exportable import Exportable
 from clozeline.train.checkpoint.format import WEIGHT, part_name, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 
 BATCHES: Final = (1, 32)
 """Rows of the measured forward passes."""
 _WARMUP: Final = 2
+_SCORES: Final = 1 << 24
+"""Scores of a vocabulary that are in memory at a time; those of 32 rows can take more bytes than the model."""
 
 
 class Sizes(NamedTuple):
@@ -49,15 +52,14 @@ class Latency(NamedTuple):
     """share of the repetitions in which the model was faster than the dense one next to it"""
 
 
-def open_model(folder: Path) -> tuple[Checkpoint, Model]:
-    """Read a run or a model folder, and build its model on the same memory, in evaluation mode."""
-    opened = open_exportable(folder)
-    return opened.checkpoint, prune_by(build_sharing(opened.checkpoint), opened.token_rule)
+def build_opened(opened: Exportable) -> Model:
+    """Build an opened model on the same memory, in evaluation mode; with the rule by which it drops tokens."""
+    return prune_by(build_sharing(opened.checkpoint), opened.token_rule)
 
 
 def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: int) -> Sizes:
     """Return the sizes of a model; `length` is the tokens of a row."""
-    counts = [int(torch.count_nonzero(tensor)) for tensor in dequantize_checkpoint(checkpoint).tensors.values()]
+    counts = [int(torch.count_nonzero(tensor)) for _, tensor in iterate_weights(checkpoint)]
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
     forward = model.flops(length, target) / 3  # it counts the backward pass, too
     if isinstance(model, TokenPruning):
@@ -114,12 +116,23 @@ def measure_latencies(dense: Model, model: Model, length: int, repeats: int) -> 
                 pairs = list(zip((model, dense), seconds, strict=True))
                 for own, times in pairs if repeat % 2 == 0 else reversed(pairs):  # each is the first every other time
                     start = time.perf_counter()
-                    own.logits(batch)
+                    compute_scores(own, batch)
                     if repeat >= _WARMUP:
                         times.append(time.perf_counter() - start)
             faster = sum(own < other for own, other in zip(*seconds, strict=True)) / repeats
             latencies[rows] = Latency(median(seconds[0]), median(seconds[1]), faster)
     return latencies
+
+
+def compute_scores(model: Model, batch: Mapping[str, Tensor]) -> None:
+    """Compute what `model.logits` returns, the scores of a vocabulary for a few rows at a time."""
+    for name, view in model.views(batch).items():
+        head = model.heads[name]
+        if isinstance(head, VocabularyHead):
+            for states in view.hidden.split(max(1, _SCORES // (view.hidden.shape[1] * model.vocab_size))):
+                head.logits(states)
+        else:
+            head.scores(*view)
 
 
 def random_batch(model: Model, rows: int, length: int) -> dict[str, Tensor]:

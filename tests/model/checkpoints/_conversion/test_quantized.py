@@ -48,6 +48,19 @@ def test_dequantized_weights_are_within_half_a_scale(name):
         assert ((restored.tensors[key] - parameter).abs() <= largest[:, None] / 2 * 1.001).all()
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_are_rounded_as_a_matrix_is(name, monkeypatch):
+    """The rows of a matrix are rounded a few at a time, here five: the same integers and scales."""
+    monkeypatch.setattr("clozeline.model.checkpoints._conversion.quantized._ROWS", 5)
+    model, checkpoint = quantized(FORMATS[name])
+    number_format = checkpoint.config.quantization.build()
+    for key in quantizable_weights(checkpoint_of(model), number_format):
+        path, weight = key.removesuffix(".weight"), model.get_parameter(key)
+        integers, scales = number_format.quantize(weight)
+        assert torch.equal(checkpoint.tensors[f"{path}.integers"], integers)
+        assert torch.equal(checkpoint.tensors[f"{path}.scales"], scales)
+
+
 @pytest.mark.parametrize(("number_format", "limit"), [(Int8(Int8.Options()), 0.27), (Int4(Int4.Options()), 0.16)])
 def test_files_of_linear_maps_are_small(tmp_path, number_format, limit):
     """A file with the linear maps of a layer of the demo's body: 192 wide, gated 512."""

@@ -9,15 +9,17 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clozeline.model.build import Model
+from clozeline.model.compression import build_sharing
 from clozeline.model.families import Family
+from clozeline.model.heads._vocabulary_head import VocabularyHead
 from clozeline.tools.models.compression import measurements
 from clozeline.tools.models.compression.measurements import (
     measure_latencies,
     measure_sizes,
-    open_model,
     random_batch,
     stored_bytes,
 )
+from clozeline.tools.models.export.exportable import open_exportable
 from clozeline.train.checkpoint.format import Index
 from tests.model.small_models import FAMILIES, built
 from tests.tools.runs.inference.test_trained_model import write_run
@@ -25,7 +27,8 @@ from tests.tools.runs.inference.test_trained_model import write_run
 
 def test_sizes_are_those_of_the_weights(shard_sets: Path, tmp_path: Path) -> None:
     model = write_run(tmp_path, shard_sets, [3], 3, model__vocab_multiple=128)
-    checkpoint, opened = open_model(tmp_path)
+    checkpoint = open_exportable(tmp_path).checkpoint
+    opened = build_sharing(checkpoint)
     count = sum(parameter.numel() for parameter in model.parameters())
     zeros = sum(int((parameter == 0).sum()) for parameter in model.parameters())
     sizes = measure_sizes(tmp_path, checkpoint, opened, 7)
@@ -58,12 +61,11 @@ def test_models_are_timed_in_turn_on_one_thread(monkeypatch: pytest.MonkeyPatch,
     dense, small, calls = built(family), built(family), list[tuple[bool, int, int]]()
     threads = torch.get_num_threads()
 
-    def logits(self: Model, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def compute(model: Model, tensors: dict[str, torch.Tensor]) -> None:
         assert torch.get_num_threads() == 1
-        calls.append((self is dense, *tensors["input_ids"].shape))
-        return {}
+        calls.append((model is dense, *tensors["input_ids"].shape))
 
-    monkeypatch.setattr(Model, "logits", logits)
+    monkeypatch.setattr(measurements, "compute_scores", compute)
     found = measure_latencies(dense, small, 5, 3)
     turns = [False, True, True, False] * 3  # each is the first every other time
     assert calls == [(dense, rows, 5) for rows in (1, 32) for dense in turns[:10]]
@@ -85,7 +87,7 @@ def test_the_median_of_the_timed_passes_is_returned(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(measurements.time, "perf_counter", clock)
     monkeypatch.setattr(measurements, "_WARMUP", 0)
-    monkeypatch.setattr(Model, "logits", lambda *_: {})
+    monkeypatch.setattr(measurements, "compute_scores", lambda *_: None)
     found = measure_latencies(dense, small, 5, 5)
     # in turn: 9 9 | 9 9 | 1 4 | 4 5 | 2 4 for the model and the dense one
     assert found[1] == (4.0, 5.0, 0.6)
@@ -105,6 +107,27 @@ def test_random_rows_are_read_by_every_family(family: str) -> None:
 
 def test_rows_fit_into_the_position_table(shard_sets: Path, tmp_path: Path) -> None:
     write_run(tmp_path, shard_sets, [3], 1)
-    _, model = open_model(tmp_path)
+    model = build_sharing(open_exportable(tmp_path).checkpoint)
     assert model.position_limit == 64
     assert measure_latencies(model, model, 128, 1).keys() == {1, 32}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_are_those_of_the_model(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    """7 rows of 5 positions, of which the scores of two fit: what the head gives in parts is what it gives at once."""
+    model = built(family).eval()
+    batch = random_batch(model, 7, 5)
+    ((name, head),) = model.heads.items()
+    parts, logits = list[torch.Tensor](), type(head).logits
+
+    def record(self: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+        parts.append(logits(head, hidden))
+        return parts[-1]
+
+    with torch.no_grad():
+        expected = model.logits(batch)[name]
+        monkeypatch.setattr(measurements, "_SCORES", 11 * model.vocab_size)
+        monkeypatch.setattr(type(head), "logits", record)
+        measurements.compute_scores(model, batch)
+    assert [len(part) for part in parts] == ([2, 2, 2, 1] if isinstance(head, VocabularyHead) else [7])
+    assert torch.allclose(torch.cat(parts), expected, atol=1e-6)
