@@ -16,6 +16,7 @@ from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.logs.cost_estimate import estimate_cost
+from clozeline.train.startup.teacher_model import prepare_student
 
 _STUDY: Final = "study.yaml"
 _TRAIN: Final = "train.yaml"
@@ -43,7 +44,7 @@ class Study:
     title: str
     """title of the page"""
     flops: Annotated[float, Field(gt=0)]
-    """FLOPs of each training run, forward and backward"""
+    """FLOPs of each training run, forward and backward, with the forward passes of a teacher in memory"""
     seeds: Annotated[int, Field(ge=1)] = 3
     """runs per variant; with one, the variance over seeds is unknown, and every verdict says so"""
     evaluations: Annotated[int, Field(ge=1)] = 8
@@ -175,7 +176,9 @@ def plan_training(
     datasets = open_datasets(probe)
     tokenizer = datasets.train.manifest.tokenizer
     model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)
-    costs = [cost.rows_per_step * cost.flops_per_row for cost in estimate_cost(probe, model, datasets, 1).phases]
+    teacher = None if probe.distil is None else prepare_student(probe, model, datasets.train).teacher
+    phases = estimate_cost(probe, model, datasets, 1, teacher).phases
+    costs = [cost.rows_per_step * cost.flops_per_row for cost in phases]
     steps = [round(study.flops * part.share / flops) for part, flops in zip(variant.phases, costs, strict=True)]
     if not all(steps):
         raise ConfigurationError(f"flops: {study.flops:.3g} are less than a step of each part ({max(costs):.3g})")

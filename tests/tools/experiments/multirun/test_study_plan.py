@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
 from clozeline.train.configuration.config import TrainConfig
 from tests.tools.experiments.multirun.small_study import write_study, write_walks
+from tests.tools.runs.inference.test_trained_model import write_run_on
 
 
 def flops_of_a_row(config: TrainConfig, manifest: Path) -> float:
@@ -40,6 +42,21 @@ def test_the_operations_are_those_of_the_study(tmp_path: Path, name: str) -> Non
     assert abs(training.total - study.flops) <= sum(training.flops) / 2
     ends = [phase.until_samples for phase in config.data.phases]
     assert ends == [*(config.data.global_batch * sum(training.steps[: n + 1]) for n in range(len(ends) - 1)), None]
+
+
+def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path: Path) -> None:
+    """A student's step costs its own operations and a third of a training step of the teacher, of three layers."""
+    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    study, variants = load_study(folder)
+    write_run_on(tmp_path / "teacher", sets / "one" / "train", [1], 1, model__layers=3)
+    plain = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
+    variants["plain"].train["distil"] = {"teacher": str(tmp_path / "teacher"), "losses": ["scores"]}
+    taught = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
+    config: TrainConfig = validate(TrainConfig, taught.config, "")
+    teacher = flops_of_a_row(replace(config, model=replace(config.model, layers=3)), sets / "one" / "train") / 3
+    assert taught.flops[0] - plain.flops[0] == pytest.approx(config.data.global_batch * teacher, rel=0.01)
+    assert abs(taught.total - study.flops) <= taught.flops[0] / 2
+    assert taught.steps < plain.steps
 
 
 def test_keys_of_a_variant_are_merged(tmp_path: Path) -> None:
