@@ -125,6 +125,7 @@ def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks
     ("words", "message"),
     [
         (["model.heads={span: 1.0}"], "model.heads: span cannot be trained on"),
+        (["model.heads={classification: {multi_label: true}}"], "has one class per row, got true: remove the key"),
         (["model.heads={classification: {classes: 3}}"], "has 2: 0, 1; got 3"),
         (["model.heads={classification: {labels: [b, a]}}"], "labels: expected 0, 1 in this order"),
         (["model.family=decoder"], "is for the architecture encoder"),
@@ -134,7 +135,7 @@ def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks
         (["regularizer={name: ewc, fisher: FOLDER/none, strength: 1.0}"], "is no file"),
         (["regularizer={name: l2_sp, alpha: 0.1}"], "weight_decay"),
     ],
-    ids=["head", "count", "order", "family", "places", "pattern", "norm", "fisher", "decay"],
+    ids=["head", "several", "count", "order", "family", "places", "pattern", "norm", "fisher", "decay"],
 )
 def test_what_does_not_go_together_is_refused_before_the_first_step(
     one_rank: RankPool, task: Path, words: list[str], message: str

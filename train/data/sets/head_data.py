@@ -45,6 +45,11 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
                 f"{key}: model.heads.{name}.pool: pair compares the two segments of a row, and the set has none: take "
                 "a task of pairs in the frame bert, or another pool"
             )
+        if model.heads[name].multi_label and target in served:
+            raise ConfigurationError(
+                f"{key}: model.heads.{name}.multi_label: expected false, as the column label of a shard set has one "
+                "class per row, got true: remove the key"
+            )
         own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
         if target not in served and "label_index" in find("clozeline.model.heads", name).needs and labeled:
             raise ConfigurationError(

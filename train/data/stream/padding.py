@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from torch import Tensor
 
 from clozeline.arrays import Int64
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.row_buffer import Column
 
@@ -60,8 +61,16 @@ def flatten(column: Column) -> tuple[Int64, Int64]:
 
 
 def one_a_row(column: Column, missing: int = 0) -> Int64:
-    """Return the single value of each row [B]; `missing` for filler rows, which have none."""
+    """Return the single value of each row [B]; `missing` for filler rows, which have none.
+
+    Raises:
+        IntegrityError: a row has several; a batch has no form for several classes of a row.
+    """
     values, rows = flatten(column)
+    if (rows[1:] == rows[:-1]).any():
+        raise IntegrityError(
+            f"expected one value of this column in each row, got {np.bincount(rows).max()}: write one label per row"
+        )
     scalars = np.full(len(column), missing, np.int64)
     scalars[rows] = values
     return scalars

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.padding import (
     document_bounds,
@@ -64,6 +66,12 @@ def test_a_matrix_and_lists_of_equal_length_are_the_same(rows: int, width: int) 
 @given(st.lists(st.lists(st.integers(1, 9), max_size=1), min_size=1, max_size=6))
 def test_rows_without_a_value_have_0(lists: list[list[int]]) -> None:
     assert one_a_row(Ragged.from_lists(lists, np.uint16)).tolist() == [row[0] if row else 0 for row in lists]
+
+
+def test_several_values_of_a_row_are_refused() -> None:
+    for column in (Ragged.from_lists([[1], [], [2, 3, 4]], np.uint16), np.ones((2, 3), np.int64)):
+        with pytest.raises(IntegrityError, match="expected one value of this column in each row, got 3"):
+            one_a_row(column)
 
 
 @FEW
