@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -77,7 +77,7 @@ def quantize_checkpoint(
 
 
 def _quantize(weight: Tensor, number_format: Format) -> tuple[Tensor, Tensor]:
-    integers, scales = zip(*map(number_format.quantize, weight.split(_ROWS)), strict=True)
+    integers, scales = zip(*map(number_format.quantize, torch.split(weight, _ROWS)), strict=True)
     return torch.cat(integers), torch.cat(scales)
 
 
@@ -91,8 +91,8 @@ def dequantize_checkpoint(checkpoint: Checkpoint) -> Checkpoint:
 
 def iterate_weights(checkpoint: Checkpoint) -> Iterator[tuple[str, Tensor]]:
     """Yield each parameter by name, those with stored integers dequantized, one at a time."""
-    tensors = checkpoint.tensors
-    number_format = checkpoint.config.quantization.build() if is_quantized(checkpoint) else None
+    tensors, quantization = checkpoint.tensors, checkpoint.config.quantization
+    number_format: Any = None if quantization is None else quantization.build()
     for name, tensor in tensors.items():
         path = name.removesuffix(INTEGERS)
         if path != name:

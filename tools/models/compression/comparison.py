@@ -122,7 +122,7 @@ def measure_row(
         measure_sizes(path, each.checkpoint, model, options.length)
         for path, each, model in zip(measured, opened, models, strict=True)
     ]
-    latencies = measure_latencies(*models, options.length, options.repeats) if runs != before else {}
+    latencies = {} if runs == before else measure_latencies(models[0], models[1], options.length, options.repeats)
     models.clear()
     opened.clear()
     own_score = None

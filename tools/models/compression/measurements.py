@@ -129,7 +129,7 @@ def compute_scores(model: Model, batch: Mapping[str, Tensor]) -> None:
     for name, view in model.views(batch).items():
         head = model.heads[name]
         if isinstance(head, VocabularyHead):
-            for states in view.hidden.split(max(1, _SCORES // (view.hidden.shape[1] * model.vocab_size))):
+            for states in torch.split(view.hidden, max(1, _SCORES // (view.hidden.shape[1] * model.vocab_size))):
                 head.logits(states)
         else:
             head.scores(*view)
