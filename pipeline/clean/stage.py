@@ -1,7 +1,7 @@
 """Read input files, extract text, identify the language and filter documents; every rejected one keeps its reason."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -9,6 +9,8 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
+from clozeline.pipeline.clean.filters import data_files
+from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUnits
 from clozeline.pipeline.clean.steps import SourceSteps
 from clozeline.pipeline.clean.unit import CleanUnits
 from clozeline.pipeline.clean.unit_counts import CleanCounts
@@ -77,7 +79,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 raise ConfigurationError(f"clean.sources.{label}: no input has this `source` label; they are: {known}")
 
     def mistakes(self) -> Iterator[str]:
-        """Report languages to keep that the identifier does not know: every document would be rejected."""
+        """Report languages to keep that the identifier does not know, and filters that cannot work in their order."""
         by_source = {f"clean.sources.{name}.language": source.language for name, source in self.config.sources.items()}
         for key, chosen in {"clean.language": self.config.language, **by_source}.items():
             if isinstance(chosen, Chosen) and chosen.options.keep:
@@ -85,6 +87,19 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 for code in sorted(set(chosen.options.keep) - known):
                     near = ", ".join(difflib.get_close_matches(code, known)) or ", ".join(sorted(known))
                     yield f"{key}.keep: {chosen.name} knows no language '{code}'; it knows {near}"
+
+        named = {"clean.filters": self.config.filters}
+        named |= {f"clean.sources.{name}.filters": source.filters or [] for name, source in self.config.sources.items()}
+        for key, filters in named.items():
+            for index, chosen in enumerate(filters):
+                if data_files(chosen.options):
+                    chosen.build()  # a model or list that cannot be used is an error before the work
+                if _keeps_share(chosen) and index < len(filters) - 1:
+                    yield (
+                        f"{key}: `keep` of {chosen.name} keeps a share of the documents that pass all filters, so "
+                        f"{chosen.name} must be the last; got {filters[-1].name} after it: move it to the end, or use "
+                        "`threshold`"
+                    )
 
     def version(self) -> int:
         readers = {planned.reader for planned in self.plan.ranges}
@@ -95,23 +110,34 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in algorithms)
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
-        return [
-            CleanUnits(
-                planned=self.plan.units, sources=self._source_steps(), corpus=self.recipe.corpus, seed=self.recipe.seed,
-                limits=self.recipe.limits, keep_text=self.config.keep_text,
-                fail_truncated=self.recipe.on_error.truncated == "fail", units=len(self.plan.units),
-            )
-        ]  # fmt: skip
+        """Return one pass, or three if a share of the documents is kept: score them, choose the cut, apply it."""
+        sources, seed, units = self._source_steps(), self.recipe.seed, len(self.plan.units)
+        shares = {label: source.share for label, source in sources.items() if source.share}
+        first = (ScoredUnits if shares else CleanUnits)(
+            planned=self.plan.units, sources=sources, corpus=self.recipe.corpus, seed=seed, limits=self.recipe.limits,
+            keep_text=self.config.keep_text, fail_truncated=self.recipe.on_error.truncated == "fail", units=units,
+            name="score" if shares else "main",
+        )  # fmt: skip
+        return [first, ChooseCuts(), ApplyCuts(units, shares, seed, self.config.keep_text)] if shares else [first]
+
+    def files(self) -> Mapping[str, str]:
+        """Return the SHA-256 of models and lists that the filters read, by path."""
+        chosen = [
+            entry for source in self._source_steps().values() for entry in (*source.filters, *source.pair_filters)
+        ]
+        return {path: digest for entry in chosen for path, digest in data_files(entry.options).items()}
 
     def _source_steps(self) -> dict[str, SourceSteps]:
         steps = {}
         for label in sorted({planned.source_group for planned in self.plan.ranges}):
             source = self.config.sources.get(label, SourceConfig())
+            filters = self.config.filters if source.filters is None else source.filters
             steps[label] = SourceSteps(
                 extractor=source.extractor or self.config.extractor,
                 language=self.config.language if source.language == "same" else source.language,
-                filters=self.config.filters if source.filters is None else source.filters,
+                filters=filters,
                 pair_filters=source.filters or [],
+                share=_name_share(filters),
             )
         return steps
 
@@ -157,3 +183,15 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                       counts.get("records_given", 0))  # fmt: skip
         kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
+
+
+def _keeps_share(chosen: Chosen) -> bool:
+    return getattr(chosen.options, "keep", None) is not None
+
+
+def _name_share(filters: Sequence[Chosen]) -> str:
+    """Return the name of the share that the last filter keeps: the share, and the start of its model's SHA-256."""
+    if not filters or not _keeps_share(filters[-1]):
+        return ""
+    digests = "".join(data_files(filters[-1].options).values())
+    return f"{filters[-1].options.keep} {digests[:16]}"

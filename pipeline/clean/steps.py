@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
@@ -13,6 +14,9 @@ from clozeline.pipeline.text.normal_form import count_control_characters, normal
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import Chosen
 
+RANK: Final = "clozeline.rank"
+"""Key in `extra` of documents of which a share is kept, removed by the pass that keeps it."""
+
 
 @dataclass(frozen=True)
 class SourceSteps:
@@ -22,6 +26,8 @@ class SourceSteps:
     language: Chosen | None
     filters: Sequence[Chosen]
     pair_filters: Sequence[Chosen] = ()
+    share: str = ""
+    """name of the share of documents that the last filter keeps, by their ranks; "" for none"""
 
 
 class Steps:
@@ -37,6 +43,7 @@ class Steps:
         self._language: LanguageOptions | None = None if language is None else language.options
         self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.filters]
         self._pair_filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.pair_filters]
+        self._share = source.share
         self._text_chars = text_chars
         self._tally = tally
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(["language", "language_score"] if language else [])]
@@ -101,6 +108,11 @@ class Steps:
             if verdict.reason:
                 self._tally.reject(document, name, verdict.reason, verdict.detail)
                 return None
+            if verdict.columns:
+                document = document.replace(extra={**document.extra, **verdict.columns})
+            if verdict.rank is not None:
+                self._tally.add({"ranks": {self._share: {str(verdict.rank): 1}}})
+                document = document.replace(extra={**document.extra, RANK: verdict.rank})
             if verdict.text is not None:
                 self._tally.count_removal(name, len(document.text) - len(verdict.text))
                 self._tally.edit(document, name, verdict)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
@@ -40,10 +40,12 @@ class CleanUnits(Pass[CleanCounts]):
     fail_truncated: bool
     units: int
     name: str = "main"
+    folder: ClassVar[str] = ""
+    """folder of its outputs below that of the stage"""
 
     def run(self, unit: int, output: Output) -> CleanCounts:
         tally = UnitCounts(self.seed, self.keep_text)
-        with output.file(f"documents/{unit:06d}.arrow") as temporary:
+        with output.file(f"{self.folder}documents/{unit:06d}.arrow") as temporary:
             steps: dict[str, Steps] = {}
             ranges = (self._clean_range(planned, tally, steps) for planned in self.planned[unit])
             documents = write_documents(temporary, chain.from_iterable(ranges))
@@ -56,7 +58,7 @@ class CleanUnits(Pass[CleanCounts]):
                 size = path.stat().st_size
                 output.inputs[range_name(other_name(planned.source, option), 0, size)] = range_hash(path, 0, size)
         output.edits = tally.edits
-        with output.file(f"rejects/{unit:06d}.arrow") as temporary:
+        with output.file(f"{self.folder}rejects/{unit:06d}.arrow") as temporary:
             rejections = write_rejects(temporary, tally.rejections)
         require_equal(f"clean: unit {unit}", "rejected", sum(tally.counts["rejected"].values()), "rejections written",
                       rejections)  # fmt: skip

@@ -87,7 +87,8 @@ def find_input_changes(
                 changed.add(name)
     known: dict[str, str] = {}
     if compared:
-        known = {name: digest for record in records(folder, "main") for name, digest in record.inputs.items()}
+        units = [record for name in ("score", "main") for record in records(folder, name)]
+        known = {name: digest for record in units for name, digest in record.inputs.items()}
     for source, start, end in {*ranges, *whole}:
         expected = known.get(range_name(source, start, end))
         if expected is not None and source in compared and expected != range_hash(compared[source], start, end):

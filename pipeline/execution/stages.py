@@ -106,6 +106,10 @@ class Stage(ABC, Generic[K, C]):
     def version(self) -> int:
         """Return the sum of the `VERSION`s of the algorithms that decide bytes."""
 
+    def files(self) -> Mapping[str, str]:
+        """Return the hashes of further files that decide its output, by path: another content redoes the stage."""
+        return {}
+
     @abstractmethod
     def passes(self) -> Sequence[Pass[C]]:
         """Return the passes, in order."""

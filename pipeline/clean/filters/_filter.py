@@ -1,9 +1,14 @@
-"""The interface of filters."""
+"""The interface of filters, and filters that compare measures of a text with thresholds."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Protocol
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
@@ -17,6 +22,8 @@ class Verdict:
     removed: Mapping[str, int] = field(default_factory=dict)  # characters removed by the edit, by rule
     edits: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """by rule, the first passage that it changed, before and after"""
+    columns: Mapping[str, Any] = field(default_factory=dict)  # what it adds to `extra` of the document
+    rank: int | None = None  # position among all documents, of which a share is kept; None: not ranked
 
 
 KEEP: Final = Verdict()
@@ -32,3 +39,58 @@ class Filter(Protocol):
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
         """Return the verdict on a text in stored form."""
+
+
+Measure: TypeAlias = tuple[str, float, float, float, str]
+"""Reason, value, minimum and maximum of a rule, and the format of the value in messages."""
+
+
+class ThresholdFilter(ABC):
+    """A filter whose rules each compare a measure of the text with thresholds; the first that fails is the reason."""
+
+    @abstractmethod
+    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+        """Yield the measures in the order of the rules, the cheapest first."""
+
+    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+        """Return the verdict of the first rule that fails."""
+        for reason, value, minimum, maximum, shown in self.measure(statistics, language):
+            if value < minimum:
+                return Verdict(reason, f"{shown.format(value)} < {minimum}")
+            if value > maximum:
+                return Verdict(reason, f"{shown.format(value)} > {maximum}")
+        return KEEP
+
+
+def at_most(reason: str, value: float, maximum: float) -> Measure:
+    """Return a measure with a maximum."""
+    return reason, value, -math.inf, maximum, "{:.3f}"
+
+
+def at_least(reason: str, value: float, minimum: float) -> Measure:
+    """Return a measure with a minimum."""
+    return reason, value, minimum, math.inf, "{:.3f}"
+
+
+DATA_FILE: Final = {"data_file": True}
+"""Metadata of an option that names a file, a folder of files or a list of them, whose content decides verdicts."""
+
+
+def data_files(options: Any) -> dict[str, str]:
+    """Return the SHA-256 (hex) of each file that options name, by path; ConfigurationError if one is missing."""
+    named = [getattr(options, option.name) for option in fields(options) if option.metadata.get("data_file")]
+    listed = [
+        Path(item) for value in named if value is not None for item in (value if isinstance(value, list) else [value])
+    ]
+    digests = {}
+    for path in listed:
+        inside = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        for file in inside:
+            try:
+                with file.open("rb") as content:
+                    digests[str(file)] = hashlib.file_digest(content, "sha256").hexdigest()
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{file}: cannot be read ({error.strerror}); give the path of a file"
+                ) from error
+    return digests

@@ -1,6 +1,5 @@
 """Custom filters of FineWeb (Penedo et al. 2024, arXiv:2406.17557, section 3.6)."""
 
-import math
 import re
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Final
@@ -8,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import KEEP, Verdict
+from clozeline.pipeline.clean.filters import Measure, ThresholdFilter, at_least, at_most
 from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
@@ -27,7 +26,7 @@ _SENTENCE_TERMINAL: Final = (
 )
 
 
-class FinewebQuality:
+class FinewebQuality(ThresholdFilter):
     r"""Rejects lists, menus and tables: texts of short lines, of lines without a full stop, or of repeated lines.
 
     Empty lines count only as newlines. A closing quote after the full stop is no terminal mark, as in datatrove; add it
@@ -61,24 +60,15 @@ class FinewebQuality:
         marks = _SENTENCE_TERMINAL if options.stop_chars is None else re.escape(options.stop_chars)
         self._ends_sentence = re.compile(f"[{marks}]" if marks else "(?!)").match
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """Return the verdict of the first rule that fails, in datatrove's order."""
-        for reason, value, minimum, maximum in self._measure(statistics):
-            if value < minimum:
-                return Verdict(reason, f"{value:.3f} < {minimum}")
-            if value > maximum:
-                return Verdict(reason, f"{value:.3f} > {maximum}")
-        return KEEP
-
-    def _measure(self, statistics: TextStatistics) -> Iterator[tuple[str, float, float, float]]:
-        """Yield reason, value, minimum and maximum of each rule."""
+    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+        """Yield the measures in datatrove's order."""
         options, text, lines = self._options, statistics.text, statistics.filled_lines
         count = max(1, len(lines))
         ended = sum([self._ends_sentence(line[-1]) is not None for line in lines])
-        yield "line_punct_ratio", ended / count, options.line_punct_thr, math.inf
+        yield at_least("line_punct_ratio", ended / count, options.line_punct_thr)
         short = sum([len(line) <= options.short_line_length for line in lines])
-        yield "short_line_ratio", short / count, 0, options.short_line_thr
+        yield at_most("short_line_ratio", short / count, options.short_line_thr)
         newlines = text.count("\n")
         copied = statistics.duplicate_lines.copied_chars
-        yield "char_dup_ratio", copied / max(1, len(text) - newlines), 0, options.char_duplicates_ratio
-        yield "list_ratio", newlines / max(1, len(statistics.tokens)), 0, options.new_line_ratio
+        yield at_most("char_dup_ratio", copied / max(1, len(text) - newlines), options.char_duplicates_ratio)
+        yield at_most("list_ratio", newlines / max(1, len(statistics.tokens)), options.new_line_ratio)

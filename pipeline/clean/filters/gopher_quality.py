@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import KEEP, Verdict
+from clozeline.pipeline.clean.filters import Measure, ThresholdFilter
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -26,7 +26,7 @@ _STOP_WORDS: Final = {
 }
 
 
-class GopherQuality:
+class GopherQuality(ThresholdFilter):
     """Keeps texts of a plausible length, made of words, with sentences rather than lists.
 
     The paper requires a letter in 80 % of the words. datatrove counts punctuation marks as words, so that news pages
@@ -71,17 +71,8 @@ class GopherQuality:
         self._options = options
         self._stop_words = {language: frozenset(words) for language, words in options.stop_word_lists.items()}
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """Return the verdict of the first rule that fails; the cheapest rules run first."""
-        for reason, value, minimum, maximum, shown in self._measure(statistics, language):
-            if value < minimum:
-                return Verdict(reason, f"{shown.format(value)} < {minimum}")
-            if value > maximum:
-                return Verdict(reason, f"{shown.format(value)} > {maximum}")
-        return KEEP
-
-    def _measure(self, statistics: TextStatistics, language: str) -> Iterator[tuple[str, float, float, float, str]]:
-        """Yield reason, value, minimum, maximum and message format of each rule."""
+    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+        """Yield the measures, the cheapest first."""
         text, lines, options = statistics.text, statistics.lines, self._options
         yield "gopher_short_doc", statistics.words, options.words[0], math.inf, "{} words"
         yield "gopher_long_doc", statistics.words, 0, options.words[1], "{} words"

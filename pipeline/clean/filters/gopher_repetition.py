@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import KEEP, Verdict
+from clozeline.pipeline.clean.filters import Measure, ThresholdFilter, at_most
 from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
-class GopherRepetition:
+class GopherRepetition(ThresholdFilter):
     """Rejects texts with many repeated lines, paragraphs or n-grams.
 
     40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the same"
@@ -48,22 +48,16 @@ class GopherRepetition:
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """Return the verdict of the first value over its threshold; the cheapest are computed first."""
-        for reason, share, threshold in self._measure(statistics):
-            if share > threshold:
-                return Verdict(reason, f"{share:.3f} > {threshold}")
-        return KEEP
-
-    def _measure(self, statistics: TextStatistics) -> Iterator[tuple[str, float, float]]:
+    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+        """Yield the measures, the cheapest first."""
         options, size = self._options, max(1, len(statistics.text))
         paragraphs = statistics.duplicate_paragraphs
-        yield "dup_para_frac", paragraphs.copies / max(1, paragraphs.pieces), options.paragraphs
-        yield "dup_para_char_frac", paragraphs.copied_chars / size, options.paragraph_chars
+        yield at_most("dup_para_frac", paragraphs.copies / max(1, paragraphs.pieces), options.paragraphs)
+        yield at_most("dup_para_char_frac", paragraphs.copied_chars / size, options.paragraph_chars)
         lines = statistics.duplicate_lines
-        yield "dup_line_frac", lines.copies / max(1, lines.pieces), options.lines
-        yield "dup_line_char_frac", lines.copied_chars / size, options.line_chars
+        yield at_most("dup_line_frac", lines.copies / max(1, lines.pieces), options.lines)
+        yield at_most("dup_line_char_frac", lines.copied_chars / size, options.line_chars)
         for n, threshold in sorted(options.top_ngrams.items()):
-            yield f"top_{n}_gram", statistics.top_ngram_chars(n) / size, threshold
+            yield at_most(f"top_{n}_gram", statistics.top_ngram_chars(n) / size, threshold)
         for n, threshold in sorted(options.duplicate_ngrams.items()):
-            yield f"duplicated_{n}_n_grams", statistics.duplicate_ngram_chars(n) / size, threshold
+            yield at_most(f"duplicated_{n}_n_grams", statistics.duplicate_ngram_chars(n) / size, threshold)

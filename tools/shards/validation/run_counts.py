@@ -155,7 +155,8 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
         lengths = [document.n_chars for document in texts], [len(document.text) for document in texts]
         yield folder / "documents", "n_chars", *lengths
         if "languages" in counts:
-            yield path, "languages", counts["languages"], dict(Counter(document.language for document in texts))
+            counted = {language: count for language, count in counts["languages"].items() if count}
+            yield path, "languages", counted, dict(Counter(document.language for document in texts))
     if (folder / "rejects").is_dir():
         reasons = Counter(row.reason for file in _arrow_files(folder / "rejects") for row in read_rejects(file))
         yield path, "rejected", {key: value for key, value in counts["rejected"].items() if value}, dict(reasons)

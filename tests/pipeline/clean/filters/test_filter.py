@@ -66,15 +66,20 @@ LOOSE = {
 }
 
 
+def required(name, folder):
+    """A filter with the options that it cannot do without, such as a file written into the folder."""
+    return {"name": name, **declared("clozeline.pipeline.clean.filters", name, "options_in", lambda _: {})(folder)}
+
+
 @pytest.mark.parametrize(("name", "reason"), [(name, reason) for name, cases in CASES.items() for reason in cases])
-def test_a_minimal_document(name, reason):
-    chosen = choose("clozeline.pipeline.clean.filters", {"name": name, **LOOSE.get(reason, {})})
+def test_a_minimal_document(name, reason, tmp_path):
+    chosen = choose("clozeline.pipeline.clean.filters", {**required(name, tmp_path), **LOOSE.get(reason, {})})
     verdict = chosen.build().judge(TextStatistics(CASES[name][reason].strip()), "en")
     assert verdict.reason == reason
 
 
 @pytest.mark.parametrize("name", names("clozeline.pipeline.clean.filters"))
-def test_a_filter_keeps_the_contract(name):
+def test_a_filter_keeps_the_contract(name, tmp_path):
     kind = find("clozeline.pipeline.clean.filters", name)
     assert isinstance(kind.VERSION, int)
     assert inspect.getdoc(kind)
@@ -82,7 +87,7 @@ def test_a_filter_keeps_the_contract(name):
         f"tests/pipeline/filters/test_{name}.py: declare CASES, which maps each of {sorted(kind.reasons)} "
         f"to a minimal document that is rejected for this reason; found {sorted(CASES.get(name, ()))}"
     )
-    judge = choose("clozeline.pipeline.clean.filters", name).build().judge
+    judge = choose("clozeline.pipeline.clean.filters", required(name, tmp_path)).build().judge
     statistics = TextStatistics(PROSE)
     assert judge(statistics, "en").reason == ""
     assert judge(TextStatistics(PROSE), "en") == judge(statistics, "en")
