@@ -3,22 +3,12 @@
 import re
 from typing import Annotated, ClassVar, Final
 
-import numpy as np
 from pydantic import Field
 from resiliparse.extract.html2text import extract_plain_text
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.extractors import ExtractorOptions, PageRefused
-
-_TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*")
-# void elements, and elements with an optional end tag: parsers do not nest them in themselves
-_FLAT: Final = frozenset(
-    {
-        "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
-        "p", "li", "dt", "dd", "td", "th", "tr", "thead", "tbody", "tfoot", "option", "optgroup", "colgroup", "rp",
-        "rt", "html", "head", "body",
-    }
-)  # fmt: skip
+from clozeline.pipeline.clean.extractors import ExtractorOptions
+from clozeline.pipeline.clean.extractors._nesting_depth import refuse_deep_pages
 
 _UNSEEN: Final = re.compile(r"<(noscript|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _LINE: Final = 60  # characters; shorter lines of a page are mostly menus and headings
@@ -48,14 +38,7 @@ class Resiliparse:
         self._options = options
 
     def extract(self, html: str) -> str:
-        # the nesting may be deeper than the limit; unclosed formatting elements count as nested
-        if html.count("<") > self._options.max_depth:
-            steps = [-1 if closes else 1 for closes, name in _TAG.findall(html) if name.lower() not in _FLAT]
-            depth = np.cumsum(np.array(steps, dtype=np.int64))
-            # measure from the lowest point so far, because end tags without a start tag do not reduce the depth
-            lowest = np.minimum.accumulate(np.minimum(depth, 0))
-            if int((depth - lowest).max(initial=0)) > self._options.max_depth:
-                raise PageRefused("html_depth")
+        refuse_deep_pages(html, self._options.max_depth)
         return _parse(html, self._options.main_content)
 
     def extract_leniently(self, html: str) -> str:

@@ -1,0 +1,31 @@
+"""Reject pages whose elements are nested very deeply, before a parser reads them."""
+
+import re
+from typing import Final
+
+import numpy as np
+
+from clozeline.pipeline.clean.extractors._extractor import PageRefused
+
+_TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*")
+# void elements, and elements with an optional end tag: parsers do not nest them in themselves
+_FLAT: Final = frozenset(
+    {
+        "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+        "p", "li", "dt", "dd", "td", "th", "tr", "thead", "tbody", "tfoot", "option", "optgroup", "colgroup", "rp",
+        "rt", "html", "head", "body",
+    }
+)  # fmt: skip
+
+
+def refuse_deep_pages(html: str, max_depth: int) -> None:
+    """Raise PageRefused(`html_depth`) if elements are nested deeper than `max_depth`."""
+    # the nesting is at most the number of start tags; unclosed formatting elements count as nested
+    if html.count("<") - html.count("</") <= max_depth:
+        return
+    steps = [-1 if closes else 1 for closes, name in _TAG.findall(html) if name.lower() not in _FLAT]
+    depth = np.cumsum(np.array(steps, dtype=np.int64))
+    # measure from the lowest point so far, because end tags without a start tag do not reduce the depth
+    lowest = np.minimum.accumulate(np.minimum(depth, 0))
+    if int((depth - lowest).max(initial=0)) > max_depth:
+        raise PageRefused("html_depth")
