@@ -58,8 +58,8 @@ test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 try: $(STAMP)  ## the contract tests of one algorithm, in seconds: make try NAME=my_objective
 	$(BIN)/python -m tests.try_one $(NAME)
 
-test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster (installs the extra `ray`)
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'
+test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster (installs the extras `ray` and `trafilatura`)
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray,trafilatura]'
 	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring
 
 check: $(STAMP)  ## lint, format, types, import contracts

@@ -70,7 +70,7 @@ def peers() -> dict[str, Extract]:
 
 
 def unseen_extractors(pages: Sequence[MarkedPage]) -> tuple[dict[str, Extract], int]:
-    """Return for each page `blocks` with weights that were not fitted on it, and how many pages the shipped ones know."""
+    """Return for each page `blocks` with weights not fitted on it, and how many pages the shipped weights know."""
     fitted = set(json.loads(WEIGHTS.read_text(encoding="utf-8"))["fitted_on"])
     known = [page for page in pages if f"{page_key(page):016x}" in fitted]
     shipped = build("blocks", title=False)
@@ -94,7 +94,7 @@ def score(pages: Sequence[MarkedPage], texts: Sequence[str]) -> dict[str, dict[s
 def make_rows(
     scores: dict[str, dict[str, dict[str, float]]], speeds: dict[str, dict[str, float]], counts: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Return the rows of `--json`: a row per extractor and set, then the speed of each, then ours against trafilatura."""
+    """Return the rows of `--json`: a row per extractor and set, then the speed of each, ours last."""
     rows = []
     for name, sets in scores.items():
         for key, values in sets.items():
@@ -118,7 +118,9 @@ def make_rows(
 
 def main() -> int:
     """Print and write the figures; the exit code is 1 if a target is missed."""
-    options = parser(__doc__, pages=(Path, "folder of the marked pages; default: $CLOZELINE_DATA/html"), repeats=3).parse_args()
+    options = parser(
+        __doc__, pages=(Path, "folder of the marked pages; default: $CLOZELINE_DATA/html"), repeats=3
+    ).parse_args()
     folder = options.pages or Path(os.environ.get("CLOZELINE_DATA", ".")) / "html"
     if not folder.is_dir():
         print(f"extract: skipped, because {folder} is no folder; name it by --pages FOLDER")

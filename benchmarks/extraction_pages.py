@@ -67,7 +67,10 @@ def read_pages(folder: Path) -> list[MarkedPage]:
 
 def _unpack(path: Path) -> dict[str, bytes]:
     """Return the files of an archive by their path without a leading folder of its own name."""
-    with path.open("rb") as file, tarfile.open(fileobj=zstandard.ZstdDecompressor().stream_reader(file), mode="r|") as tar:
+    with (
+        path.open("rb") as file,
+        tarfile.open(fileobj=zstandard.ZstdDecompressor().stream_reader(file), mode="r|") as tar,
+    ):
         return {
             member.name.removeprefix("./"): extracted.read()
             for member in tar

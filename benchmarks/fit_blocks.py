@@ -64,9 +64,7 @@ def label_pages(pages: Sequence[MarkedPage]) -> list[LabeledPage]:
             labeled.append(LabeledPage(marked, page, measure_blocks(page), *label(marked, page)))
     full = np.concatenate([one.weights for one in labeled if one.marked.set != "strings"] or [np.ones(1)])
     mean = float(full.mean())
-    return [
-        one if one.marked.set == "strings" else one._replace(weights=one.weights / mean) for one in labeled
-    ]
+    return [one if one.marked.set == "strings" else one._replace(weights=one.weights / mean) for one in labeled]
 
 
 def _label_by_text(marked: MarkedPage, page: Page) -> tuple[Floats, Floats]:

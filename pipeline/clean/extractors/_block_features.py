@@ -16,6 +16,8 @@ from clozeline.pipeline.clean.extractors._page_walk import TAG, Page
 
 Floats = NDArray[np.float64]
 
+LOG_LENGTH, LINKS = 0, 3
+"""Columns of features that rules use too: log(1 + weighted characters), and the share of link text."""
 _GOOD_LENGTH: Final = 40  # characters of a block of prose
 _GOOD_LINKS: Final = 0.4  # share of link text that it has at most
 _IDEOGRAPH_LENGTH: Final = 2.5  # letters that a Han or Kana character counts as
@@ -28,8 +30,8 @@ _KINDS: Final = (
 )  # fmt: skip
 _H1, _HEADINGS = 0b100, 0b11100
 _REGIONS: Final = (
-    ("nav", "menu", "search"), ("footer",), ("aside",), ("header", "hgroup"), ("article",), ("main",), ("form", "fieldset"),
-    ("figure",), ("table",), ("ul", "ol", "dl"), ("blockquote",),
+    ("nav", "menu", "search"), ("footer",), ("aside",), ("header", "hgroup"), ("article",), ("main",),
+    ("form", "fieldset"), ("figure",), ("table",), ("ul", "ol", "dl"), ("blockquote",),
 )  # fmt: skip
 
 
@@ -56,7 +58,12 @@ def _character_classes() -> NDArray[np.uint8]:
     table = np.array([by_category.get(unicodedata.category(chr(code)), _OTHER) for code in range(0x10000)], np.uint8)
     for first, last in ((0x2E80, 0xA4CF), (0xF900, 0xFAFF), (0xFF66, 0xFF9F)):
         table[first : last + 1] = _IDEOGRAPH
-    for characters, kind in ((".!?…。！？؟۔।॥։።", _MARK), (",;、，；،", _COMMA), ("|/»›•·©@#>:", _SIGN), ("\u3000", _SPACE)):
+    for characters, kind in (
+        (".!?…。！？؟۔।॥։።", _MARK),
+        (",;、，；،", _COMMA),
+        ("|/»›•·©@#>:", _SIGN),
+        ("\u3000", _SPACE),
+    ):
         table[[ord(character) for character in characters]] = kind
     return table
 
@@ -88,7 +95,7 @@ def _measure_texts(texts: list[str]) -> _TextMeasures:
 
 
 def _walk_up(page: Page, own: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each frame the next frame around it that holds further blocks, and the hints of all around it, (f,)."""
+    """Return for each frame, (f,): the next frame around it that holds further blocks, and the hints of all around."""
     start, end, around = page.start, page.end, own.tolist()
     wider = [0] * len(around)
     for index, above in enumerate(page.parent):
@@ -117,9 +124,9 @@ def measure_blocks(page: Page) -> Floats:
     good = ((lengths >= _GOOD_LENGTH) & (links < _GOOD_LINKS) & (marks > 0)).astype(np.float64)
     is_long = (lengths > 120).astype(np.float64)
     columns = [
-        log_length, np.log1p(words), log_marks, links, np.log1p(np.array(page.links)), texts.ends_well, texts.starts_low,
-        counts[_DIGIT] / lengths, counts[_UPPER] / lengths, counts[_SIGN] / lengths, counts[_IDEOGRAPH] / lengths,
-        counts[_COMMA] / words, np.minimum(np.array(page.breaks), 4.0), good, lengths < 20, is_long,
+        log_length, np.log1p(words), log_marks, links, np.log1p(np.array(page.links)), texts.ends_well,
+        texts.starts_low, counts[_DIGIT] / lengths, counts[_UPPER] / lengths, counts[_SIGN] / lengths,
+        counts[_IDEOGRAPH] / lengths, counts[_COMMA] / words, np.minimum(np.array(page.breaks), 4.0), good, lengths < 20, is_long,
         (marks == 0) * log_length, links * log_length, texts.ends_well * log_length,
         counts[_UPPER] > 0.5 * (lengths - counts[_SPACE]), links > 0.9, emphasis, emphasis > 0.9,
     ]  # fmt: skip
@@ -127,12 +134,14 @@ def measure_blocks(page: Page) -> Floats:
     # elements around: their share of the page's prose, their link text, and the mean length and number of their blocks
     own = np.array(page.hints) | _REGION_OF_TAG[tag]
     wider, around = _walk_up(page, own)
-    sums = np.zeros((4, n + 1))
-    np.cumsum(np.stack((lengths, links * lengths, good * lengths, log_length)), axis=1, out=sums[:, 1:])
-    total, in_links, prose, logs = sums[:, end] - sums[:, start]
+    sums = np.zeros((3, n + 1))
+    np.cumsum((lengths, links * lengths, good * lengths), axis=1, out=sums[:, 1:])
+    total, in_links, prose = sums[:, end] - sums[:, start]
     blocks = np.maximum(end - start, 1)
     page_prose = max(float(sums[2, -1]), 1.0)
-    of_frame = np.stack((prose / page_prose, in_links / np.maximum(total, 1.0), np.log1p(total / blocks), np.log1p(blocks)))
+    of_frame = np.stack(
+        (prose / page_prose, in_links / np.maximum(total, 1.0), np.log1p(total / blocks), np.log1p(blocks))
+    )
     above = frame
     for _ in range(4):
         columns += list(of_frame[:, above])

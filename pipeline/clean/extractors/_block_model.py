@@ -1,4 +1,4 @@
-"""The linear model of main-content blocks: weights from a data file, scores, and their smoothing over the page's tree."""
+"""The linear model of main-content blocks: weights from a data file, and smoothing over the page's tree."""
 
 import json
 from functools import cache
@@ -8,13 +8,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.pipeline.clean.extractors._block_features import LINKS, LOG_LENGTH
 from clozeline.pipeline.clean.extractors._page_walk import Page
 
 WEIGHTS: Final = Path(__file__).with_name("_block_weights.json")
 _LARGEST: Final = 4.0  # bound of a logit
 _CHANGE_COST: Final = 1.0  # for an element and its parent, or block and element, that are not both kept
-_SMALL_PAGE: Final = 1000  # characters
+_SMALL_PAGE: Final = 1000  # characters, Han and Kana weighted
 _SMALL_SHARE: Final = 0.3
+_MOSTLY_LINKS: Final = 0.9
 
 
 class Weights(NamedTuple):
@@ -40,11 +42,11 @@ def choose_blocks(page: Page, features: NDArray[np.float64], model: Weights) -> 
     """Return for each block whether it belongs to the main content, (n,)."""
     # rounded, so that no decision hangs on the order of a sum
     logits = np.round(features @ model.weights + model.bias, 6)
-    lengths = np.fromiter(map(len, page.texts), np.float64, len(page.texts))
+    lengths = np.expm1(features[:, LOG_LENGTH])
     kept = _smooth(page, np.clip(logits, -_LARGEST, _LARGEST) * np.minimum(1.5, 0.15 + lengths / 150))
     total = lengths.sum()
     if total < _SMALL_PAGE and lengths[kept].sum() < _SMALL_SHARE * total:
-        return np.array(page.link_characters) < 0.9 * lengths
+        return features[:, LINKS] < _MOSTLY_LINKS
     return kept
 
 
@@ -64,4 +66,5 @@ def _smooth(page: Page, potentials: NDArray[np.float64]) -> NDArray[np.bool_]:
     side = [cost if gain[0] > 0 else -cost]
     for index in range(1, len(parent)):
         side.append(cost if gain[index] + side[parent[index]] > 0 else -cost)
-    return potentials + np.array(side)[frame] > 0
+    kept: NDArray[np.bool_] = potentials + np.array(side)[frame] > 0
+    return kept

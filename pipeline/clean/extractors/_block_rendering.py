@@ -10,6 +10,7 @@ from clozeline.pipeline.clean.extractors._page_walk import TAG, Page
 _LISTS: Final = frozenset(TAG[name] for name in ("ul", "ol", "menu", "dir"))
 _ITEM, _ROW, _H1 = TAG["li"], TAG["tr"], TAG["h1"]
 _CELLS: Final = frozenset((TAG["td"], TAG["th"]))
+_NO_ITEM: Final = (-1, 0)
 _LONGEST_CELL: Final = 300  # characters; longer cells, and cells of several blocks, are a layout
 _LONGEST_TITLE: Final = 300
 
@@ -22,7 +23,7 @@ def render(page: Page, kept: NDArray[np.bool_]) -> str:
     in_list = False
     for block in np.flatnonzero(kept).tolist():
         text = page.texts[block]
-        item, depth = items[page.frame[block]]
+        item, depth = items[page.frame[block]] if items else _NO_ITEM
         row = rows.get(block, -1)
         if row >= 0 and row == last_row:
             pieces.append(f" | {text}")
@@ -31,7 +32,7 @@ def render(page: Page, kept: NDArray[np.bool_]) -> str:
         if row < 0 and depth:
             close, indent = in_list, "  " * depth
             text = text.replace("\n", f"\n{indent}")
-            text = f"{indent}{text}" if item == last_item else f"{indent[2:]}- {text}"
+            text = f"{indent}{text}" if 0 <= item == last_item else f"{indent[2:]}- {text}"
         if pieces:
             pieces.append("\n" if close else "\n\n")
         pieces.append(text)
@@ -49,16 +50,18 @@ def find_title(page: Page, kept: NDArray[np.bool_]) -> int | None:
 
 
 def _find_items(page: Page) -> list[tuple[int, int]]:
-    """Return for each frame the list item it is in and the depth of its list; depth 0 outside lists."""
+    """Return for each frame the list item it is in and the depth of its list, 0 outside; empty without any list."""
     found: list[tuple[int, int]] = []
+    if _LISTS.isdisjoint(page.tag) and _ITEM not in page.tag:
+        return found
     for index, (above, tag) in enumerate(zip(page.parent, page.tag, strict=True)):
-        item, depth = found[above] if index else (-1, 0)
+        item, depth = found[above] if index else _NO_ITEM
         if tag == _ITEM:
             item, depth = index, max(depth, 1)
         elif tag in _LISTS:
             depth += 1
         elif tag in _CELLS:  # a table inside a list starts anew
-            item, depth = -1, 0
+            item, depth = _NO_ITEM
         found.append((item, depth))
     return found
 
@@ -66,6 +69,8 @@ def _find_items(page: Page) -> list[tuple[int, int]]:
 def _find_rows(page: Page, kept: NDArray[np.bool_]) -> dict[int, int]:
     """Return the row of each kept block in a row of short cells with one block each."""
     cells: dict[int, list[tuple[int, int]]] = {}
+    if _ROW not in page.tag:
+        return {}
     inside: list[tuple[int, int]] = []  # cell and row around each frame
     for index, (above, tag) in enumerate(zip(page.parent, page.tag, strict=True)):
         cell, row = inside[above] if index else (-1, -1)

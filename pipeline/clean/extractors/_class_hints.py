@@ -31,7 +31,9 @@ HINTS: Final = (*GROUPS, "article_body")
 
 _BIT: Final = {name: 1 << index for index, name in enumerate(HINTS)}
 _WORDS: Final = {word: _BIT[name] for name, words in reversed(GROUPS.items()) for word in words.split()}
-_BODY: Final = re.compile(r"(?:article|entry|story|post|main|blog|news|page|text|body)-?(?:body|content|text|copy|main)")
+_BODY: Final = re.compile(
+    r"(?:article|entry|story|post|main|blog|news|page|text|body)-?(?:body|content|text|copy|main)"
+)
 _INSIDE: Final = re.compile("|".join(sorted((word for word in _WORDS if len(word) > 4), key=len, reverse=True)))
 _SPLIT: Final = re.compile(r"[^A-Z\W_]+|[A-Z]+(?![^A-Z\W_])|[A-Z][^A-Z\W_]*")
 _LONGEST: Final = 400  # characters of class and id that are read

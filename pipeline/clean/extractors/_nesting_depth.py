@@ -21,7 +21,8 @@ _FLAT: Final = frozenset(
 def refuse_deep_pages(html: str, max_depth: int) -> None:
     """Raise PageRefused(`html_depth`) if elements are nested deeper than `max_depth`."""
     # the nesting is at most the number of start tags; unclosed formatting elements count as nested
-    if html.count("<") - html.count("</") <= max_depth:
+    tags = html.count("<")
+    if tags <= max_depth or tags - html.count("</") <= max_depth:
         return
     steps = [-1 if closes else 1 for closes, name in _TAG.findall(html) if name.lower() not in _FLAT]
     depth = np.cumsum(np.array(steps, dtype=np.int64))

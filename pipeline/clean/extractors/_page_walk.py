@@ -22,23 +22,25 @@ TAGS: Final = (
 TAG: Final = {name: index for index, name in enumerate(TAGS)}
 ARTICLE_BODY: Final = 1 << HINTS.index("article_body")
 
-_INLINE, _SKIP, _BLOCK, _LINK, _BREAK, _RULE, _MATH, _TEXT, _SCRIPT, _SPAN, _EMPHASIS = range(11)
+# what to do at a node; larger numbers are block-level elements, `_FRAME` + index into `TAGS`
+_INLINE, _SKIP, _LINK, _BREAK, _RULE, _MATH, _TEXT, _SCRIPT, _SPAN, _EMPHASIS, _FRAME = range(11)
 _ACTIONS: Final = {
-    **dict.fromkeys(TAGS, _BLOCK),
+    **{name: _FRAME + index for index, name in enumerate(TAGS)},
     **dict.fromkeys(
-        ("style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio", "video", "map", "input",
-         "select", "textarea", "button", "option", "datalist", "dialog", "head", "title", "link", "meta", "rt", "rp",
-         "progress", "meter", "noembed", "noframes", "frameset", "-comment", "-doctype"),
+        ("style", "noscript", "template", "svg", "iframe", "object", "embed", "canvas", "audio", "video", "map",
+         "input", "select", "textarea", "button", "option", "datalist", "dialog", "head", "title", "link", "meta", "rt",
+         "rp", "progress", "meter", "noembed", "noframes", "frameset", "-comment", "-doctype"),
         _SKIP,
     ),
-    "a": _LINK, "br": _BREAK, "hr": _RULE, "math": _MATH, "-text": _TEXT, "script": _SCRIPT, "span": _SPAN,
-    "mjx-math": _SPAN, **dict.fromkeys(("b", "strong", "i", "em"), _EMPHASIS),
+    **dict.fromkeys(("b", "strong", "i", "em"), _EMPHASIS), **dict.fromkeys(("span", "mjx-math"), _SPAN),
+    "a": _LINK, "br": _BREAK, "hr": _RULE, "math": _MATH, "-text": _TEXT, "script": _SCRIPT,
 }  # fmt: skip
-_VERBATIM: Final = frozenset({TAG["pre"], TAG["listing"], TAG["xmp"], TAG["plaintext"]})
+_INLINES: Final = frozenset((_INLINE, _LINK, _SPAN, _EMPHASIS))
+_VERBATIM: Final = frozenset(_FRAME + TAG[name] for name in ("pre", "listing", "xmp", "plaintext"))
 _STATIC_IDS: Final = 250  # the parser's ids of elements of the standard are smaller, those of others are addresses
 _HIDDEN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _LINE_BREAK: Final = "\0"  # the parser lets no NUL into text
-_by_id: dict[int, int] = {}
+_actions_by_id: dict[int, int] = {}
 
 
 @dataclass
@@ -68,141 +70,140 @@ class Page:
     nodes: int = 0
     """nodes visited: the work done"""
 
+    def add_frame(self, parent: int, tag: int, hints: int, signature: int) -> int:
+        """Add a frame that starts at the next block, and return its index."""
+        self.parent.append(parent)
+        self.tag.append(tag)
+        self.hints.append(hints)
+        self.signature.append(signature)
+        self.start.append(len(self.texts))
+        self.end.append(0)
+        return len(self.parent) - 1
+
 
 def read_page(html: str) -> Page:
     """Return frames and blocks of a page; without blocks if it has no visible text."""
     page = Page()
     body = LexborHTMLParser(html).body
     if body is not None:
-        _Walk(page, "math/tex" in html).walk(body)
+        _walk(page, body, html)
     return page
 
 
-class _Walk:
-    def __init__(self, page: Page, has_tex: bool) -> None:
-        self._page = page
-        self._has_tex = has_tex
-        self._parts: list[str] = []
-        self._link_characters = self._emphasized = self._links = self._breaks = 0
-
-    def walk(self, body: LexborNode) -> None:
-        """Visit each node once, with an explicit stack; leaving an element runs what its entry pushed."""
-        page, parts, by_id = self._page, self._parts, _by_id
-        parents, tags, hints, signatures = page.parent, page.tag, page.hints, page.signature
-        starts, ends, texts = page.start, page.end, page.texts
-        numbers: dict[tuple[int, int, str], int] = {}
-        parents.append(-1), tags.append(0), hints.append(0), signatures.append(0), starts.append(0), ends.append(0)
-        stack: list[tuple[LexborNode, int]] = []  # an open element, and what to do at its end
-        frame = in_link = in_emphasis = visited = verbatim = 0
-        after_break = False
-        node = body.first_child
-        while True:
-            if node is None:
-                if not stack:
-                    break
-                node, action = stack.pop()
-                if action == _BLOCK:
-                    if parts:
-                        self._flush(frame, verbatim)
-                        after_break = False
-                    verbatim -= tags[frame] in _VERBATIM
-                    ends[frame] = len(texts)
-                    frame = parents[frame]
-                elif action == _LINK:
-                    in_link -= 1
-                elif action == _EMPHASIS:
-                    in_emphasis -= 1
-                node = node.next
-                continue
-            visited += 1
-            number = node.tag_id
-            action = by_id.get(number, -1)
-            if action < 0:
-                action = _ACTIONS.get(node.tag or "-comment", _INLINE)
-                if number < _STATIC_IDS:
-                    by_id[number] = action
-            if action == _TEXT:
-                text = node.text_content or ""
-                if text.isspace():
-                    if parts:
-                        parts.append(text)
-                else:
-                    parts.append(text)
+def _walk(page: Page, body: LexborNode, html: str) -> None:
+    """Visit each node once, with an explicit stack of the open elements and what to do at their ends."""
+    by_id, parts, texts = _actions_by_id, _Parts(page), page.texts
+    signatures: dict[tuple[int, int, str], int] = {}
+    stack: list[tuple[LexborNode, int]] = []
+    frame = page.add_frame(-1, 0, 0, 0)
+    pieces = parts.pieces
+    in_link = in_emphasis = verbatim = visited = 0
+    after_break = False  # only white space since the last line break
+    node = body.first_child
+    while True:
+        if node is None:  # the end of an element
+            if not stack:
+                break
+            node, action = stack.pop()
+            if action >= _FRAME:
+                if pieces:
+                    parts.end_block(frame, verbatim)
                     after_break = False
-                    if in_link:
-                        self._link_characters += len(text.strip())
-                    if in_emphasis:
-                        self._emphasized += len(text.strip())
-                node = node.next
-                continue
-            if action == _BLOCK:
-                attributes = node.attributes
-                if attributes and _is_hidden(attributes):
-                    node = node.next
-                    continue
-                if parts:
-                    self._flush(frame, verbatim)
-                    after_break = False
-                tag = TAG[node.tag or "div"]
-                names = attributes.get("class") or ""
-                key = (signatures[frame], tag, names)
-                parents.append(frame), tags.append(tag), starts.append(len(texts)), ends.append(0)
-                signatures.append(numbers.setdefault(key, len(numbers) + 1))
-                hints.append(_hints_of(attributes, names) if attributes else 0)
-                frame = len(parents) - 1
-                verbatim += tag in _VERBATIM
-                stack.append((node, _BLOCK))
-                node = node.first_child
-            elif action == _INLINE:
-                stack.append((node, _INLINE))
-                node = node.first_child
+                if action in _VERBATIM:
+                    verbatim -= 1
+                page.end[frame] = len(texts)
+                frame = page.parent[frame]
             elif action == _LINK:
-                in_link += 1
-                self._links += 1
-                stack.append((node, _LINK))
-                node = node.first_child
+                in_link -= 1
             elif action == _EMPHASIS:
-                in_emphasis += 1
-                stack.append((node, _EMPHASIS))
-                node = node.first_child
-            elif action == _SPAN:
-                attributes = node.attributes
-                if attributes and (_is_hidden(attributes) or (self._has_tex and _is_preview(attributes))):
-                    node = node.next
-                    continue
-                stack.append((node, _INLINE))
-                node = node.first_child
-            elif action == _BREAK:
-                if after_break and parts and not verbatim:
-                    self._flush(frame, verbatim)
+                in_emphasis -= 1
+            node = node.next
+            continue
+        visited += 1
+        number = node.tag_id
+        action = by_id.get(number, -1)
+        if action < 0:
+            action = _ACTIONS.get(node.tag or "-comment", _INLINE)
+            if number < _STATIC_IDS:
+                by_id[number] = action
+        if action == _TEXT:
+            text = node.text_content or ""
+            if not text.isspace():
+                pieces.append(text)
+                after_break = False
+                if in_link or in_emphasis:
+                    size = len(text.strip())
+                    parts.link_characters += size if in_link else 0
+                    parts.emphasized += size if in_emphasis else 0
+            elif pieces:
+                pieces.append(text)
+        elif action >= _FRAME:
+            attributes = node.attributes
+            if not attributes or not _is_hidden(attributes):
+                if pieces:
+                    parts.end_block(frame, verbatim)
                     after_break = False
-                elif parts:
-                    parts.append("\n" if verbatim else _LINE_BREAK)
-                    self._breaks += 1
-                    after_break = True
-                node = node.next
-            elif action == _RULE:
-                if parts:
-                    self._flush(frame, verbatim)
-                node = node.next
+                names = attributes.get("class") or ""
+                hints = _hints_of(attributes, names) if attributes else 0
+                key = (page.signature[frame], action, names)
+                frame = page.add_frame(frame, action - _FRAME, hints, signatures.setdefault(key, len(signatures) + 1))
+                if action in _VERBATIM:
+                    verbatim += 1
+                stack.append((node, action))
+                node = node.first_child
+                continue
+        elif action in _INLINES:
+            if action == _SPAN:
+                attributes = node.attributes
+                hidden = bool(attributes) and (_is_hidden(attributes) or _is_preview(attributes, html))
             else:
-                if action == _MATH:
-                    parts.append(_formula(node))
-                elif action == _SCRIPT and self._has_tex and (node.attributes.get("type") or "").startswith("math/tex"):
-                    parts.append(node.text())
-                node = node.next
-        if parts:
-            self._flush(0, 0)
-        ends[0] = len(texts)
-        page.nodes = visited
+                hidden = False
+            if not hidden:
+                if action == _LINK:
+                    in_link += 1
+                    parts.links += 1
+                elif action == _EMPHASIS:
+                    in_emphasis += 1
+                stack.append((node, action))
+                node = node.first_child
+                continue
+        elif action == _BREAK:
+            if pieces and after_break and not verbatim:
+                parts.end_block(frame, verbatim)
+                after_break = False
+            elif pieces:
+                pieces.append("\n" if verbatim else _LINE_BREAK)
+                parts.breaks += 1
+                after_break = True
+        elif action == _RULE:
+            if pieces:
+                parts.end_block(frame, verbatim)
+        elif action == _MATH:
+            pieces.append(_formula(node))
+        elif action == _SCRIPT and (node.attributes.get("type") or "").startswith("math/tex"):
+            pieces.append(node.text())
+        node = node.next
+    if pieces:
+        parts.end_block(frame, verbatim)
+    page.end[frame] = len(texts)
+    page.nodes = visited
 
-    def _flush(self, frame: int, verbatim: int) -> None:
-        """End a block: fold its white space and note it, unless it is empty."""
-        joined = "".join(self._parts)
-        self._parts.clear()
+
+class _Parts:
+    """Text of the block that is being read."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self.pieces: list[str] = []
+        self.link_characters = self.emphasized = self.links = self.breaks = 0
+
+    def end_block(self, frame: int, verbatim: int) -> None:
+        """Fold the white space of the block and add it to the page, unless it is empty."""
+        joined = "".join(self.pieces)
+        self.pieces.clear()
         if verbatim:
             text = "\n".join(line.rstrip() for line in joined.splitlines()).strip("\n")
-        elif self._breaks:
+        elif self.breaks:
             text = "\n".join(" ".join(line.split()) for line in joined.split(_LINE_BREAK)).strip()
         else:
             text = " ".join(joined.split())
@@ -210,11 +211,11 @@ class _Walk:
             page = self._page
             page.texts.append(text)
             page.frame.append(frame)
-            page.link_characters.append(min(self._link_characters, len(text)))
-            page.emphasized.append(min(self._emphasized, len(text)))
-            page.links.append(self._links)
-            page.breaks.append(self._breaks)
-        self._link_characters = self._emphasized = self._links = self._breaks = 0
+            page.link_characters.append(min(self.link_characters, len(text)))
+            page.emphasized.append(min(self.emphasized, len(text)))
+            page.links.append(self.links)
+            page.breaks.append(self.breaks)
+        self.link_characters = self.emphasized = self.links = self.breaks = 0
 
 
 def _hints_of(attributes: dict[str, str | None], names: str) -> int:
@@ -234,9 +235,9 @@ def _is_hidden(attributes: dict[str, str | None]) -> bool:
     return bool(style and _HIDDEN.search(style)) and "math" not in (attributes.get("class") or "")
 
 
-def _is_preview(attributes: dict[str, str | None]) -> bool:
-    """Return whether an element is MathJax's picture of a formula whose TeX follows in a script."""
-    return (attributes.get("class") or "").startswith("MathJax")
+def _is_preview(attributes: dict[str, str | None], html: str) -> bool:
+    """Return whether an element is MathJax's picture of a formula whose TeX is in a script."""
+    return (attributes.get("class") or "").startswith("MathJax") and "math/tex" in html
 
 
 def _formula(node: LexborNode) -> str:
