@@ -15,7 +15,7 @@ from tests.clozeline.installed import installed
 from tests.test_tiny_recipes import write_texts
 
 RECIPES = Path(__file__).parents[2] / "configs" / "recipes"
-FAMILIES = sorted(path.parent.name for path in RECIPES.glob("*/pipeline.yaml"))
+FAMILIES = sorted(path.parent.name for path in RECIPES.glob("*/train.yaml"))
 TASKS = sorted(path.parent.name for path in RECIPES.glob("tasks/*/pipeline.yaml"))
 SMALL = ("train_tokenizer.size=2000", "heldout.fraction=0.1", "clean.filters=[]", "executor.workers=1")
 CHARACTERS = 700_000

@@ -126,8 +126,8 @@ def measure_blocks(page: Page) -> Floats:
     columns = [
         log_length, np.log1p(words), log_marks, links, np.log1p(np.array(page.links)), texts.ends_well,
         texts.starts_low, counts[_DIGIT] / lengths, counts[_UPPER] / lengths, counts[_SIGN] / lengths,
-        counts[_IDEOGRAPH] / lengths, counts[_COMMA] / words, np.minimum(np.array(page.breaks), 4.0), good, lengths < 20, is_long,
-        (marks == 0) * log_length, links * log_length, texts.ends_well * log_length,
+        counts[_IDEOGRAPH] / lengths, counts[_COMMA] / words, np.minimum(np.array(page.breaks), 4.0), good,
+        lengths < 20, is_long, (marks == 0) * log_length, links * log_length, texts.ends_well * log_length,
         counts[_UPPER] > 0.5 * (lengths - counts[_SPACE]), links > 0.9, emphasis, emphasis > 0.9,
     ]  # fmt: skip
 

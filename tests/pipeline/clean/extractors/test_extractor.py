@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from importlib.util import find_spec
 
 import pytest
 
@@ -10,7 +11,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.extractors import PageRefused
 from clozeline.registry import choose, find, names
 
-NAMES = names("clozeline.pipeline.clean.extractors")
+_WITH_EXTRA = pytest.mark.skipif(find_spec("trafilatura") is None, reason="the extra `trafilatura` is not installed")
+NAMES = [
+    pytest.param(name, marks=_WITH_EXTRA if name == "trafilatura" else ())
+    for name in names("clozeline.pipeline.clean.extractors")
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

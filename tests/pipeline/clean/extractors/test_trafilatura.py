@@ -1,14 +1,18 @@
+from importlib.util import find_spec
+
 import pytest
 
-from clozeline.pipeline.clean.extractors import PageRefused
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.clean.extractors import PageRefused, trafilatura
+from clozeline.pipeline.clean.extractors.trafilatura import Trafilatura
+from clozeline.registry import choose
 from tests.pipeline.clean.extractors.written_pages import EXTRA, page
 
-pytest.importorskip("trafilatura", reason="the extra `trafilatura` is not installed")
+with_extra = pytest.mark.skipif(find_spec("trafilatura") is None, reason="the extra `trafilatura` is not installed")
 
 
+@with_extra
 def test_the_article_without_menu_and_links() -> None:
-    from clozeline.pipeline.clean.extractors.trafilatura import Trafilatura
-
     extractor = Trafilatura(Trafilatura.Options())
     text = extractor.extract(page(f"<p>{EXTRA} <a href='/x'>here</a></p>"))
     assert EXTRA in text
@@ -19,7 +23,12 @@ def test_the_article_without_menu_and_links() -> None:
         extractor.extract("<div>" * 6000)
 
 
+@with_extra
 def test_fast_is_the_default() -> None:
-    from clozeline.pipeline.clean.extractors.trafilatura import Trafilatura
-
     assert Trafilatura.Options().fast
+
+
+def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trafilatura, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'clozeline\[trafilatura\]'"):
+        choose("clozeline.pipeline.clean.extractors", "trafilatura")
