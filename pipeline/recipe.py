@@ -172,6 +172,9 @@ class Recipe:
     limits: Limits = field(default_factory=Limits)
     on_error: OnError = field(default_factory=OnError)
     heldout: HeldoutConfig = field(default_factory=HeldoutConfig)
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """documents of a preview: the first of each unit, about as many of each; the same decisions as in the complete run,
+    which needs another `output`"""
     keep_intermediates: bool = False
     """keep the `tmp/` folder of each stage"""
     # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's folder.

@@ -116,7 +116,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         first = (ScoredUnits if shares else CleanUnits)(
             planned=self.plan.units, sources=sources, corpus=self.recipe.corpus, seed=seed, limits=self.recipe.limits,
             keep_text=self.config.keep_text, fail_truncated=self.recipe.on_error.truncated == "fail", units=units,
-            name="score" if shares else "main",
+            limit=self.recipe.limit, name="score" if shares else "main",
         )  # fmt: skip
         return [first, ChooseCuts(), ApplyCuts(units, shares, seed, self.config.keep_text)] if shares else [first]
 

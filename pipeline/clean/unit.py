@@ -39,6 +39,7 @@ class CleanUnits(Pass[CleanCounts]):
     keep_text: float
     fail_truncated: bool
     units: int
+    limit: int | None = None  # documents of all units together
     name: str = "main"
     folder: ClassVar[str] = ""
     """folder of its outputs below that of the stage"""
@@ -47,11 +48,12 @@ class CleanUnits(Pass[CleanCounts]):
         tally = UnitCounts(self.seed, self.keep_text)
         with output.file(f"{self.folder}documents/{unit:06d}.arrow") as temporary:
             steps: dict[str, Steps] = {}
-            ranges = (self._clean_range(planned, tally, steps) for planned in self.planned[unit])
+            quota = _Quota(None if self.limit is None else self.limit // self.units + (unit < self.limit % self.units))
+            ranges = (self._clean_range(planned, tally, steps, quota) for planned in self.planned[unit])
             documents = write_documents(temporary, chain.from_iterable(ranges))
         require_equal(f"clean: unit {unit}", "documents_out", tally.counts["documents_out"], "documents written",
                       documents)  # fmt: skip
-        for planned in self.planned[unit]:
+        for planned in self.planned[unit] if self.limit is None else ():  # a preview need not read all bytes
             name = range_name(planned.source, planned.start, planned.end)
             output.inputs[name] = range_hash(_find_input(planned), planned.start, planned.end)
             for option, path in _companion_files(planned).items():
@@ -65,8 +67,10 @@ class CleanUnits(Pass[CleanCounts]):
         return tally.counts
 
     def _clean_range(
-        self, planned: PlannedRange, tally: UnitCounts, steps_by_source: dict[str, Steps]
+        self, planned: PlannedRange, tally: UnitCounts, steps_by_source: dict[str, Steps], quota: "_Quota"
     ) -> Iterator[Document]:
+        if quota.is_used():
+            return
         path = _find_input(planned)
         files = (path, *_companion_files(planned).values())
         before = {file: (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
@@ -85,7 +89,7 @@ class CleanUnits(Pass[CleanCounts]):
             return
         account = Account()
         items = reader.read(path, planned.start, planned.end, account)
-        for record in self._extract(items, source, planned, tally):
+        for record in self._extract(quota.take(items), source, planned, tally):
             kept = steps.clean(record, entry.language, entry.target_language)
             if kept is not None:
                 tally.keep(kept)
@@ -93,6 +97,9 @@ class CleanUnits(Pass[CleanCounts]):
         for file, (size, changed_ns) in before.items():
             if (file.stat().st_size, file.stat().st_mtime_ns) != (size, changed_ns):
                 raise StorageError(f"{file}: changed while it was read ({size} bytes before): run again later")
+        if quota.is_used():
+            tally.cut()
+            return
         if self.fail_truncated and tally.events.get("truncated"):
             raise StorageError(f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept")
         owned = reader.first(path, planned.end) - reader.first(path, planned.start)
@@ -126,6 +133,25 @@ class CleanUnits(Pass[CleanCounts]):
                     yield document.replace(text=answer.text)
                 else:
                     tally.reject(document.replace(text=""), "extraction", answer.reason)
+
+
+class _Quota:
+    """The number of documents that a unit may still read; None: all."""
+
+    def __init__(self, documents: int | None) -> None:
+        self._left = documents
+
+    def is_used(self) -> bool:
+        return self._left == 0
+
+    def take(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Yield items until the last allowed document."""
+        for item in items:
+            yield item
+            if self._left is not None and isinstance(item, RawRecord):
+                self._left -= 1
+                if not self._left:
+                    return
 
 
 def _find_input(planned: PlannedRange) -> Path:

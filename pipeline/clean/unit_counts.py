@@ -142,6 +142,13 @@ class UnitCounts:
             self.add({"bytes_undecoded": account.undecoded})
         self._records = self._content_bytes = 0
 
+    def cut(self) -> None:
+        """End a range before its end, at the limit of a preview: only what was read counts."""
+        self.count(Counted("note", "limit"))
+        found = self._records
+        self.add({"content_bytes": self._content_bytes, "records_found": found, "records_given": found})
+        self._records = self._content_bytes = 0
+
     def count_removal(self, step: str, characters: int) -> None:
         """Count characters that a step removed; negative if it added some, as normalization may."""
         self.add({"characters_removed": {step: characters}})

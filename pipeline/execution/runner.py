@@ -93,6 +93,8 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
     plain = to_plain(stage.recipe)
     shared = {name: plain[name] for name in stage.shared}
     facts = {"stage": stage.name, "config": plain[stage.name], "shared": shared}
+    if stage.recipe.limit is not None:  # absent without a limit, as in the digests of older runs
+        facts["limit"] = stage.recipe.limit
     if files := stage.files():
         facts["files"] = files
     return config_digest({**facts, "upstream": upstream, "version": stage.version()})

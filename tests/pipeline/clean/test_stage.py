@@ -89,3 +89,19 @@ def test_a_lost_document_is_noticed(crawl, tmp_path, lost):
 def test_mistakes_in_the_configuration_name_the_key(tmp_path, clean, message):
     with pytest.raises(ConfigurationError, match=message):
         recipe_for("x", tmp_path, clean)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 1000])
+def test_a_preview_decides_as_the_complete_run(limit: int, crawl, tmp_path):
+    plan = {"unit_bytes": 4096}
+    full = run_clean(str(crawl), tmp_path / "full", plan=plan)
+    part = run_clean(str(crawl), tmp_path / "part", plan=plan, limit=limit)
+    for read in ("documents", "rejects"):
+        every = {row.uid: row for row in getattr(full, read)}
+        assert all(row == every[row.uid] for row in getattr(part, read))
+    if limit == 1000:
+        assert (part.documents, part.rejects) == (full.documents, full.rejects)
+    # the first documents of each unit
+    for unit, (cut, whole) in enumerate(zip(part.records, full.records, strict=True)):
+        share = limit // len(part.records) + (unit < limit % len(part.records))
+        assert cut.counts["documents_in"] == min(share, whole.counts["documents_in"])
