@@ -55,6 +55,18 @@ class Steps:
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(LANGUAGE_REASONS if language else [])]
         self.reasons += [reason for _, step in self._filters for reason in step.reasons]
 
+    def screen(self, document: Document) -> bool:
+        """Return whether a document passes the filters of URLs, before its text is extracted; else reject it."""
+        for name, step in self._filters if document.target_text is None else self._pair_filters:
+            if (judge_url := getattr(step, "judge_url", None)) is not None:
+                verdict = judge_url(document.url)
+                if verdict.reason:
+                    self._tally.reject(
+                        document.replace(text="", target_text=None), name, verdict.reason, verdict.detail
+                    )
+                    return False
+        return True
+
     def clean(
         self, document: Document, given_language: str | None, target_language: str | None = None
     ) -> Document | None:
@@ -129,7 +141,7 @@ class Steps:
             if verdict.text is not None:
                 self._tally.count_removal(name, len(document.text) - len(verdict.text))
                 self._tally.edit(document, name, verdict)
-                document = document.replace(text=verdict.text)
+                document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text)
         return document.replace_text(document.text, statistics.words)
 

@@ -89,7 +89,7 @@ class CleanUnits(Pass[CleanCounts]):
             return
         account = Account()
         items = reader.read(path, planned.start, planned.end, account)
-        for record in self._extract(quota.take(items), source, planned, tally):
+        for record in self._extract(quota.take(items), source, planned, steps, tally):
             kept = steps.clean(record, entry.language, entry.target_language)
             if kept is not None:
                 tally.keep(kept)
@@ -106,12 +106,11 @@ class CleanUnits(Pass[CleanCounts]):
         tally.close(planned.source, owned, account)
 
     def _extract(
-        self, items: Iterator[Item], source: SourceSteps, planned: PlannedRange, tally: UnitCounts
+        self, items: Iterator[Item], source: SourceSteps, planned: PlannedRange, steps: Steps, tally: UnitCounts
     ) -> Iterator[Document]:
-        """Yield documents with their text, in order; pages go to the extractor in batches."""
+        """Yield documents with their text, in order; pages whose URL passes go to the extractor in batches."""
         for batch in _collect_batches(items, tally):
-            pages = [record.text for record in batch if record.markup]
-            answers = iter(shared_extraction(source.extractor).extract(pages) if pages else ())
+            screened: list[tuple[Document, bool]] = []
             for record in batch:
                 document = Document(
                     uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
@@ -123,7 +122,12 @@ class CleanUnits(Pass[CleanCounts]):
                 )  # fmt: skip
                 content_bytes = record.length if record.span is None else record.span
                 tally.add_document(document.uid, planned.source, record.locator, content_bytes)
-                if not record.markup:
+                if steps.screen(document):
+                    screened.append((document, record.markup))
+            pages = [document.text for document, markup in screened if markup]
+            answers = iter(shared_extraction(source.extractor).extract(pages) if pages else ())
+            for document, markup in screened:
+                if not markup:
                     yield document
                     continue
                 answer = next(answers)

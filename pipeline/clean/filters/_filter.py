@@ -23,6 +23,7 @@ class Verdict:
     edits: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """by rule, the first passage that it changed, before and after"""
     columns: Mapping[str, Any] = field(default_factory=dict)  # what it adds to `extra` of the document
+    flags: int = 0  # bits that it sets in `flags` of the document
     rank: int | None = None  # position among all documents, of which a share is kept; None: not ranked
 
 

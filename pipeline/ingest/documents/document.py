@@ -14,6 +14,7 @@ import xxhash
 FLAG_DECODED_BY_GUESS: Final = 1
 FLAG_REPLACEMENTS: Final = 2
 FLAG_TRUNCATED_SOURCE: Final = 4
+FLAG_PII_REPLACED: Final = 8
 FLAG_SPANS_REMOVED: Final = 16
 
 WORDS: Final = pa.dictionary(pa.int32(), pa.utf8())

@@ -74,8 +74,11 @@ def required(name, folder):
 @pytest.mark.parametrize(("name", "reason"), [(name, reason) for name, cases in CASES.items() for reason in cases])
 def test_a_minimal_document(name, reason, tmp_path):
     chosen = choose("clozeline.pipeline.clean.filters", {**required(name, tmp_path), **LOOSE.get(reason, {})})
-    verdict = chosen.build().judge(TextStatistics(CASES[name][reason].strip()), "en")
-    assert verdict.reason == reason
+    built, case = chosen.build(), CASES[name][reason].strip()
+    if hasattr(built, "judge_url"):
+        assert built.judge_url(case).reason == reason
+    else:
+        assert built.judge(TextStatistics(case), "en").reason == reason
 
 
 @pytest.mark.parametrize("name", names("clozeline.pipeline.clean.filters"))

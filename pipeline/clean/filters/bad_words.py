@@ -1,0 +1,71 @@
+"""Lists of words that texts may not have (the last rule of C4, Raffel et al. 2020, arXiv:1910.10683, section 2.2)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, at_most
+from clozeline.pipeline.clean.filters._lists import iter_terms
+from clozeline.pipeline.clean.filters.gopher_quality import Share
+from clozeline.pipeline.text.normal_form import match_words
+from clozeline.pipeline.text.text_statistics import TextStatistics
+
+
+class BadWords(ThresholdFilter):
+    """Rejects texts with listed words, by language.
+
+    The lists are your files; none comes with Clozeline, and no recipe uses them: such lists also hit dialects and
+    texts about health. A text in a language without a list is kept. Words are compared without case and accents.
+
+    With `damn` in the list of `en`, "Damn it." is rejected as `bad_words`: one word of two
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = ("bad_words",)
+
+    @config_class
+    class Options:
+        """The lists, and how many words are too many."""
+
+        lists: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
+        """folder with a file for each language, named by its code such as `en` or `en.txt`; a term on each line"""
+        share: Share = 0.0
+        """maximum fraction of listed words, 0 to 1; 0 rejects a text with any"""
+
+    def __init__(self, options: Options) -> None:
+        self._share = options.share
+        if not options.lists.is_dir():
+            raise ConfigurationError(
+                f"bad_words.lists {options.lists}: expected a folder with a file for each language"
+            )
+        files = sorted(file for file in options.lists.iterdir() if file.is_file() and not file.name.startswith("."))
+        self._terms = {file.name.split(".")[0]: _terms_by_first_word(file) for file in files}
+
+    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+        """Yield the share of words in listed terms."""
+        if (terms := self._terms.get(language)) is not None:
+            words = match_words(statistics.text)
+            yield at_most("bad_words", _count_words(words, terms) / max(1, len(words)), self._share)
+
+
+def _terms_by_first_word(path: Path) -> Mapping[str, Sequence[list[str]]]:
+    """Return the terms as words, those with the same first word together, the longest first."""
+    by_first: dict[str, list[list[str]]] = {}
+    for term in sorted(set(iter_terms(path))):
+        if words := match_words(term):
+            by_first.setdefault(words[0], []).append(words)
+    return {first: sorted(terms, key=len, reverse=True) for first, terms in by_first.items()}
+
+
+def _count_words(words: Sequence[str], terms: Mapping[str, Sequence[list[str]]]) -> int:
+    """Count the words of a text that are in a listed term; no word counts twice."""
+    count = free = 0
+    for start in [index for index, word in enumerate(words) if word in terms]:
+        if start >= free:
+            length = next((len(term) for term in terms[words[start]] if words[start : start + len(term)] == term), 0)
+            count, free = count + length, start + length
+    return count

@@ -1,0 +1,114 @@
+"""Lists of domains, addresses and words for URLs (Penedo et al. 2023, RefinedWeb, arXiv:2306.01116, appendix G.1)."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, ClassVar, Final
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Verdict
+from clozeline.pipeline.clean.filters._lists import HashedTerms, iter_terms
+from clozeline.pipeline.text.text_statistics import TextStatistics
+
+_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+_SCHEME: Final = re.compile("^[a-z][a-z0-9+.-]*://")
+
+Lists = Annotated[list[Path], HOME_EXPANDED]
+
+
+class Url:
+    """Rejects pages by their URL, before their text is extracted.
+
+    The lists are your files, a term on each line; none comes with Clozeline. A listed domain covers all hosts below it.
+    Documents without a URL are kept.
+
+    With `example.org` in `domains`, `https://shop.example.org/a` is rejected as `url_domain`
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = (
+        "url_domain", "url_listed", "url_banned_word", "url_soft_words", "url_banned_subword",
+    )  # fmt: skip
+
+    @config_class
+    class Options:
+        """Lists; pages are cleaned again if the content of one changes."""
+
+        domains: Lists = field(default_factory=list, metadata=DATA_FILE)
+        """files of domains and hosts, such as `example.org`; `adult` covers all hosts below `.adult`"""
+        urls: Lists = field(default_factory=list, metadata=DATA_FILE)
+        """files of complete addresses; their scheme and a final slash do not count"""
+        banned_words: Lists = field(default_factory=list, metadata=DATA_FILE)
+        """files of words that no URL may have; words end at marks, case does not count"""
+        soft_words: Lists = field(default_factory=list, metadata=DATA_FILE)
+        """files of words of which a URL may have fewer than `soft_word_threshold`"""
+        soft_word_threshold: Annotated[int, Field(ge=1)] = 2
+        """number of different soft words that reject a page, ≥ 1"""
+        banned_subwords: Lists = field(default_factory=list, metadata=DATA_FILE)
+        """files of strings that no URL may have, also across marks: `ab` is in `a-b`"""
+
+        def __post_init__(self) -> None:
+            if not (self.domains or self.urls or self.banned_words or self.soft_words or self.banned_subwords):
+                raise ValueError(
+                    "expected at least one list, got none: name a file in `domains`, `urls`, `banned_words`, "
+                    "`soft_words` or `banned_subwords`"
+                )
+
+    def __init__(self, options: Options) -> None:
+        self._domains, self._urls = HashedTerms(options.domains), HashedTerms(options.urls, strip_scheme)
+        self._banned, self._soft, self._subwords = (
+            frozenset("".join(split_words(term)) for path in paths for term in iter_terms(path))
+            for paths in (options.banned_words, options.soft_words, options.banned_subwords)
+        )
+        self._threshold = options.soft_word_threshold
+
+    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+        """Keep every text: this filter judges URLs."""
+        return KEEP
+
+    def judge_url(self, url: str | None) -> Verdict:
+        """Return the verdict on a page from its URL."""
+        if url is None:
+            return KEEP
+        host = _host_of(url)
+        if self._domains.holds_any(_parents(host)):
+            return Verdict("url_domain", host)
+        if self._urls.holds_any([strip_scheme(url)]):
+            return Verdict("url_listed", url)
+        words = split_words(url)
+        if banned := self._banned.intersection(words):
+            return Verdict("url_banned_word", min(banned))
+        if len(soft := self._soft.intersection(words)) >= self._threshold:
+            return Verdict("url_soft_words", f"{len(soft)} soft words >= {self._threshold}: {', '.join(sorted(soft))}")
+        joined = "".join(words)
+        if inside := [subword for subword in self._subwords if subword in joined]:
+            return Verdict("url_banned_subword", min(inside))
+        return KEEP
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a URL in lower case: `https://a.org/Free_Fun` -> ["https", "a", "org", "free", "fun"]."""
+    return [word for word in _BETWEEN_WORDS.split(unquote(text).lower()) if word]
+
+
+def strip_scheme(url: str) -> str:
+    """Return a URL in lower case without scheme and final slash."""
+    return _SCHEME.sub("", url.lower()).rstrip("/")
+
+
+def _host_of(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _parents(host: str) -> Sequence[str]:
+    """Return a host and the domains above it: `a.b.org` -> ["a.b.org", "b.org", "org"]."""
+    labels = host.split(".")
+    return [".".join(labels[start:]) for start in range(len(labels))] if host else []

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import io
+import os
+import random
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.clean.filters import Verdict
+from clozeline.pipeline.text.normal_form import match_words
+from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.registry import choose
+from tests.pipeline.captures import SENTENCES
+
+CASES = {"bad_words": "A darn of a text."}
+LISTS = {"en": "# comment\ndarn\nbad egg\nbad\n2 eggs a day\negg a day\n", "ja.txt": "馬鹿\n", "de": "blöd\n"}
+
+
+def options_in(folder: Path) -> dict[str, Any]:
+    (folder / "lists").mkdir(exist_ok=True)
+    for name, text in LISTS.items():
+        (folder / "lists" / name).write_text(text, encoding="utf-8")
+    return {"lists": str(folder / "lists")}
+
+
+def judge(folder: Path, text: str, language: str = "en", **changes: Any) -> Verdict:
+    chosen = choose("clozeline.pipeline.clean.filters", {"name": "bad_words", **options_in(folder), **changes})
+    verdict: Verdict = chosen.build().judge(TextStatistics(text), language)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "share"),
+    [
+        ("Damn it, DARN it.", "en", 1 / 4),
+        ("darned undarn", "en", 0),
+        ("A bad egg, a bad hen.", "en", 3 / 6),
+        ("12 eggs a day", "en", 1),
+        ("die BLOD Sache", "de", 1 / 3),
+        ("die Blöd Sache", "de", 1 / 3),
+        ("馬と鹿", "ja", 0),
+        ("この馬鹿", "ja", 2 / 4),
+        ("darn darn", "fr", 0),
+    ],
+)
+def test_the_share_of_listed_words(tmp_path: Path, text: str, language: str, share: float) -> None:
+    verdict = judge(tmp_path, text, language)
+    assert verdict.reason == ("bad_words" if share else "")
+    if share:
+        assert verdict.detail == f"{share:.3f} > 0.0"
+        assert judge(tmp_path, text, language, share=share).reason == ""
+        assert judge(tmp_path, text, language, share=share - 0.01).reason == "bad_words"
+
+
+def test_terms_match_as_in_a_text_searched_word_by_word(tmp_path: Path) -> None:
+    draw = random.Random(5)
+    terms = [match_words(term) for term in LISTS["en"].splitlines()[1:]]
+    for _ in range(200):
+        words = [draw.choice(["bad", "egg", "7", "eggs", "a", "day", "darn"]) for _ in range(12)]
+        folded, covered, position = match_words(" ".join(words)), 0, 0
+        while position < len(folded):
+            lengths = [len(term) for term in terms if folded[position : position + len(term)] == term]
+            covered += max(lengths, default=0)
+            position += max(lengths, default=1)
+        detail = f"{covered / 12:.3f} > 0.0" if covered else ""
+        assert judge(tmp_path, " ".join(words)).detail == detail
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    chosen = choose("clozeline.pipeline.clean.filters", {"name": "bad_words", "lists": str(tmp_path / "none")})
+    with pytest.raises(ConfigurationError, match="none: expected a folder with a file for each language"):
+        chosen.build()
+
+
+@pytest.mark.data
+@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
+def test_published_lists_are_read(tmp_path: Path) -> None:
+    """The lists that C4 used: 28 languages, each rejects its own terms, and none rejects prose."""
+    packed = (Path(os.environ["CLOZELINE_DATA"]) / "lists" / "ldnoobw.tar.zst").read_bytes()
+    unpacked = zstandard.ZstdDecompressor().stream_reader(packed).read()
+    with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
+        archive.extractall(tmp_path / "lists", filter="data")
+    (tmp_path / "lists" / "LICENSE").unlink()
+    built = choose("clozeline.pipeline.clean.filters", {"name": "bad_words", "lists": str(tmp_path / "lists")}).build()
+    files = sorted((tmp_path / "lists").iterdir())
+    assert len(files) == 28
+    for file in files:
+        for term in file.read_text(encoding="utf-8").split("\n"):
+            expected = "bad_words" if match_words(term) else ""
+            assert built.judge(TextStatistics(f"And {term} so."), file.name).reason == expected, (file.name, term)
+    assert built.judge(TextStatistics(SENTENCES), "en").reason == ""

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.clean.filters import Verdict
+from clozeline.registry import choose
+from tests.pipeline.captures import http, page, record
+from tests.pipeline.clean.cleaning import run_clean
+
+CASES = {
+    "url_domain": "https://www.shop.example.org/a",
+    "url_listed": "http://fine.example/One/",
+    "url_banned_word": "http://fine.example/x_FORBIDDEN.html",
+    "url_soft_words": "http://fine.example/free-gifts",
+    "url_banned_subword": "http://fine.example/un-wan%74ed/",
+}
+LISTS = {
+    "domains": "# bad ones\nexample.org\n\nhost.other.example\nadult\n",
+    "urls": "https://fine.example/one\n",
+    "banned_words": "Forbidden\n",
+    "soft_words": "free\ngifts\nwin\n",
+    "banned_subwords": "unwanted\n",
+}
+
+
+def options_in(folder: Path) -> dict[str, Any]:
+    for name, text in LISTS.items():
+        (folder / f"{name}.txt").write_text(text)
+    return {name: [str(folder / f"{name}.txt")] for name in LISTS}
+
+
+def judge(folder: Path, url: str | None, **changes: Any) -> Verdict:
+    chosen = choose("clozeline.pipeline.clean.filters", {"name": "url", **options_in(folder), **changes})
+    verdict: Verdict = chosen.build().judge_url(url)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("url", "reason", "detail"),
+    [
+        ("http://example.org", "url_domain", "example.org"),
+        ("HTTPS://User@A.B.Example.ORG.:8080/x", "url_domain", "a.b.example.org"),
+        ("http://notexample.org/", "", ""),
+        ("http://example.org.evil.example/", "", ""),
+        ("http://other.example/", "", ""),
+        ("http://fine.adult/", "url_domain", "fine.adult"),
+        ("http://host.other.example/", "url_domain", "host.other.example"),
+        ("fine.example/one", "url_listed", "fine.example/one"),
+        ("http://fine.example/one/more", "", ""),
+        ("http://fine.example/forbiddens", "", ""),
+        ("http://fine.example/free/free", "", ""),
+        ("http://free.example/?win=1", "url_soft_words", "2 soft words >= 2: free, win"),
+        ("http://[::1/", "", ""),
+        ("", "", ""),
+        (None, "", ""),
+    ],
+)
+def test_a_verdict_by_url(tmp_path: Path, url: str | None, reason: str, detail: str) -> None:
+    verdict = judge(tmp_path, url)
+    assert (verdict.reason, verdict.detail) == (reason, detail)
+
+
+def test_the_threshold_counts_different_soft_words(tmp_path: Path) -> None:
+    url = "http://fine.example/free/gifts"
+    assert judge(tmp_path, url, soft_word_threshold=3).reason == ""
+    assert judge(tmp_path, f"{url}/win", soft_word_threshold=3).reason == "url_soft_words"
+
+
+def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="expected at least one list, got none"):
+        choose("clozeline.pipeline.clean.filters", "url")
+    (tmp_path / "latin").write_bytes(b"caf\xe9\n")
+    with pytest.raises(ConfigurationError, match="latin: expected a list in UTF-8"):
+        judge(tmp_path, "http://a.example", domains=[str(tmp_path / "latin")])
+
+
+def test_pages_are_rejected_before_extraction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extractor never sees a rejected page, and every record is in the account."""
+    from clozeline.pipeline.clean import unit as unit_module
+
+    extracted: list[str] = []
+    shared = unit_module.shared_extraction
+
+    class Watched:
+        def __init__(self, chosen: Any) -> None:
+            self.inner = shared(chosen)
+
+        def extract(self, pages: list[str]) -> Any:
+            extracted.extend(pages)
+            return self.inner.extract(pages)
+
+    monkeypatch.setattr(unit_module, "shared_extraction", Watched)
+    path = tmp_path / "crawl.warc"
+    urls = ["http://example.org/1", "http://fine.example/2", "http://example.org/3", "http://fine.example/4"]
+    path.write_bytes(b"".join(record(http(page(number)), WARC_Target_URI=url) for number, url in enumerate(urls)))
+    clean = {"language": None, "filters": [{"name": "url", **options_in(tmp_path)}, "gopher_quality"]}
+    done = run_clean(str(path), tmp_path / "out", clean)
+    assert [document.url for document in done.documents] == [urls[1], urls[3]]
+    assert done.nonzero("rejected") == {"url_domain": 2}
+    assert [(reject.detail, reject.n_chars) for reject in done.rejects] == [("example.org", 0)] * 2
+    assert len(extracted) == 2
+    assert (done.counts["documents_in"], done.counts["documents_out"]) == (4, 2)
+
+
+_MEMORY = """
+import sys
+import psutil
+from clozeline.registry import choose
+process = psutil.Process()
+before = process.memory_info().rss
+built = choose("clozeline.pipeline.clean.filters", {"name": "url", "domains": [sys.argv[1]]}).build()
+assert built.judge_url("http://www.host7.example/").reason == "url_domain"
+assert built.judge_url("http://www.host7.example.org/").reason == ""
+print(process.memory_info().rss - before)
+"""
+
+
+@pytest.mark.slow
+def test_four_and_a_half_million_domains_fit_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "domains"
+    path.write_text("".join(f"host{number}.example\n" for number in range(4_558_940)))
+    done = subprocess.run([sys.executable, "-c", _MEMORY, str(path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 150e6
