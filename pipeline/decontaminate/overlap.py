@@ -1,7 +1,7 @@
 """Report which evaluation items documents hold, and which items are clean."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64
-from clozeline.files import file_hash
+from clozeline.errors import IntegrityError
+from clozeline.files import file_hash, parse_json
 from clozeline.pipeline.decontaminate.counts import SuiteCounts
 from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile
 from clozeline.pipeline.decontaminate.ngram_index import NgramIndex
 from clozeline.pipeline.rows import segments
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
+from clozeline.repair import repair_of
+from clozeline.sealed_json import seal, unseal
 
 OVERLAP_FORMAT: Final = 1
 OVERLAP_FILE: Final = "overlap.json"
@@ -108,5 +111,23 @@ class Overlap:
                            "files": files})  # fmt: skip
 
 
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+def read_clean_items(path: Path) -> list[dict[str, Any]]:
+    """Return the files of a report of clean items, each with `suite`, `name`, `xxh3_128` and `rows` by kind.
+
+    Raises:
+        IntegrityError: it is damaged, or another file.
+    """
+    try:
+        files: list[dict[str, Any]] = unseal(parse_json(path.read_text(encoding="utf-8")), path, OVERLAP_FORMAT)[
+            "files"
+        ]
+    except (ValueError, KeyError) as error:
+        raise IntegrityError(
+            f"{path}: expected the report {CLEAN_FILE} of `clozeline decontaminate`, got another or a damaged file "
+            f"({error}); {repair_of(path)}"
+        ) from error
+    return files
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(seal(content), sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -18,6 +18,7 @@ SET, TASK_SET = "corpus1/corrupt/masked_lm/train", "task1/out/tasks/sst2/train"
 HERE = "/proc/self/cwd"
 _STAGES = miniature.RECIPE[: miniature.RECIPE.index("corrupt:")].replace("group:", "balance: {}\ngroup:")
 _MASKED = "{name: masked_lm, max_length: 64, block_rows: 16}"
+_TASK_FILE = "{path: task1/files/train.tsv, reader: {name: glue, task: sst2}}"
 _TUNING = (
     "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
     "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: 8}\nsteps: 2\n"
@@ -40,7 +41,7 @@ def write_inputs(folder: Path) -> None:
     """Write everything that the lines of the bench need and no command makes."""
     # texts and recipes of the pipeline
     miniature.write_corpus(folder / "crawl", 25)
-    plain = _STAGES.replace("dedup:", "decontaminate: {against: items1.txt}\ndedup:")
+    plain = _STAGES.replace("dedup:", f"decontaminate: {{against: [items1.txt, {_TASK_FILE}]}}\ndedup:")
     miniature.write_recipe(folder, f"{plain}corrupt: [{_MASKED}, {{name: causal_lm, max_length: 64}}]\n")
     (folder / "items1.txt").write_text(" ".join(miniature.text(9, 15).split()[7:40]) + "\n", encoding="utf-8")
     task_files.write_task(folder / "task1" / "files")

@@ -12,9 +12,11 @@ import argparse
 import json
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
@@ -22,9 +24,10 @@ from clozeline.files import file_hash
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation import last_word_prediction, masked_facts, minimal_pairs, perplexity
-from clozeline.tools.runs.evaluation.local_texts import texts_of_files
+from clozeline.tools.runs.evaluation.clean_items import CleanItems, clean_lines
+from clozeline.tools.runs.evaluation.local_texts import Keep, keep_all, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordModel
-from clozeline.tools.runs.evaluation.predictions import set_rows
+from clozeline.tools.runs.evaluation.predictions import merge_shares, set_rows
 from clozeline.tools.runs.evaluation.scores import (
     lines_of,
     predict_task_share,
@@ -35,7 +38,7 @@ from clozeline.tools.runs.evaluation.scores import (
 )
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.text_likelihoods import Score, first_token, open_scorer, ready_scores
-from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.distributed.process_group import World, describe_environment, start
@@ -70,6 +73,8 @@ class EvaluateOptions:
     """suite: maximum number of pairs per paradigm; default: all"""
     candidates: Path | None = None
     """suite: file with the candidate words of lama, one per line; default: the words of all facts"""
+    clean: Path | None = None
+    """clean_items.json of `clozeline decontaminate`: also score the items alone that no training document holds"""
     baseline: Path | None = None
     """suite: texts to count words in for the unigram and bigram baselines: a file or folder"""
 
@@ -80,6 +85,8 @@ class EvaluateOptions:
                 raise ValueError(f"{options_set[0]}: is an option of {mode}=..., which is not given")
         if self.suite is not None and self.input is None:
             raise ValueError(f"suite={self.suite}: needs input=FOLDER, where its files are")
+        if self.clean is not None and self.perplexity is not None:
+            raise ValueError("clean: scores the items of a task or suite; perplexity has none")
         if self.suite is not None and self.perplexity is not None:
             raise ValueError("suite, perplexity: one at a time")
 
@@ -95,9 +102,19 @@ def evaluate_run(
     opened = open_task_run(run, options.split, options.task, options.step, set_paths)
     rows = set_rows(opened.shards)
     rank, size = (0, 1) if world is None else (world.rank, world.size)
+    clean = None if options.clean is None else CleanItems.read(options.clean)
+    chosen = [] if clean is None else clean.clean_rows(opened.shards, rows)
     share = predict_task_share(opened, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
-    text = to_json(scores_of(opened, score_shares(opened, rows, shares))) if rank == 0 else ""
+    text = ""
+    if rank == 0:
+        scores = scores_of(opened, score_shares(opened, rows, shares))
+        if clean is not None:
+            predictions = merge_shares(shares, len(rows))
+            own = {number: predictions[row] for number, row in enumerate(chosen)}
+            scored = score_shares(opened, rows.take(np.array(chosen, np.int64)), [own]) if chosen else None
+            scores["clean"] = clean.report_scores(None if scored is None else scores_of(opened, scored))
+        text = to_json(scores)
     return text if world is None else world.gather(text)[0]
 
 
@@ -114,26 +131,37 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
         scores |= perplexity.perplexity_scores(run, trained, options.perplexity, options.window, options.stride)
         return to_json(scores), perplexity.perplexity_lines(scores)
     assert options.input is not None, "checked by the options"
+    clean = None if options.clean is None else CleanItems.read(options.clean)
+    scores |= _suite_scores(run, trained, options, keep_all)
+    if clean is not None:
+        scores["clean"] = clean.score(options.input, partial(_suite_scores, run, trained, options))
+    lines = {"lambada": last_word_prediction.last_word_lines, "lama": masked_facts.fact_lines}
+    return to_json(scores), clean_lines(scores, lines.get(options.suite or "", minimal_pairs.pair_lines))
+
+
+def _suite_scores(run: Path, trained: TrainedModel, options: EvaluateOptions, keep: Keep) -> dict[str, Any]:
+    """Return the scores of the items of a suite that are kept."""
+    assert options.input is not None, "checked by the options"
     if options.suite == "lambada":
         open_scorer(run, trained, "causal")
         first = first_token(trained, ready_scores(trained.objectives)["causal"])
-        scores |= {
-            "suite": "lambada",
-            **last_word_prediction.last_word_scores(trained, first, last_word_prediction.read_passages(options.input)),
-        }
-        return to_json(scores), last_word_prediction.last_word_lines(scores)
+        passages = last_word_prediction.read_passages(options.input, keep)
+        return {"suite": "lambada", **last_word_prediction.last_word_scores(trained, first, passages)}
     if options.suite == "lama":
         open_scorer(run, trained, "pll")
-        words = None if options.candidates is None else masked_facts.read_words(options.candidates)
-        scores |= {"suite": "lama", **masked_facts.fact_scores(trained, masked_facts.read_facts(options.input), words)}
-        return to_json(scores), masked_facts.fact_lines(scores)
+        facts = masked_facts.read_facts(options.input, keep)
+        if options.candidates is None:
+            words = [fact.word for fact in masked_facts.read_facts(options.input)]
+        else:
+            words = masked_facts.read_words(options.candidates)
+        return {"suite": "lama", **masked_facts.fact_scores(trained, facts, words)}
     scorer, kind = open_scorer(run, trained, options.score)
     word_model = None if options.baseline is None else WordModel(texts_of_files(options.baseline))
-    pairs = minimal_pairs.read_pairs(options.input, options.pairs)
-    scores |= {"suite": options.suite, "score": kind, **minimal_pairs.pair_scores(pairs, scorer, word_model)}
+    pairs = minimal_pairs.read_pairs(options.input, options.pairs, keep)
+    scores = {"suite": options.suite, "score": kind, **minimal_pairs.pair_scores(pairs, scorer, word_model)}
     if options.suite != "blimp":
         del scores["published"]
-    return to_json(scores), minimal_pairs.pair_lines(scores)
+    return scores
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         world = start() if size > 1 else None
         text = evaluate_run(options.run, chosen, world, set_paths)
         if world is None or world.rank == 0:
-            write_scores(text, chosen.output, None if options.json else lines_of(json.loads(text)))
+            write_scores(text, chosen.output, None if options.json else clean_lines(json.loads(text), lines_of))
         if world is not None:
             world.shutdown()
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from clozeline.errors import IntegrityError
+from clozeline.files import file_hash
+from clozeline.pipeline.decontaminate.overlap import read_clean_items
 from tests.pipeline.decontaminate.contaminated_texts import document
 
 ONE = "alder birch cedar dogwood elm fir ginkgo hazel ivy juniper kapok larch maple neem oak"
@@ -31,8 +38,6 @@ def test_documents_and_shares_of_items_and_suites(run_stage, items):
 
 
 def test_clean_items_of_each_file_with_its_hash(run_stage, items, tmp_path):
-    from clozeline.files import file_hash
-
     files = [items([ONE, "too short", TWO], "first.jsonl"), items([TWO], "second.jsonl")]
     result = run_stage([[document(0, ONE)]], {"against": [files[0], {"path": files[1], "suite": "other"}]})
     content = result.json("clean_items.json")
@@ -42,3 +47,19 @@ def test_clean_items_of_each_file_with_its_hash(run_stage, items, tmp_path):
     ]
     assert content["files"][0]["xxh3_128"] == file_hash(tmp_path / "first.jsonl")
     assert (content["ngram"], content["match_version"], content["files"][0]["reader"]) == (13, 1, None)
+    assert read_clean_items(result.folder / "clean_items.json") == content["files"]
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"format": 1, "suites": {}}'])
+def test_another_file_is_no_report_of_clean_items(tmp_path, content):
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(IntegrityError, match=r"x\.json: expected the report clean_items\.json of `clozeline decont"):
+        read_clean_items(tmp_path / "x.json")
+
+
+def test_a_changed_report_is_noticed(run_stage, items):
+    path = run_stage([[document(0, ONE)]], {"against": items([ONE, TWO])}).folder / "clean_items.json"
+    path.write_text(path.read_text().replace('"clean": [1]', '"clean": [0]'))
+    assert json.loads(path.read_text())["files"][0]["rows"]["clean"] == [0]
+    with pytest.raises(IntegrityError, match="checksum"):
+        read_clean_items(path)

@@ -1,14 +1,22 @@
 """Read texts of local files, plain or compressed: lines of JSON, or one text per file."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.limits import Limits
+
+Keep: TypeAlias = Callable[[Path, int], bool]
+"""Whether to read the item in a line of a file, counted from 1."""
+
+
+def keep_all(file: Path, line: int) -> bool:
+    """Keep every item."""
+    return True
 
 
 def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:

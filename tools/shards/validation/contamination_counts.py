@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from clozeline.files import parse_json
 from clozeline.pipeline.decontaminate.ngram_index import FEWEST_WORDS, NgramIndex, open_index
-from clozeline.pipeline.decontaminate.overlap import CLEAN_FILE
+from clozeline.pipeline.decontaminate.overlap import CLEAN_FILE, read_clean_items
 from clozeline.pipeline.decontaminate.passes import index_file
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
 from clozeline.pipeline.ingest.documents.files import read_documents
@@ -49,7 +48,7 @@ def _recount_suites(
     contaminated: list[set[str]],
 ) -> Iterator[tuple[str, object, object]]:  # fmt: skip
     """Yield the counts of each suite; how many rows a reader rejected is known from the evaluation file alone."""
-    files = parse_json((folder / CLEAN_FILE).read_text(encoding="utf-8"))["files"]
+    files = read_clean_items(folder / CLEAN_FILE)
     found = set().union(*contaminated)
     for suite, reported in sorted(counts["suites"].items()):
         own = [item for item, file in enumerate(index.item_files.tolist()) if files[file]["suite"] == suite]
