@@ -13,11 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.decontaminate.evaluation_items import Item
+from clozeline.pipeline.rows import segments
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, match_words
 from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
 from clozeline.recorded_file import RecordedFile
@@ -175,9 +177,17 @@ def write_index(path: Path, index: NgramIndex) -> None:
         writer.write_batch(pa.record_batch(columns, schema=schema))
 
 
-@lru_cache(maxsize=1)
 def open_index(file: RecordedFile) -> NgramIndex:
-    """Map an index, after comparing it with its recorded hash; kept until another one is opened."""
+    """Map an index, after comparing it with its recorded hash; one with a hash is kept until another is opened."""
+    return _kept_index(file) if file.xxh3_128 else _map_index(file)
+
+
+@lru_cache(maxsize=1)
+def _kept_index(file: RecordedFile) -> NgramIndex:
+    return _map_index(file)
+
+
+def _map_index(file: RecordedFile) -> NgramIndex:
     try:
         with pa.ipc.open_file(file.buffer()) as reader:
             row, metadata = reader.get_batch(0), reader.schema.metadata
@@ -225,24 +235,37 @@ class Matcher:
         parts = ((slice(index.full), index.ngram, 0), (slice(index.full, None), FEWEST_WORDS, index.full))
         self._lookups = [_Lookup(hashes, *rest) for part, *rest in parts if len(hashes := index.hashes[part])]
 
-    def find(self, texts: Sequence[str]) -> list[tuple[int, int, int]]:
+    def find(self, texts: Sequence[str] | pa.StringArray) -> list[tuple[int, int, int]]:
         """Return (text, word, entry) for each entry in each text, sorted.
 
         All texts are looked up at once: `word` is the index of the entry's first word among `match_words(text)`.
         """
-        digests = [self._words.digests(text) for text in texts]
-        ends = np.cumsum([len(digest) // 8 for digest in digests])
-        hashes = hashes_of(b"".join(digests))
+        column = texts if isinstance(texts, pa.StringArray) else pa.array(texts, pa.utf8())
+        hashes, ends = self._hash_words(column)
         words: dict[int, list[str]] = {}
         matches = []
         for lookup in self._lookups:
             for at, entry in lookup.find(hashes):
                 text = int(np.searchsorted(ends, at, "right"))
                 if text not in words:
-                    words[text] = match_words(texts[text])
+                    words[text] = match_words(column[text].as_py())
                 start = at - (int(ends[text - 1]) if text else 0)
                 matches += [(text, start, equal) for equal in self._confirm(words[text], start, entry)]
         return sorted(matches)
+
+    def _hash_words(self, texts: pa.StringArray) -> tuple[UInt64, Int64]:
+        """Return the hashes of all words of all texts, and where those of each text end.
+
+        No match-form word crosses a blank, so that each distinct token between blanks is hashed once.
+        """
+        lists = pc.ascii_split_whitespace(texts)
+        tokens = lists.values.dictionary_encode()
+        digests = list(map(self._words.__getitem__, tokens.dictionary.to_pylist()))
+        lengths = np.array([len(digest) // 8 for digest in digests], np.int64)
+        starts, codes = np.cumsum(lengths) - lengths, tokens.indices.to_numpy()
+        counts = lengths[codes]
+        hashes = segments(hashes_of(b"".join(digests)), starts[codes], counts)
+        return hashes, np.concatenate(([0], np.cumsum(counts)))[lists.offsets.to_numpy()[1:]]
 
     def _confirm(self, words: Sequence[str], start: int, entry: int) -> Iterator[int]:
         """Yield the entries with the hash of this one whose words are those from `start` on; none crosses a text."""

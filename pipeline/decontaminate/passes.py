@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
@@ -86,11 +87,10 @@ class FindMatches(Pass[DecontaminateCounts]):
         matcher = Matcher(open_index(index_file(self.folder)))
         matches, compared = [np.empty((0, 2), np.uint32)], 0
         for batch in read_batches(documents_of(self.documents, unit), ("text", "target_text")):
-            texts, owners = batch.column("text").to_pylist(), list(range(len(batch)))
-            for row, text in enumerate(batch.column("target_text").to_pylist()):
-                if text is not None:
-                    texts.append(text)
-                    owners.append(row)
+            # the texts, and the other sides of pairs
+            others = batch.column("target_text").is_valid().to_numpy(zero_copy_only=False).nonzero()[0]
+            owners = np.concatenate((np.arange(len(batch)), others)).tolist()
+            texts = pa.concat_arrays([batch.column("text"), batch.column("target_text").drop_null()])
             pairs = {(compared + owners[text], entry) for text, _, entry in matcher.find(texts)}
             matches.append(np.array(sorted(pairs), np.uint32).reshape(-1, 2))
             compared += len(batch)

@@ -11,7 +11,7 @@ from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 Keep: TypeAlias = Callable[[Path, int], bool]
-"""Whether to read the item in a line of a file, counted from 1."""
+"""Choice of items: true if the one in a line of a file, counted from 1, is read."""
 
 
 def keep_all(file: Path, line: int) -> bool:
