@@ -251,7 +251,7 @@ class Matcher:
                     words[text] = match_words(column[text].as_py())
                 start = at - (int(ends[text - 1]) if text else 0)
                 matches += [(text, start, equal) for equal in self._confirm(words[text], start, entry)]
-        return sorted(matches)
+        return sorted(set(matches))
 
     def _hash_words(self, texts: pa.StringArray) -> tuple[UInt64, Int64]:
         """Return the hashes of all words of all texts, and where those of each text end.
@@ -270,8 +270,7 @@ class Matcher:
     def _confirm(self, words: Sequence[str], start: int, entry: int) -> Iterator[int]:
         """Yield the entries with the hash of this one whose words are those from `start` on; none crosses a text."""
         index, hashed = self.index, self.index.hashes[entry]
-        last = index.full if entry < index.full else len(index)
-        while entry < last and index.hashes[entry] == hashed:
+        while entry < len(index) and index.hashes[entry] == hashed:
             run = words[start : start + int(index.sizes[entry])]
             if " ".join(run) == index.entry(entry):
                 yield entry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -20,9 +21,11 @@ ITEMS = ["Seven gray herons left the frozen lake at dawn for the open sea near B
 FAR = "Far from it all, a river ran under stones. " * 12
 
 
-def applied(name: str, document: Document, *, matched: bool = True) -> tuple[Document | None, Action]:
+def applied(
+    name: str, document: Document, *, matched: bool = True, items: Sequence[str] = ITEMS
+) -> tuple[Document | None, Action]:
     """The document after an action, for all entries that it holds."""
-    index = build_index(((row, Item(row, f"q{row}", (text,))) for row, text in enumerate(ITEMS)), 13)
+    index = build_index(((row, Item(row, f"q{row}", (text,))) for row, text in enumerate(items)), 13)
     found = sorted({entry for _, _, entry in Matcher(index).find([document.text, document.target_text or ""])})
     assert bool(found) == matched
     action = Action(name, index, np.zeros(len(index), dtype=bool), ["birds", "numbers"], 1, {})  # type: ignore[arg-type]
@@ -97,6 +100,12 @@ def test_ten_spans_are_masked_and_near_ones_are_one_span() -> None:
     result, _ = applied("mask", document(0, f"{FAR}{near} {FAR}"))
     assert result is not None
     assert result.text == normalize(f"{FAR[:-200].strip()}\n\n{FAR[199:]}")
+
+
+def test_an_item_inside_of_another_does_not_end_its_span() -> None:
+    inner = " ".join(ITEMS[0].split()[4:9])
+    held = document(0, f"{FAR}{' '.join(ITEMS[0].split()[:13])}. {FAR}")
+    assert applied("mask", held, items=[*ITEMS, inner])[0] == applied("mask", held)[0]
 
 
 def test_no_item_is_left_wherever_it_was() -> None:
