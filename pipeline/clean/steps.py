@@ -10,6 +10,7 @@ from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LanguageIdentifier, LanguageOptions
 from clozeline.pipeline.clean.unit_counts import UnitCounts, count_characters
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.readers import Counted
 from clozeline.pipeline.text.normal_form import count_control_characters, normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import Chosen, choose
@@ -130,6 +131,8 @@ class Steps:
         statistics = TextStatistics(document.text)
         for name, step in self._filters if document.target_text is None else self._pair_filters:
             verdict = step.judge(statistics, document.language)
+            if verdict.note:
+                self._tally.count(Counted("note", verdict.note))
             if verdict.reason:
                 self._tally.reject(document, name, verdict.reason, verdict.detail)
                 return None

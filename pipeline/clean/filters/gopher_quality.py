@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterator
 from dataclasses import field
+from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import Measure, ThresholdFilter
+from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Measure, ThresholdFilter, Verdict
+from clozeline.pipeline.text.stop_words import count_stop_words, read_stop_words
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -35,7 +37,7 @@ class GopherQuality(ThresholdFilter):
     60 times "word" -> rejected as `gopher_enough_stop_words`: no English stop word occurs
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     reasons: ClassVar[tuple[str, ...]] = (
         "gopher_short_doc", "gopher_long_doc", "gopher_below_avg_threshold", "gopher_above_avg_threshold",
         "gopher_too_many_hashes", "gopher_too_many_ellipsis", "gopher_too_many_bullets",
@@ -66,10 +68,19 @@ class GopherQuality(ThresholdFilter):
             default_factory=lambda: {language: words.split() for language, words in _STOP_WORDS.items()}
         )
         """stop words by language code, case-sensitive"""
+        stop_words_from: Path | None = field(default=None, metadata=DATA_FILE)
+        """folder of lists that take their position, as `clozeline stop-words` writes them: en.txt, de.txt, ..."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._stop_words = {language: frozenset(words) for language, words in options.stop_word_lists.items()}
+        lists = options.stop_word_lists if options.stop_words_from is None else read_stop_words(options.stop_words_from)
+        self._stop_words = {language: frozenset(words) for language, words in lists.items()}
+
+    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+        """Return the verdict of the first rule that fails; note a language without a list."""
+        verdict = super().judge(statistics, language)
+        is_off = verdict is KEEP and self._options.stop_words and language not in self._stop_words
+        return Verdict(note="stop_words_unavailable") if is_off else verdict
 
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
         """Yield the measures, the cheapest first."""
@@ -91,5 +102,5 @@ class GopherQuality(ThresholdFilter):
         share = statistics.tokens_with_letter / tokens if by_tokens else statistics.letter_share
         yield "gopher_below_alpha_threshold", share, options.tokens_with_letter, math.inf, "{:.3f}"
         if (stop_words := self._stop_words.get(language)) is not None:
-            distinct = len(stop_words.intersection(statistics.distinct_tokens))
+            distinct = count_stop_words(text, statistics.distinct_tokens, stop_words, language)
             yield "gopher_enough_stop_words", distinct, options.stop_words, math.inf, "{} stop words"

@@ -1,0 +1,48 @@
+"""Lists of stop words, a file for each language: `en.txt` has a word in each line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.files import publish_text
+
+STRINGS: Final[dict[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("zh", "ja"), (1, 2)),
+    **dict.fromkeys(("th", "lo", "km", "my"), (2, 3)),
+}
+"""Languages without blanks between words, and the lengths of the strings that stand for words there."""
+
+
+def write_stop_words(folder: Path, lists: Mapping[str, Sequence[str]]) -> None:
+    """Write the words of each language, by code."""
+    for language, words in lists.items():
+        publish_text(folder / f"{language}.txt", "".join(f"{word}\n" for word in words))
+
+
+def read_stop_words(folder: Path) -> dict[str, list[str]]:
+    """Read the lists of a folder, by language code.
+
+    Raises:
+        ConfigurationError: if the folder has no lists.
+        StorageError: if a list cannot be read.
+    """
+    files = sorted(folder.glob("*.txt"))
+    if not files:
+        raise ConfigurationError(
+            f"stop_words_from: {folder}: expected files such as en.txt with a word in each line, got none; "
+            "`clozeline stop-words` makes them"
+        )
+    try:
+        return {file.stem: file.read_text(encoding="utf-8").split() for file in files}
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"{folder}: {error}") from error
+
+
+def count_stop_words(text: str, tokens: Sequence[str], words: frozenset[str], language: str) -> int:
+    """Return how many different stop words a text has: among its tokens, or as strings in scripts without blanks."""
+    if language in STRINGS:
+        return sum(word in text for word in words)
+    return len(words.intersection(tokens))

@@ -1,0 +1,30 @@
+"""Lists of stop words: written and read again, and counted in both kinds of scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.text.stop_words import count_stop_words, read_stop_words, write_stop_words
+
+
+def test_lists_are_read_as_written(tmp_path: Path) -> None:
+    lists = {"de": ["der", "und"], "th": ["ที่", "และ"]}
+    write_stop_words(tmp_path / "lists", lists)
+    assert read_stop_words(tmp_path / "lists") == lists
+
+
+def test_folders_without_lists_and_damaged_lists_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"expected files such as en.txt .* got none"):
+        read_stop_words(tmp_path)
+    (tmp_path / "en.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(StorageError, match="utf-8"):
+        read_stop_words(tmp_path)
+
+
+def test_words_count_once_and_strings_anywhere() -> None:
+    assert count_stop_words("the cat the dog", ["the", "cat", "the", "dog"], frozenset({"the", "a"}), "en") == 1
+    assert count_stop_words("theatre", ["theatre"], frozenset({"the"}), "en") == 0
+    assert count_stop_words("我的书是你的", ["我的书是你的"], frozenset({"的", "是", "了"}), "zh") == 2
