@@ -1,5 +1,7 @@
 """A linear quality model (Li et al. 2024, DCLM, arXiv:2406.11794, section 4.4)."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
@@ -8,7 +10,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.pipeline.clean.filters import DATA_FILE, Verdict
+from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict
 from clozeline.pipeline.text.linear_model import MODEL_VERSION, LinearModel, probability
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_hashes import WordHashes
@@ -17,7 +19,7 @@ RANKS: Final = 1 << 12
 _RANKS_PER_LOGIT: Final = 64
 
 
-class Quality:
+class Quality(ThresholdFilter):
     """Keeps the texts that a model scores highest, and writes the score of every document as `quality`.
 
     `clozeline train-quality` trains a model that tells good texts from those of the crawl. DCLM keeps the best tenth.
@@ -49,9 +51,14 @@ class Quality:
         self._model = LinearModel.load(options.model)
         self._words = WordHashes()
 
+    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+        """Yield the score."""
+        score = round(probability(self._logit(statistics.text)), 6)
+        yield "low_quality", score, self._options.threshold or 0.0, math.inf, "{:.4f}"
+
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
         """Return the verdict by the threshold; with `keep`, the rank of the document among all."""
-        logit = self._model.logit(self._words.digests(statistics.text))
+        logit = self._logit(statistics.text)
         score = round(probability(logit), 6)
         columns = {"quality": score}
         if self._options.threshold is not None and score < self._options.threshold:
@@ -59,7 +66,10 @@ class Quality:
         rank = min(max(RANKS // 2 + round(logit * _RANKS_PER_LOGIT), 0), RANKS - 1)
         return Verdict(columns=columns, rank=None if self._options.keep is None else rank)
 
+    def _logit(self, text: str) -> float:
+        return self._model.logit(self._words.digests(text))
+
 
 def score_of_rank(rank: int) -> float:
-    """Return the score of documents of a rank, 0 to 4095."""
-    return probability((rank - RANKS // 2) / _RANKS_PER_LOGIT)
+    """Return the lowest score of documents of a rank, 1 to 4095."""
+    return probability((rank - RANKS // 2 - 0.5) / _RANKS_PER_LOGIT)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters.quality import score_of_rank
 from clozeline.pipeline.clean.quality_cut import cut_rank
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.report import write_run_report
@@ -59,12 +58,12 @@ def test_the_best_share_stays_for_any_tasks_and_units(tmp_path: Path) -> None:
         assert len(everything) == 40, "36 of 120 documents, and the others of the same score"
         assert {document.text.split()[0] for document in everything} == {"gradei", "gradej", "gradek", "gradel"}
         assert {document.extra["quality"] for document in everything} == {
-            round(score_of_rank(2048 + 16 * number), 6) for number in range(8, 12)
+            round(1 / (1 + math.exp(-number / 4)), 6) for number in range(8, 12)
         }
         assert all(set(document.extra) == {"quality"} for document in everything)
         assert done.nonzero("rejected") == {"low_quality": 80}
         assert len(done.rejects) == 80
-        assert {reject.detail.split(" < ")[1] for reject in done.rejects} == {"0.8808"}
+        assert {reject.detail.split(" < ")[1] for reject in done.rejects} == {"0.8800"}
         assert sum(len(document.text) for document in everything) == done.counts["characters_out"]
         assert not (done.folder / "tmp").exists()
         assert len(done.records) == (6 if keys else 1)

@@ -61,8 +61,9 @@ def view_page(view: View) -> str:
         header = "".join(f"<th>{escape(name)}</th>" for name in part.header)
         rows = "".join(f"<tr>{''.join(f'<td>{_to_html(cell)}</td>' for cell in row)}</tr>" for row in part.rows)
         parts.append(section(part.title, scrollable(f"<tr>{header}</tr>{rows}")))
-    legend = " ".join(map(_to_span, view.legend()))
-    return page(view.title, [*parts, section("Legend", f"<p class=t>{legend}</p>")], style=_PAGE_STYLE)
+    if legend := " ".join(map(_to_span, view.legend())):
+        parts.append(section("Legend", f"<p class=t>{legend}</p>"))
+    return page(view.title, parts, style=_PAGE_STYLE)
 
 
 def _token_style(token: Token) -> str:

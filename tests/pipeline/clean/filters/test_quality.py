@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ def test_a_threshold_compares_the_score(tmp_path: Path) -> None:
 def test_a_share_gives_a_rank_and_rejects_nothing(tmp_path: Path) -> None:
     verdict = judge(tmp_path, "bad", keep=0.5)
     assert (verdict.reason, verdict.rank) == ("", 2048 - 128)
-    assert score_of_rank(verdict.rank) == pytest.approx(verdict.columns["quality"], abs=1e-6)
+    assert score_of_rank(verdict.rank) == pytest.approx(1 / (1 + math.exp(2 + 1 / 128)))
+    assert score_of_rank(verdict.rank) < verdict.columns["quality"] < score_of_rank(verdict.rank + 1)
     assert judge(tmp_path, "bad").rank is None
     for bias, rank in ((-200.0, 0), (200.0, 4095)):
         model = write_model(tmp_path / "far.npz", {}, bias)

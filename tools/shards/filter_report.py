@@ -1,0 +1,169 @@
+"""Show what the filters of a run dropped: `clozeline filter-report OUT [--html FILE]`.
+
+For each reason: the documents rejected, then those nearest to the threshold on either side, so that you can judge where
+it should be. Values of rejected documents are those that `clean` recorded; kept documents are measured again, by the
+recipe stored in OUT.
+"""
+
+import argparse
+import heapq
+import math
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from clozeline.command import Terminal
+from clozeline.configuration.config import former_names
+from clozeline.errors import ConfigurationError
+from clozeline.files import parse_json, publish_text
+from clozeline.pipeline.clean.filters import ThresholdFilter
+from clozeline.pipeline.clean.quality_cut import CUTS_FILE
+from clozeline.pipeline.corrupt.preview.view import Sheet, View
+from clozeline.pipeline.ingest.documents.files import documents_of, read_documents, read_rejects
+from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.recorded_file import find_file
+from clozeline.registry import Chosen
+from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
+from clozeline.tools.shards.viewer.rendering import print_view, view_page
+
+_DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)$")
+_CHARACTERS: Final = 100
+
+
+class Neighbor(NamedTuple):
+    """A document near a threshold; the nearest sorts last."""
+
+    distance: float  # negative, as a share of the threshold
+    uid: bytes
+    shown: str
+    origin: str
+    text: str
+
+
+@dataclass
+class Reason:
+    """Documents on either side of one threshold."""
+
+    filter: str
+    rejected: int = 0
+    below: list[Neighbor] = field(default_factory=list)  # rejected ones
+    above: list[Neighbor] = field(default_factory=list)  # kept ones
+
+
+def _keep_nearest(heap: list[Neighbor], neighbor: Neighbor, most: int) -> None:
+    heapq.heappush(heap, neighbor)
+    if len(heap) > most:
+        heapq.heappop(heap)
+
+
+def _distance(value: float, threshold: float) -> float:
+    return -abs(value - threshold) / (abs(threshold) or 1)
+
+
+def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tuple[dict[str, Reason], int]:
+    """Return the reasons by which filters rejected documents, and the number of kept documents that were measured."""
+    folder, config = out / "clean", recipe.config_of("clean")
+    by_source = {name: source.filters for name, source in config.sources.items() if source.filters is not None}
+    filters: dict[str | None, Sequence[Chosen]] = {None: config.filters, **by_source}
+    reasons = {
+        reason: Reason(chosen.name)
+        for listed in filters.values()
+        for chosen in listed
+        for reason in chosen.type.reasons
+    }
+    parts = sorted(int(path.stem) for path in (folder / "rejects").glob("*.arrow"))
+    if not parts:
+        raise ConfigurationError(
+            f"{out}: expected the output folder of a pipeline run with the stage clean, got no {folder}/rejects"
+        )
+    for part in parts:
+        for row in read_rejects(find_file(folder, f"{part:06d}", f"rejects/{part:06d}.arrow")):
+            if (reason := reasons.get(row.reason)) is None:
+                continue  # not by a filter
+            reason.rejected += 1
+            if (match := _DETAIL.search(row.detail)) is not None:
+                distance = _distance(float(match[1]), float(match[3]))
+                origin = f"{row.source} at {row.offset:,}"
+                neighbor = Neighbor(distance, row.uid, row.detail, origin, row.sample_text or "")
+                _keep_nearest(reason.below, neighbor, most)
+    measured = {source: list(_build_filters(listed, folder)) for source, listed in filters.items()}
+    count = 0
+    for part in parts:
+        for number, document in enumerate(read_documents(documents_of(folder, part))):
+            if number >= -(-documents // len(parts)):
+                break
+            count += 1
+            statistics = TextStatistics(document.text)
+            for step in measured.get(document.source_group, measured[None]):
+                for name, value, minimum, maximum, shown in step.measure(statistics, document.language):
+                    is_maximum = math.isfinite(maximum)
+                    threshold = maximum if is_maximum else minimum
+                    words = f"{shown.format(value)} {'<=' if is_maximum else '>='} {threshold}"
+                    origin = document.url or f"{document.source} at {document.offset:,}"
+                    neighbor = Neighbor(_distance(value, threshold), document.uid, words, origin, document.text)
+                    if minimum <= value <= maximum:
+                        _keep_nearest(reasons[name].above, neighbor, most)
+    return reasons, count
+
+
+def _build_filters(listed: Sequence[Chosen], folder: Path) -> Iterator[ThresholdFilter]:
+    """Yield the filters that have measures; a share of documents becomes the threshold that it gave."""
+    for chosen in listed:
+        if getattr(chosen.options, "keep", None) is not None:
+            cuts: Mapping[str, Any] = parse_json((folder / CUTS_FILE).read_bytes())
+            score = next(cut["score"] for name, cut in cuts.items() if name.split()[0] == str(chosen.options.keep))
+            chosen = replace(chosen, options=replace(chosen.options, keep=None, threshold=score))
+        if issubclass(chosen.type, ThresholdFilter):
+            yield chosen.build()
+
+
+def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View:
+    """Return the tables of a report."""
+    total = Counter({reason: facts.rejected for reason, facts in reasons.items()})
+    rows = tuple((facts.filter, name, f"{facts.rejected:,}") for name, facts in reasons.items())
+    sheets = [Sheet("rejected documents", ("filter", "reason", "documents"), rows)]
+    for name, facts in reasons.items():
+        sides = [("rejected", neighbor) for neighbor in sorted(facts.below)]  # the nearest last, next to the kept ones
+        sides += [("kept", neighbor) for neighbor in sorted(facts.above, reverse=True)]
+        if facts.rejected and sides:
+            lines = tuple((side, each.shown, each.origin, _start(each.text)) for side, each in sides)
+            sheets.append(Sheet(f"{facts.filter}: {name}", ("", "value", "document", "text"), lines))
+    summary = f"{plural(total.total(), 'document')} rejected by filters, {plural(measured, 'kept document')} measured"
+    return View(f"{out}: {summary}", tuple(sheets))
+
+
+def _start(text: str) -> str:
+    joined = " ".join(text[: 2 * _CHARACTERS].split())
+    return joined if len(joined) <= _CHARACTERS else f"{joined[:_CHARACTERS]}…"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = Arguments(__doc__)
+    parser.add_argument("out", type=some_path, help="output folder of a pipeline run")
+    parser.add_argument("--most", type=positive, default=3, metavar="N", help="documents on each side (%(default)s)")
+    parser.add_argument("--documents", type=positive, default=2000, metavar="N",
+                        help="kept documents to measure, evenly from all parts (%(default)s)")  # fmt: skip
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="write a page as well")
+
+    def action(options: argparse.Namespace) -> None:
+        path = options.out / "clean" / "config.yaml"
+        if not path.is_file():
+            raise ConfigurationError(f"{options.out}: expected the output folder of a pipeline run, got no {path}")
+        with former_names():
+            recipe = load_recipe(path)
+        view = report_view(options.out, *collect_reasons(options.out, recipe, options.most, options.documents))
+        print_view(view, Terminal())
+        if options.html is not None:
+            publish_text(options.html, view_page(view))
+            print(f"wrote {options.html}", file=sys.stderr)
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
