@@ -1,14 +1,82 @@
-"""Read plain text: the file is the document."""
+"""Read plain text: the file is the document, or each of its chapters."""
 
-from typing import ClassVar
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, ClassVar
 
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Item, RawRecord
 from clozeline.pipeline.ingest.readers._whole_file import WholeFile
 
 
+@config_class
+class Split:
+    """Split of a book at its chapters."""
+
+    pattern: str
+    """regular expression of the beginning of a chapter; `^` is that of a line: `^CHAPTER [IVX]+`"""
+    min_words: Annotated[int, Field(ge=0)] = 0
+    """shorter chapters, such as title pages, are joined to the next one"""
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ValueError(f"pattern: expected a regular expression, got {self.pattern!r}: {error}") from error
+
+
 class Text(WholeFile):
-    """Reads a file, compressed or not, in the encoding that fits."""
+    """Reads a file, compressed or not, in the encoding that fits. A book can be split at its chapters."""
 
     VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".rst")
     kind: ClassVar[str] = "text"
     markup: ClassVar[bool] = False
+
+    @config_class
+    class Options:
+        """Options of plain text."""
+
+        split: Split | None = None
+        """chapters of a book as documents of their own: `{pattern: "^CHAPTER ", min_words: 50}`"""
+
+    def __init__(self, options: Options, limits: Limits) -> None:
+        self._limits, self._split = limits, options.split
+
+    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+        """Yield the document, or its chapters: their locator is the offset in the text as UTF-8."""
+        for item in super().read(path, start, end, account):
+            if not isinstance(item, RawRecord) or self._split is None:
+                yield item
+                continue
+            chapters = list(_split_chapters(item, self._split))
+            account.records += len(chapters) - 1
+            yield from chapters
+
+
+def _split_chapters(book: RawRecord, split: Split) -> Iterator[RawRecord]:
+    """Yield the chapters of a text, each with the part of the file's bytes that it takes."""
+    matches = re.finditer(split.pattern, book.text, re.MULTILINE)
+    edges = [0, *(match.start() for match in matches if match.group() and match.start()), len(book.text)]
+    pieces, short = [], ""
+    for begin, end in pairwise(edges):
+        short += book.text[begin:end]
+        if len(short.split()) >= max(1, split.min_words):
+            pieces.append(short)
+            short = ""
+    # a short rest belongs to the last chapter
+    pieces = [*pieces[:-1], pieces[-1] + short] if pieces else [short]
+    sizes = [len(piece.encode("utf-8", "surrogatepass")) for piece in pieces]
+    # in another encoding than UTF-8, the last chapter takes the difference
+    spans = [*sizes[:-1], (book.span or 0) - sum(sizes[:-1])]
+    offset = 0
+    for piece, size, span in zip(pieces, sizes, spans, strict=True):
+        yield replace(book, locator=offset, kind="chapter", length=size, text=piece, span=span)
+        offset += size

@@ -12,16 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
-from clozeline.pipeline.ingest.readers._lines import LineFile
+from clozeline.pipeline.ingest.readers import Counted, RawRecord
+from clozeline.pipeline.ingest.readers.lines import Lines
 from tests.pipeline.captures import read_range
-
-
-class PlainLines(LineFile):
-    """A line is its text."""
-
-    def parse(self, line: str, offset: int, length: int) -> Item:
-        return RawRecord(offset, "plain", length, line)
 
 
 def expected(content: bytes, limit: int) -> list[tuple[int, object]]:
@@ -55,7 +48,7 @@ def test_ranges_hold_every_line_once_in_order(content: bytes, marked: bool, pack
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         path.write_bytes(gzip.compress(content) if packed else content)
-        reader = PlainLines(None, Limits(line_bytes=10))
+        reader = Lines(Lines.Options(), Limits(line_bytes=10))
         assert reader.splittable(path.read_bytes()) != packed
         size = path.stat().st_size
         inside = [] if packed else sorted(data.draw(st.lists(st.integers(0, size), max_size=4)))
@@ -73,7 +66,7 @@ def test_damage_comes_after_the_whole_lines_before_it(tmp_path: Path, damage: st
     packed = gzip.compress(content, compresslevel=0)
     path = tmp_path / "file.gz"
     path.write_bytes(packed[: len(packed) // 2] if damage == "cut" else packed + b"no gzip")
-    items = read_range(PlainLines(None, Limits()), path, 0, path.stat().st_size)
+    items = read_range(Lines(Lines.Options(), Limits()), path, 0, path.stat().st_size)
     *whole, last = items
     assert [item.text for item in whole if isinstance(item, RawRecord)] == [f"line {n}" for n in range(len(whole))]
     assert isinstance(last, Counted)

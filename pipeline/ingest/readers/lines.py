@@ -1,0 +1,22 @@
+"""Read plain text with a document on each line, plain or compressed."""
+
+from typing import ClassVar
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.readers import Item, RawRecord
+from clozeline.pipeline.ingest.readers._lines import LineFile
+
+
+class Lines(LineFile):
+    """Reads each line as a document. Name it in the recipe: `reader: lines`."""
+
+    VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    reasons: ClassVar[tuple[str, ...]] = LineFile.line_reasons
+
+    @config_class
+    class Options:
+        """This reader has no options."""
+
+    def parse(self, line: str, offset: int, length: int) -> Item:
+        return RawRecord(offset, "lines", length, line)
