@@ -18,6 +18,17 @@ class _KindCounts(TypedDict, total=False):
     dropped: int
 
 
+class PieceCounts(TypedDict, total=False):
+    """Counts of repeated pieces of texts."""
+
+    documents: int  # documents that earlier types of duplicates leave
+    pairs: int  # those of them with a translation, which are not looked at
+    hashed: int  # pieces
+    compared: int  # the same, counted where they are compared
+    repeated: int  # pieces that repeat
+    dropped: int  # those of them that are removed
+
+
 class DedupCounts(Counts, total=False):
     """Counts of a unit of `dedup`."""
 
@@ -28,6 +39,9 @@ class DedupCounts(Counts, total=False):
     taken: dict[str, dict[str, int]]  # the same rows where they are read, by exchange and by pass
     exact: _KindCounts
     near: _KindCounts
+    pieces: dict[str, PieceCounts]  # by type: lines, spans
+    edited: int  # documents without some pieces
+    edits: dict[str, int]  # characters removed from them, by type
     rejected: dict[str, int]  # dropped documents, by type of duplicate
     characters_in: int
     characters_out: int

@@ -19,6 +19,8 @@ DROP: Final = (("uid", "S16"), ("kept", "S16"))
 """Row of a dropped document: its uid, and the uid of the document kept instead."""
 COPY: Final = (("uid", "S16"), ("part", "<u4"))
 """Row of a document that exact dedup keeps: its uid, and a part that holds a copy of it."""
+PIECE_DROP: Final = (("row", "<u4"), ("first", "<u4"), ("last", "<u4"))
+"""Row of a piece to remove: row of its document in the part, and its units (lines, sentences, words) [first, last)."""
 CLUSTER: Final = (("cluster", "S16"), ("uid", "S16"), ("kept", "?"), ("similarity", "<f4"))
 """Row of a member of a cluster, see `CLUSTER_SCHEMA`."""
 CLUSTER_SCHEMA: Final = row_schema(
@@ -37,6 +39,10 @@ EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
     "near-clusters": ("ranges", "ranges"),  # cluster members, from component ranges to those of the smallest uid
     "near-decisions": ("ranges", "ranges"),  # near copies, from component ranges to ranges of their uid
     "near-drops": ("ranges", "parts"),  # near copies, from ranges of their uid to the parts that name them
+    "lines-hashes": ("parts", "ranges"),  # hashes of lines, to their ranges
+    "lines-drops": ("ranges", "parts"),  # lines to remove, to their parts
+    "spans-hashes": ("parts", "ranges"),  # the same for spans of sentences
+    "spans-drops": ("ranges", "parts"),
 }
 """Source and destination of each exchange of rows."""
 

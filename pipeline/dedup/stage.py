@@ -1,11 +1,11 @@
-"""Remove exact and near duplicates among documents.
+"""Remove exact and near duplicates among documents, then lines and spans of sentences that repeat.
 
 Decisions depend on the set of (uid, content) only, not on the order of documents, the number of tasks or the parts.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,10 +21,14 @@ from clozeline.pipeline.dedup.keep_rules import Keep
 from clozeline.pipeline.dedup.near import NEAR_VERSION
 from clozeline.pipeline.dedup.near_passes import NearCandidates, NearSignatures, SignatureParameters
 from clozeline.pipeline.dedup.parts import Parts, count_ranges
+from clozeline.pipeline.dedup.removal import Removals
+from clozeline.pipeline.dedup.repeat_passes import PieceDrops, PieceHashes
+from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans, Within
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
+from clozeline.registry import Chosen, OneOf, choose
 
 
 @config_class
@@ -57,6 +61,34 @@ class NearConfig:
 
 
 @config_class
+class LinesConfig:
+    """Removal of repeated lines, such as menus and notices of a site (CCNet, arXiv 1911.00359)."""
+
+    max_documents: Annotated[int, Field(ge=1)] = 1
+    """documents, ≥ 1; a line in more of them is removed; lines are compared without case, marks and digits"""
+    keep: Literal["none", "first"] = "none"
+    """occurrence that stays: `none` (CCNet), or `first`, that in the document of smallest uid"""
+    min_letters: Annotated[int, Field(ge=1, le=1000)] = 1
+    """lines with fewer letters stay, 1 to 1000; lines of digits and marks always do"""
+    within: Within = "all"
+    """documents that are counted: `all`, or those of the same `source` of the input"""
+
+
+@config_class
+class SpansConfig:
+    """Removal of spans of sentences that occur again, except the first (C4, arXiv 1910.10683)."""
+
+    sentences: Annotated[int, Field(ge=1, le=100)] = 3
+    """sentences of a span, 1 to 100"""
+    splitter: Annotated[Chosen, OneOf("clozeline.pipeline.text.sentences")] = field(
+        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
+    )
+    """sentence splitter, a file of pipeline/text/sentences/"""
+    within: Within = "all"
+    """documents among which spans are compared: `all`, or those of the same `source` of the input"""
+
+
+@config_class
 class DedupConfig:
     """Types of duplicates to remove; null disables a type."""
 
@@ -64,14 +96,27 @@ class DedupConfig:
     """exact duplicates, removed first"""
     near: NearConfig | None = field(default_factory=NearConfig)
     """near-duplicates among the remaining documents"""
+    lines: LinesConfig | None = None
+    """lines that many of the remaining documents share"""
+    spans: SpansConfig | None = None
+    """spans of sentences that occur again in what is left"""
 
     def __post_init__(self) -> None:
-        if self.exact is None and self.near is None:
-            raise ValueError("both exact and near are null: leave the key `dedup` out of the recipe instead")
+        if not any((self.exact, self.near, self.lines, self.spans)):
+            raise ValueError("all types are null: leave the key `dedup` out of the recipe instead")
+
+    def pieces(self) -> tuple[Pieces, ...]:
+        """Return the types of pieces of texts to remove, in this order."""
+        lines, spans, types = self.lines, self.spans, list[Pieces]()
+        if lines is not None:
+            types.append(Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.min_letters))
+        if spans is not None:
+            types.append(Spans(None, True, spans.within, spans.sentences, splitter=spans.splitter.build()))
+        return tuple(types)
 
 
 class DedupStage(Stage[DedupConfig, DedupCounts]):
-    """Exact, then near dedup: hashes per part, decisions per range, and a last pass that rewrites the parts."""
+    """Each type of duplicates: hashes per part, decisions per range; then a last pass rewrites the parts."""
 
     name: ClassVar[str] = "dedup"
     order: ClassVar[int] = 20
@@ -79,7 +124,9 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     writes_documents: ClassVar[bool] = True
 
     def version(self) -> int:
-        return EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
+        version = EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
+        splitter = 0 if self.config.spans is None else int(self.config.spans.splitter.type.VERSION)
+        return version + (REPEATS_VERSION + splitter) * bool(self.config.pieces())
 
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         plan = self.plan
@@ -109,11 +156,21 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
                 NearDrops(parts.ranges, parts, exact is not None),
                 *parts.exchange("near-drops").passes(),
             ]
-        return [*passes, Apply(parts.units, parts, exact is not None, near is not None, self.recipe.seed)]
+        pieces = self.config.pieces()
+        removals = Removals(parts, exact is not None, near is not None, pieces, self.recipe.seed)
+        for each in pieces:
+            passes += [
+                PieceHashes(removals, each),
+                *parts.exchange(f"{each.NAME}-hashes").passes(),
+                PieceDrops(parts, each),
+                *parts.exchange(f"{each.NAME}-drops").passes(),
+            ]
+        return [*passes, Apply(parts.units, removals)]
 
     def row(self, counts: DedupCounts) -> Row:
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
-        return Row(before, after, (("document", counts["rejected"]),))
+        edited = f"\n{counts['edited']:,} of them edited" if counts.get("edited") else ""
+        return Row(before, after + edited, (("document", counts["rejected"]),))
 
     def check(self, counts: DedupCounts) -> None:
         """Check that every document is kept or rejected, and that as many are rejected as the passes dropped."""
@@ -143,6 +200,11 @@ def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, in
                       counts["signatures"])  # fmt: skip
         require_equal("dedup", "band keys", near["keys"], "band keys compared", near["compared_keys"])
         require_equal("dedup", "members", near["members"], "members compared", near["compared"])
+    left = documents - sum(rejected.get(f"{kind}_duplicate", 0) for kind in ("exact", "near"))
+    for name, pieces in counts.get("pieces", {}).items():
+        require_equal("dedup", f"documents with {name}", pieces["documents"], "documents left", left)
+        require_equal("dedup", name, pieces["hashed"], f"{name} compared", pieces["compared"])
+        left -= rejected.get(f"repeated_{name}", 0)
     for exchange, sent in counts.get("sent", {}).items():
         for reader, taken in counts.get("taken", {}).get(exchange, {}).items():
             require_equal("dedup", f"rows of {exchange}", sent, f"rows read by {reader}", taken)

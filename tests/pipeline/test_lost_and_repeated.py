@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -28,8 +29,8 @@ from clozeline.pipeline.rows import Rows
 from clozeline.seeding import hash64
 from tests.matrices import mark_slow_but
 from tests.pipeline.execution.toy_stage import tree
+from tests.pipeline.miniature import sentence, write_corpus, write_recipe
 from tests.pipeline.miniature import text as miniature_text
-from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.mutations import CLEAR, Damage
 
 RECIPE = """
@@ -38,7 +39,7 @@ seed: 7
 heldout: {fraction: 0.3}
 plan: {unit_bytes: 8192, shard_bytes: 40000}
 clean: {language: null, filters: [{name: gopher_quality, words: [10, 100000]}]}
-dedup: {}
+dedup: {lines: {min_letters: 8}, spans: {}}
 decontaminate: {against: [ITEMS]}
 train_tokenizer: {name: byte_bpe, size: 450}
 encode: {sentences: regex}
@@ -97,7 +98,12 @@ PLACES = {
     "an exact copy in near dedup": Place("dedup", "dedup.cluster_passes:read_rows", call="exact-kept"),
     "a near drop of a part": Place("dedup", "dedup.parts:read_rows", call="near-drops"),
     "a near cluster that is written": Place("dedup", "dedup.cluster_passes:write_clusters", 1),
-    "a document of dedup": Place("dedup", "dedup.apply:read_documents"),
+    "a document whose lines are hashed": Place("dedup", "dedup.removal:read_documents"),
+    "a line that is compared": Place("dedup", "dedup.repeat_passes:read_rows", call="lines-hashes"),
+    "a span that is compared": Place("dedup", "dedup.repeat_passes:read_rows", call="spans-hashes"),
+    "a line to remove": Place("dedup", "dedup.removal:read_rows", call="lines-drops"),
+    "a span to remove": Place("dedup", "dedup.removal:read_rows", call="spans-drops"),
+    "a document of dedup": Place("dedup", "dedup.apply:Removal.documents"),
     "a document that dedup writes": Place("dedup", "dedup.apply:write_documents", 1),
     "a rejection that dedup writes": Place("dedup", "dedup.apply:write_rejects", 1),
     "an evaluation item": Place("decontaminate", "decontaminate.passes:WriteIndex._items"),
@@ -137,6 +143,14 @@ PLACES = {
     "a row of a task's shard": Place("tasks", "shards.set_writer:write_shard", 1),
     "a task's shard in the manifest": Place("tasks", "shards.set_writer:write_manifest", "shards"),
 }  # fmt: skip
+
+
+def write_repeats(path: Path) -> None:
+    """Four documents: two share a line, two a span of sentences."""
+    rows = [miniature_text(700 + number, 9) for number in range(4)]
+    rows[:2] = [f"{text}\n\n{sentence(800, 0)}" for text in rows[:2]]
+    rows[2:] = [f"{text} {' '.join(sentence(801, place) for place in range(4))}" for text in rows[2:]]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in rows), encoding="utf-8")
 
 
 class Sabotage:
@@ -200,6 +214,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[s
     (folder / "items.txt").write_text("\n".join(leaked) + "\n", encoding="utf-8")
     recipe = write_recipe(folder, RECIPE.replace("ITEMS", str(folder / "items.txt")))
     texts = ["--config", str(recipe), f"input={write_corpus(folder / 'crawl', 30)}"]
+    write_repeats(folder / "crawl" / "repeats.jsonl")
     assert main([*texts, f"output={folder / 'texts'}"]) == 0
     lines = [f"{'a good film' if row % 2 else 'bad one'} with number {row} .\t{row % 2}" for row in range(30)]
     (folder / "sst2").mkdir()

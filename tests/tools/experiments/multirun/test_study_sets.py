@@ -82,7 +82,7 @@ def test_without_items_no_variant_decontaminates() -> None:
     pipeline = look_for_items(variants, ["items.jsonl"])["decontaminate"].pipeline
     assert pipeline is not None
     assert pipeline["decontaminate"]["against"] == ["items.jsonl"]
-    assert pipeline["dedup"] == variants["near"].pipeline["dedup"]  # type: ignore[index]
+    assert pipeline["dedup"] == variants["lines"].pipeline["dedup"]  # type: ignore[index]
 
 
 def test_wrong_bases_are_refused(study: Path) -> None:

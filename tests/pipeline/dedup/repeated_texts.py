@@ -1,0 +1,103 @@
+"""Texts with planted repeats, and searches for repeated lines, spans and windows by sets, from the rules alone."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections import Counter, defaultdict
+
+from clozeline.pipeline.text.normal_form import normalize
+from tests.pipeline.decontaminate.contaminated_texts import VOCABULARY, disguise, words_of
+from tests.pipeline.dedup.dedup_documents import document
+
+MENU = [" ".join(["menu", *VOCABULARY[n : n + 3]]).title() for n in range(0, 40, 4)]
+
+
+def sentence(draw: random.Random) -> str:
+    words = [draw.choice(VOCABULARY) for _ in range(draw.randrange(2, 9))]
+    return " ".join(words).capitalize() + draw.choice([".", "!", ".", " 12."])
+
+
+def texts(seed: int, count: int) -> list[str]:
+    """Texts of lines with sentences; some hold lines of a site, lines of marks, or sentences of an earlier text."""
+    draw = random.Random(seed)
+    made: list[list[str]] = []
+    for _ in range(count):
+        lines = [" ".join(sentence(draw) for _ in range(draw.randrange(1, 5))) for _ in range(draw.randrange(1, 6))]
+        if made and draw.random() < 0.4:
+            borrowed = re.split(r"(?<=[.!]) ", " ".join(draw.choice(made)))
+            at = draw.randrange(len(borrowed))
+            lines.insert(draw.randrange(len(lines) + 1), " ".join(borrowed[at : at + draw.randrange(1, 7)]))
+        for _ in range(draw.choice([0, 0, 1, 2])):
+            line = draw.choice(MENU)
+            lines.insert(draw.randrange(len(lines) + 1), disguise(draw, line) if draw.random() < 0.3 else line)
+        if draw.random() < 0.2:
+            lines.insert(draw.randrange(len(lines) + 1), draw.choice(["* * *", "12", "", "- 3 -"]))
+        if draw.random() < 0.1:
+            lines.append(lines[0])
+        if draw.random() < 0.05:
+            lines = draw.sample(MENU, 2)  # a document of nothing else
+        made.append(lines)
+    return [normalize("\n".join(lines)) for lines in made]
+
+
+def documents(seed: int, count: int):
+    return [document(n, text, source_group="ab"[n % 2]) for n, text in enumerate(texts(seed, count))]
+
+
+def letters(line: str) -> int:
+    return sum(character.isalpha() for character in line)
+
+
+def without_lines(rows, most: int, keep_first: bool, min_letters: int, by_source: bool) -> dict[bytes, str]:
+    """Return what is left of each text: lines in more than `most` documents are removed."""
+    holders = defaultdict(set)
+    for row in rows:
+        for line in row.text.split("\n"):
+            holders[tuple(words_of(line)), row.source_group if by_source else ""].add(row.uid)
+    left, seen = {}, set()
+    for row in sorted(rows, key=lambda row: row.uid):
+        kept = []
+        for line in row.text.split("\n"):
+            key = tuple(words_of(line)), row.source_group if by_source else ""
+            repeats = letters(line) >= min_letters and len(holders[key]) > most
+            if not repeats or (keep_first and key not in seen):
+                kept.append(line)
+            if letters(line) >= min_letters:
+                seen.add(key)
+        left[row.uid] = normalize("\n".join(kept))
+    return left
+
+
+def without_spans(rows, size: int, split) -> dict[bytes, str]:
+    """Return what is left of each text without spans of sentences that occur earlier, by uid and position."""
+    seen, left = set(), {}
+    for row in sorted(rows, key=lambda row: row.uid):
+        starts = [*split(row.text), len(row.text)]
+        sentences = [row.text[first:last] for first, last in itertools.pairwise(starts)]
+        removed = set()
+        for first in range(len(sentences) - size + 1):
+            key = tuple(tuple(words_of(each)) for each in sentences[first : first + size])
+            if key in seen:
+                removed |= set(range(first, first + size))
+            if any(key):
+                seen.add(key)
+        pieces = [""]
+        for index, each in enumerate(sentences):
+            if index in removed:
+                pieces.append("")
+            else:
+                pieces[-1] += each
+        gaps = removed and "\n\n".join(piece for piece in pieces if piece)
+        left[row.uid] = normalize(gaps) if removed else row.text
+    return left
+
+
+def repeated_windows(rows, size: int) -> Counter:
+    """Count the windows of words of all texts."""
+    return Counter(
+        tuple(words[first : first + size])
+        for words in (words_of(row.text) for row in rows)
+        for first in range(len(words) - size + 1)
+    )

@@ -1,0 +1,70 @@
+"""Runs of the stage with all types of duplicates: tasks and kills change no byte, and each edit is shown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from clozeline.pipeline.execution.recipe_command import main, run_stage
+from tests.pipeline.dedup.repeated_texts import texts
+from tests.pipeline.execution.toy_stage import tree
+from tests.pipeline.killed_run import killed
+
+RECIPE = """
+corpus: repeats
+plan: {unit_bytes: 12000, shard_bytes: 20000}
+clean: {language: null, filters: []}
+dedup: {lines: {max_documents: 2, keep: first}, spans: {}}
+"""
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("repeats")
+    (folder / "recipe.yaml").write_text(RECIPE)
+    rows = texts(5, 160)
+    for number in range(2):
+        lines = (json.dumps({"text": text}) for text in rows[number::2])
+        (folder / f"{number}.jsonl").write_text("\n".join(lines) + "\n")
+    return ["--config", str(folder / "recipe.yaml"), f"input={folder}/*.jsonl"]
+
+
+@pytest.fixture(scope="module")
+def finished(start: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("finished") / "out"
+    assert main([*start, f"output={output}"]) == 0
+    return output
+
+
+def test_the_report_shows_what_was_cut(finished: Path) -> None:
+    report = json.loads((finished / "dedup" / "report.json").read_text())
+    assert set(report["edits"]) == {"lines", "spans"}
+    assert set(report["counts"]["edits"]) == {"lines", "spans"}
+    assert report["counts"]["pieces"]["lines"]["dropped"] > 0
+    assert "What is edited" in (finished / "report.html").read_text()
+
+
+@pytest.mark.parametrize("tasks", [7, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
+def test_tasks_change_no_byte(finished: Path, start: list[str], tmp_path: Path, tasks: int) -> None:
+    shutil.copytree(finished / "clean", tmp_path / "out" / "clean")
+    words = [*start, f"output={tmp_path / 'out'}", f"executor.tasks={tasks}", "executor.workers=1"]
+    assert run_stage("dedup", words) == 0
+    assert tree(tmp_path / "out" / "dedup") == tree(finished / "dedup")
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_to_the_same_bytes(finished: Path, start: list[str], tmp_path: Path) -> None:
+    shutil.copytree(finished / "clean", tmp_path / "out" / "clean")
+    words = [*start, f"output={tmp_path / 'out'}"]
+    for when, name in (
+        ("before", "tmp/lines-hashes/000001.pieces"), ("after", "records/lines-hashes-000001.json"),
+        ("before", "tmp/lines-drops/000000.pieces"), ("after", "tmp/spans-hashes/000000.pieces"),
+        ("before", "records/spans-drops-000001.json"), ("after", "documents/000001.arrow"),
+        ("after", "records/000001.json"),
+    ):  # fmt: skip
+        killed(when, f"dedup/{name}", ["dedup", *words, "executor.tasks=2", "executor.workers=1"], tmp_path)
+    assert run_stage("dedup", words) == 0
+    assert tree(tmp_path / "out" / "dedup") == tree(finished / "dedup")
