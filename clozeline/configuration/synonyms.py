@@ -36,6 +36,7 @@ _WORDS: Final = {
     "'heldout.fraction'": "heldout_fraction val_fraction validation_split validation_fraction test_size dev_fraction",
     "'plan.shard_bytes'": "shard_size max_shard_size shard_bytes",
     "'dedup', such as dedup={}": "deduplicate deduplication",
+    "'decontaminate', such as decontaminate={against: FILES}": "decontamination contamination",
     "'seed'": "random_seed",
     _TRAINING: "batch_size lr learning_rate epochs num_epochs num_train_epochs steps max_steps warmup_steps "
     "gradient_accumulation_steps weight_decay optimizer schedule model fp16 bf16 precision",

@@ -5,11 +5,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from clozeline.arrays import Bool
 from clozeline.pipeline.decontaminate.counts import DecontaminateCounts
-from clozeline.pipeline.decontaminate.ngram_index import Matcher, NgramIndex
 from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
 from clozeline.pipeline.execution.unit_record import add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
 from clozeline.pipeline.ingest.documents.files import Rejection
+from clozeline.pipeline.kernels.ngram_index import Matcher, NgramIndex
 from clozeline.pipeline.text.normal_form import match_spans, normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 

@@ -14,6 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.kernels.ngram_index import Item
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem
 from clozeline.pipeline.tasks.readers._json_lines import json_objects
 from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
@@ -53,17 +54,6 @@ class EvaluationFile:
     """path below the folder, or below the folder before the first wildcard"""
     path: Path
     reader: Chosen | None
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An item of an evaluation file."""
-
-    row: int
-    """index of its first line, or of the row in files without lines"""
-    name: str
-    """its `id`, or else the row"""
-    texts: tuple[str, ...]
 
 
 def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
@@ -161,7 +151,8 @@ def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
             raise _layout_error(file, f"the fields {', '.join(fields) or 'none'} in line {row + 1}")
         answer = str(fields.get("obj_label", _MASK))  # of a fact, whose gap it fills
         filled = tuple(text.replace(_MASK, answer) for text in chain.from_iterable(texts))
-        yield Item(row, str(fields.get("id", row)), filled)
+        name = str(fields.get("id", row)).encode("utf-8", "replace").decode()  # no file can hold a lone surrogate
+        yield Item(row, name, filled)
 
 
 def texts_of(item: TaskItem) -> tuple[str, ...]:

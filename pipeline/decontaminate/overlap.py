@@ -13,7 +13,7 @@ from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json
 from clozeline.pipeline.decontaminate.counts import SuiteCounts
 from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile
-from clozeline.pipeline.decontaminate.ngram_index import NgramIndex
+from clozeline.pipeline.kernels.ngram_index import NgramIndex
 from clozeline.pipeline.rows import segments
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
 from clozeline.repair import repair_of

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.decontaminate.actions import Action, ActionName
 from clozeline.pipeline.decontaminate.counts import DecontaminateCounts, SuiteCounts
-from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, Item, read_items
-from clozeline.pipeline.decontaminate.ngram_index import INDEX_FILE, Matcher, build_index, open_index, write_index
+from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, read_items
 from clozeline.pipeline.decontaminate.overlap import CLEAN_FILE, OVERLAP_FILE, Overlap
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal
@@ -27,6 +26,7 @@ from clozeline.pipeline.ingest.documents.files import (
     write_rejects,
 )
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.kernels.ngram_index import INDEX_FILE, Item, Matcher, build_index, open_index, write_index
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.recorded_file import RecordedFile, find_file
 

@@ -20,11 +20,11 @@ from clozeline.pipeline.decontaminate.evaluation_items import (
     read_items,
     version_of,
 )
-from clozeline.pipeline.decontaminate.ngram_index import FEWEST_WORDS, INDEX_VERSION
 from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, FindMatches, WriteIndex
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.kernels.ngram_index import FEWEST_WORDS, INDEX_VERSION
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
 from clozeline.seeding import hash64
 
@@ -41,15 +41,24 @@ def _sets(value: Any) -> Any:
 class DecontaminateConfig:
     """Evaluation items to find, and what to do with the documents that hold them."""
 
-    against: Annotated[list[EvaluationSet], BeforeValidator(_sets), Field(min_length=1)]
+    against: Annotated[list[EvaluationSet], BeforeValidator(_sets)]
     """evaluation sets: paths, or {path: squad/dev.json, reader: {name: squad}}"""
-    ngram: Annotated[int, Field(ge=FEWEST_WORDS, le=1000)] = 13
+    ngram: Annotated[int, Field(le=1000)] = 13
     """words of a run, 5 to 1000; a shorter text of an item counts as one run if it has 5 words"""
     action: ActionName = "drop"
     """`drop` the document; `mask`: remove the runs and 200 characters around each, and drop a document that would lose
     more than 10 spans; `label`: keep it, with the items that it holds in `extra`"""
     max_document_frequency: Annotated[int, Field(ge=1)] = 10
     """documents, ≥ 1; a run that more of them hold is a common phrase: it is ignored, and listed"""
+
+    def __post_init__(self) -> None:
+        if not self.against:
+            raise ValueError("against: expected evaluation files, got none: leave the key `decontaminate` out instead")
+        if self.ngram < FEWEST_WORDS:
+            raise ValueError(
+                f"ngram: expected {FEWEST_WORDS} words or more, got {self.ngram}: shorter runs are common phrases; "
+                "13 is usual"
+            )
 
 
 class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):

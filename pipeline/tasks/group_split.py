@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from clozeline.pipeline.kernels.ngram_index import Item, Matcher, build_index
 from clozeline.pipeline.tasks.readers import Rejected, TaskItem
 from clozeline.seeding import hash64
 
@@ -34,14 +35,33 @@ def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, fl
     return [_draw_split(_root(parents, row[0]), shares, own, seed) if row else own for row in keys]
 
 
-def exclude_overlaps(items: Iterable[TaskItem | Rejected], others: Iterable[TaskItem]) -> list[TaskItem | Rejected]:
-    """Reject rows, as `excluded`, that share a document or a text with `others`; return all."""
-    known = {key for item in others for key in overlap_keys(item)}
+def exclude_overlaps(
+    items: Iterable[TaskItem | Rejected], others: Iterable[TaskItem], ngram: int | None = None
+) -> list[TaskItem | Rejected]:
+    """Reject rows, as `excluded`, that share a document or a text with `others`; return all.
+
+    With `ngram`, also rows that hold so many consecutive words of a text of `others`, or a complete shorter text.
+    """
+    rows, refused = list(items), list(others)
+    known = {key for item in refused for key in overlap_keys(item)}
+    held = set[int]() if ngram is None else _rows_with_runs(rows, refused, ngram)
     kept: list[TaskItem | Rejected] = []
-    for item in items:
+    for number, item in enumerate(rows):
         overlaps = not isinstance(item, Rejected) and not known.isdisjoint(overlap_keys(item))
-        kept.append(Rejected("excluded", item.index) if overlaps else item)
+        kept.append(Rejected("excluded", item.index) if overlaps or number in held else item)
     return kept
+
+
+def _rows_with_runs(rows: Sequence[TaskItem | Rejected], others: Sequence[TaskItem], ngram: int) -> set[int]:
+    """Return the rows that hold `ngram` consecutive words of a text of `others`, or a complete shorter text."""
+    index = build_index(((0, Item(item.index, "", item.overlap_texts)) for item in others), ngram)
+    pairs = [
+        (number, text.encode("utf-8", "replace").decode())  # Arrow refuses a lone surrogate
+        for number, item in enumerate(rows)
+        if not isinstance(item, Rejected)
+        for text in item.overlap_texts
+    ]
+    return {pairs[text][0] for text, _, _ in Matcher(index).find([text for _, text in pairs])}
 
 
 def overlap_keys(item: TaskItem) -> list[str]:

@@ -73,6 +73,7 @@ class TaskSets(Pass[TaskCounts]):
     max_length: int
     stride: int | None
     exclude: tuple[Path, ...]
+    exclude_ngram: int | None
     disjoint: bool
     code_switch: CodeSwitchConfig | None
     similarity: SimilarityConfig | None
@@ -129,7 +130,8 @@ class TaskSets(Pass[TaskCounts]):
             excluded += [other.path for other in self.sources if other.is_training and other.path != source.path]
         if excluded:
             others = [item for path in excluded for item in _all_rows(reader, reader.open(path), {})]
-            items = exclude_overlaps(items, (item for item in others if not isinstance(item, Rejected)))
+            known = (item for item in others if not isinstance(item, Rejected))
+            items = exclude_overlaps(items, known, self.exclude_ngram)
         if not source.carve:
             yield from items
             return

@@ -10,9 +10,8 @@ import pytest
 import xxhash
 
 from clozeline.pipeline.decontaminate.actions import Action
-from clozeline.pipeline.decontaminate.evaluation_items import Item
-from clozeline.pipeline.decontaminate.ngram_index import Matcher, build_index
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.kernels.ngram_index import Item, Matcher, build_index
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from tests.pipeline.decontaminate.contaminated_texts import document, prose, words_of

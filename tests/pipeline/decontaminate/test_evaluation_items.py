@@ -14,13 +14,13 @@ from clozeline.pipeline.decontaminate import evaluation_items
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
     EvaluationSet,
-    Item,
     evaluation_files,
     read_items,
     texts_of,
     version_of,
 )
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.kernels.ngram_index import Item
 from clozeline.pipeline.tasks.readers import (
     Choices,
     Dialogue,

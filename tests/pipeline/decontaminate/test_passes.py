@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from clozeline.files import file_hash
-from clozeline.pipeline.decontaminate import ngram_index
 from clozeline.pipeline.decontaminate.passes import Apply
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.kernels import ngram_index
 from clozeline.pipeline.shards import open_shards
 from tests.pages import checked
 from tests.pipeline.execution.toy_stage import tree

@@ -250,3 +250,21 @@ def test_carved_splits_hold_the_rest_of_the_file(tmp_path: Path) -> None:
     assert sum(len(labels) for one in found for labels in one.values()) == 81 - len(excluded)
     counts = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
     assert counts["refused"] == {"excluded": len(excluded), "fields": 1, "no_label": 1}
+
+
+@pytest.mark.parametrize(
+    ("words", "excluded"), [([], 0), (["tasks.exclude_ngram=7"], 0), (["tasks.exclude_ngram=5"], 12)]
+)
+def test_rows_with_words_of_an_excluded_file_are_rejected(tmp_path: Path, words: list[str], excluded: int) -> None:
+    files = write_task(tmp_path / "files", train=20, dev=20)
+    rows = [
+        f"they say that {'nobody saw this film' if row < 12 else 'we saw'} {row % 2}\t{row % 2}" for row in range(20)
+    ]
+    (files / "dev.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n", encoding="utf-8")
+    other = tmp_path / "other.tsv"
+    other.write_text("sentence\tlabel\nAnd nobody saw this film 7 times\t1\n", encoding="utf-8")
+    given = [f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}", f"output={tmp_path / 'out'}"]
+    assert main(["--config", str(write_recipe(tmp_path)), *given, f"tasks.exclude=[{other}]", *words]) == 0
+    counts = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
+    assert counts["splits"]["dev"]["refused"].get("excluded", 0) == excluded
+    assert counts["splits"]["train"]["refused"].get("excluded", 0) == 0

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from clozeline.pipeline.decontaminate.ngram_index import FEWEST_WORDS, NgramIndex, open_index
 from clozeline.pipeline.decontaminate.overlap import CLEAN_FILE, read_clean_items
 from clozeline.pipeline.decontaminate.passes import index_file
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
 from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.kernels.ngram_index import FEWEST_WORDS, NgramIndex, open_index
 from clozeline.pipeline.text.normal_form import match_words
 
 

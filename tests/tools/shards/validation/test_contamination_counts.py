@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clozeline.pipeline.decontaminate import ngram_index
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.kernels import ngram_index
 from clozeline.tools.shards.verify_counts import main
 from tests.pipeline.miniature import text, write_corpus, write_recipe
 from tests.tools.shards.validation.test_run_counts import unnoticed

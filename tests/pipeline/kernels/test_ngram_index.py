@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from clozeline.arrays import UInt64
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.decontaminate import ngram_index
-from clozeline.pipeline.decontaminate.evaluation_items import Item
-from clozeline.pipeline.decontaminate.ngram_index import Matcher, NgramIndex, build_index, open_index, write_index
+from clozeline.pipeline.kernels import ngram_index
+from clozeline.pipeline.kernels.ngram_index import Item, Matcher, NgramIndex, build_index, open_index, write_index
 from clozeline.recorded_file import RecordedFile
 from tests.pipeline.decontaminate.contaminated_texts import prose, runs_of, words_of
 

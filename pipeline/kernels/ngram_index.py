@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.decontaminate.evaluation_items import Item
 from clozeline.pipeline.rows import segments
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, match_words
 from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
@@ -40,6 +39,17 @@ _COLUMNS: Final = {
     "item_bounds": pa.large_list(pa.int64()), "item_files": pa.large_list(pa.int64()),
     "item_rows": pa.large_list(pa.int64()), "item_names": pa.large_list(pa.large_utf8()),
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of an evaluation file."""
+
+    row: int
+    """index of its first line, or of the row in files without lines"""
+    name: str
+    """its `id`, or else the row"""
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
