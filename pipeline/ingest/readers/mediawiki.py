@@ -1,0 +1,183 @@
+"""Read dumps of MediaWiki, plain or compressed: a page of the main namespace is a document."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from xml.parsers import expat
+
+from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, Item, OneRange, RawRecord
+
+_PIECE: Final = 1 << 20  # bytes of XML at a time
+_FILES_AND_CATEGORIES: Final = frozenset({"6", "14"})
+"""Keys of the namespaces whose links are no text; their names depend on the language of the wiki."""
+_ENGLISH: Final = frozenset({"file", "image", "category"})
+_NO_TEXT: Final = frozenset(
+    {"ref", "references", "gallery", "table", "timeline", "score", "imagemap", "templatestyles"}
+)
+_BLANK_LINES: Final = re.compile(r"\n{3,}")
+_LIST_MARKS: Final = re.compile(r"^[*#:;]+[ \t]*", re.MULTILINE)
+
+
+class Mediawiki(OneRange):
+    """Reads the last revision of each article; redirects and pages of other namespaces are counted as ignored.
+
+    Headings, paragraphs and lists stay; templates, tables, references, files and categories go. A dump that is cut ends
+    with the last complete page. Name it in the recipe: `reader: mediawiki`. It needs `clozeline[mediawiki]`.
+    """
+
+    VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_xml", "too_large")
+
+    @config_class
+    class Options:
+        """This reader has no options."""
+
+    def __init__(self, options: Options, limits: Limits) -> None:
+        self._limits = limits
+
+    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+        pages = _Pages(self._limits.record_bytes)
+        reason = ""
+        for piece in decompress_file(path, self._limits, account, resume=False):
+            if isinstance(piece, Damage):
+                reason = piece.reason
+                break
+            for first in range(0, len(piece), _PIECE):
+                yield from pages.feed(piece[first : first + _PIECE])
+        if not reason and not pages.finish():
+            reason = "truncated" if not pages.wrong else "bad_xml"
+        rest = account.content - pages.covered - pages.outside
+        if reason or pages.wrong:
+            account.records += 1
+            yield Counted("malformed", "bad_xml" if pages.wrong else reason, rest, detail=pages.wrong)
+        else:
+            account.separators += rest
+        account.separators += pages.outside
+        account.records += pages.count
+
+
+class _Pages:
+    """An incremental parser: it takes XML in pieces and gives the pages that are complete."""
+
+    def __init__(self, longest: int) -> None:
+        self._parser = expat.ParserCreate()
+        self._parser.StartElementHandler = self._open
+        self._parser.EndElementHandler = self._close
+        self._parser.CharacterDataHandler = self._add
+        self._parser.EntityDeclHandler = self._refuse
+        self._parser.buffer_text = True
+        self._longest = longest
+        self._items: list[Item] = []
+        self._text: list[str] | None = None
+        self._fields: dict[str, str] = {}
+        self._size = self._start = self._end = 0
+        self._no_text = set(_ENGLISH)
+        self._key = ""
+        self.count = self.covered = self.outside = 0
+        self.wrong = ""
+
+    def feed(self, piece: bytes) -> list[Item]:
+        """Parse a piece; return the pages that end in it. After an error in the XML nothing more is parsed."""
+        self._items = []
+        if not self.wrong:
+            try:
+                self._parser.Parse(piece, False)
+            except (expat.ExpatError, ValueError) as error:
+                self.wrong = str(error)
+        return self._items
+
+    def finish(self) -> bool:
+        """Return whether the XML is complete."""
+        try:
+            self._parser.Parse(b"", True)
+        except (expat.ExpatError, ValueError):
+            return False
+        return not self.wrong
+
+    def _refuse(self, *_: Any) -> None:
+        raise ValueError("declares an entity, which no dump does")
+
+    def _open(self, name: str, attributes: dict[str, str]) -> None:
+        self._text = None
+        if name == "page":
+            self._start, self._fields = self._parser.CurrentByteIndex, {}
+        elif name == "namespace":
+            self._key, self._text = attributes.get("key", ""), []
+        elif name == "redirect":
+            self._fields["redirect"] = "yes"
+        elif name in ("title", "ns", "text"):
+            self._text, self._size = [], 0  # of several revisions, the last text stays
+
+    def _add(self, text: str) -> None:
+        if self._text is not None:
+            self._size += len(text)
+            if self._size <= self._longest:
+                self._text.append(text)
+
+    def _close(self, name: str) -> None:
+        if name == "page":
+            self._end_page(self._parser.CurrentByteIndex + len("</page>"))
+        elif self._text is not None:
+            value = "".join(self._text)
+            if name == "namespace" and self._key in _FILES_AND_CATEGORIES:
+                self._no_text.add(value.casefold())
+            if name == "text" and self._size > self._longest:
+                self._fields["too_large"] = "yes"
+            self._fields[name] = value
+        self._text = None
+
+    def _end_page(self, end: int) -> None:
+        length, page = end - self._start, self._fields
+        self.outside += self._start - self._end
+        self._end = end
+        self.covered += length
+        self.count += 1
+        if "redirect" in page:
+            self._items.append(Counted("ignored", "redirect", length))
+        elif page.get("ns", "0") != "0":
+            self._items.append(Counted("ignored", f"namespace_{page['ns']}", length))
+        elif "too_large" in page:
+            self._items.append(Counted("malformed", "too_large", length))
+        else:
+            text = strip_markup(page.get("text", ""), frozenset(self._no_text))
+            extra = {"title": page.get("title", "")}
+            self._items.append(RawRecord(self._start, "mediawiki", length, text, extra=extra))
+
+
+def strip_markup(markup: str, no_text: frozenset[str] = _ENGLISH) -> str:
+    """Return the text of wikitext: headings, paragraphs and lists, without templates, tables, references and files.
+
+    `no_text` are the names, in lower case, of namespaces whose links are left out.
+    """
+    try:
+        import mwparserfromhell
+    except ImportError as error:
+        raise ConfigurationError(
+            f"reader mediawiki: needs its package ({error}): pip install 'clozeline[mediawiki]'"
+        ) from error
+    code = mwparserfromhell.parse(_LIST_MARKS.sub(_show_list, markup))
+    for tag in code.filter_tags(matches=lambda node: str(node.tag).strip().lower() in _NO_TEXT):
+        _remove(code, tag)
+    for link in code.filter_wikilinks():
+        if str(link.title).partition(":")[0].strip().casefold() in no_text:
+            _remove(code, link)
+    lines = (line.strip() for line in code.strip_code(normalize=True, collapse=False).split("\n"))
+    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
+
+
+def _show_list(marks: re.Match[str]) -> str:
+    return "- " if marks[0].rstrip()[-1] in "*#" else ""
+
+
+def _remove(code: Any, node: Any) -> None:
+    try:
+        code.remove(node)
+    except ValueError:  # inside of one that is removed already
+        return

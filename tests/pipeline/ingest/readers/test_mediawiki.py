@@ -1,0 +1,110 @@
+"""Dumps of MediaWiki: pages against ElementTree, damage, hostile XML, and the text of wikitext."""
+
+from __future__ import annotations
+
+import bz2
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, RawRecord
+from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
+from tests.pipeline.captures import counted, read
+
+HEAD = """<mediawiki xml:lang="de"><siteinfo><namespaces><namespace key="0"/><namespace key="6">Datei</namespace>
+<namespace key="14">Kategorie</namespace></namespaces></siteinfo>
+"""
+PAGES = [
+    ("Erste", "0", ["alter Text", "Die '''erste''' Seite &amp; mehr. [[Datei:a.jpg|mini]] [[Kategorie:Alle]]"]),
+    ("Diskussion:Erste", "1", ["Rede"]),
+    ("Umleitung", "0", ["#REDIRECT [[Erste]]"]),
+    ("Zweite 😀", "0", ["Die zweite Seite.\n\n== Ende ==\nSchluß."]),
+]
+
+
+def page(title: str, namespace: str, texts: list[str]) -> str:
+    redirect = '<redirect title="Erste" />' if title == "Umleitung" else ""
+    revisions = "".join(f"<revision><id>1</id><text>{escape(text)}</text></revision>" for text in texts)
+    return f"  <page><title>{title}</title><ns>{namespace}</ns><id>1</id>{redirect}{revisions}</page>\n"
+
+
+DUMP = (HEAD + "".join(page(*each) for each in PAGES) + "</mediawiki>\n").encode()
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    path = tmp_path / "dump.xml"
+    path.write_bytes(DUMP)
+    return path
+
+
+@pytest.mark.parametrize("compress", [bytes, bz2.compress])
+def test_articles_are_those_of_an_xml_tree(compress, tmp_path: Path) -> None:
+    path = tmp_path / "dump"
+    path.write_bytes(compress(DUMP))
+    items = read(path, name="mediawiki")
+    articles = [item for item in items if isinstance(item, RawRecord)]
+    pages = [each for each in ET.fromstring(DUMP).iter("page") if each.findtext("ns") == "0"]
+    for item, element in zip(articles, [pages[0], pages[2]], strict=True):
+        assert item.extra == {"title": element.findtext("title")}
+        own = ET.fromstring(DUMP[item.locator : item.locator + item.length])
+        assert own.findtext("title") == item.extra["title"]
+    assert [item.text for item in articles] == ["Die erste Seite & mehr.", "Die zweite Seite.\n\nEnde\nSchluß."]
+    assert counted(items) == {"redirect": 1, "namespace_1": 1}
+
+
+@pytest.mark.parametrize(
+    "cut", [10, len(HEAD.encode()) + 3, DUMP.index(b"Rede"), DUMP.rindex(b"<page>") + 9, len(DUMP) - 4]
+)
+def test_a_dump_that_is_cut_keeps_its_complete_pages(cut: int, dump: Path) -> None:
+    whole = read(dump, name="mediawiki")
+    dump.write_bytes(DUMP[:cut])
+    items = read(dump, name="mediawiki")
+    assert items[:-1] == whole[: DUMP[:cut].count(b"</page>")]
+    assert counted(items[-1:]) == {"truncated": 1}
+
+
+def test_wrong_xml_ends_the_dump_and_says_why(dump: Path) -> None:
+    dump.write_bytes(DUMP.replace(b"<id>1</id><redirect", b"<id>1</ix><redirect"))
+    items = read(dump, name="mediawiki")
+    assert [type(item) for item in items] == [RawRecord, Counted, Counted]
+    assert items[-1].reason == "bad_xml"
+    assert "mismatched tag" in items[-1].detail
+
+
+def test_entities_and_long_pages_are_refused(dump: Path) -> None:
+    bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>' + DUMP.decode()
+    dump.write_bytes(bomb.encode())
+    (item,) = read(dump, name="mediawiki")
+    assert item.detail == "declares an entity, which no dump does"
+    dump.write_bytes(DUMP)
+    assert counted(read(dump, name="mediawiki", limits=Limits(record_bytes=40)))["too_large"] == 1
+
+
+def test_markup_goes_and_text_stays() -> None:
+    markup = """{{Infobox|a={{b}}}}'''Bold''' and ''italic'' [[Target|link]], [[Plain]].<ref name="x">A source</ref>
+[[File:x.jpg|thumb|caption with [[a link]]]]
+
+== History ==
+* first
+# second
+: indented [http://example.org site]
+
+{| class="wikitable"
+| cell
+|}
+Caf&eacute;<!-- comment --> <nowiki>[[raw]]</nowiki>
+[[Category:Things]]"""
+    text = "Bold and italic link, Plain.\n\nHistory\n- first\n- second\nindented site\n\nCafé [[raw]]"
+    assert strip_markup(markup) == text
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mwparserfromhell", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'clozeline\[mediawiki\]'"):
+        strip_markup("text")
