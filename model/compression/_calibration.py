@@ -1,4 +1,4 @@
-"""Run a model over calibration rows: gradients of gates, and norms of the inputs of linear maps."""
+"""Run a model over calibration rows: gradients of gates, and statistics of the inputs of linear maps."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,26 +85,43 @@ def gate_importance(model: Model, gates: Mapping[str, int], batches: Sequence[Ba
     return {path: total / max(rows, 1) for path, total in sums.items()}
 
 
-def describe_importance(batches: Sequence[Batch]) -> str:
-    """Return what the importance of parts comes from: gates over calibration rows, or weights alone."""
-    return f"|dL/d gate| over {sum(len(batch['row_weight']) for batch in batches)} rows" if batches else "weights"
+def score_parts(
+    checkpoint: Checkpoint, gates: Mapping[str, int], batches: Sequence[Batch], by_weights: Callable[[str], Tensor]
+) -> tuple[dict[str, Tensor], str]:
+    """Return the importance of the parts behind gates, by path, and what it comes from.
+
+    Without calibration rows it is `by_weights` of each path, else that of `gate_importance`.
+    """
+    if not batches:
+        return {path: by_weights(path) for path in gates}, "weights"
+    rows = sum(len(batch["row_weight"]) for batch in batches)
+    return gate_importance(build_sharing(checkpoint), gates, batches), f"|dL/d gate| over {rows} rows"
 
 
-def input_norms(model: Model, paths: Collection[str], batches: Sequence[Batch]) -> dict[str, Tensor]:
-    """Return the L2 norm of each input feature of linear maps over the real positions of all rows, fp64 [features]."""
-    squares: dict[str, Tensor] = {}
+def sum_inputs(
+    model: Model, paths: Collection[str], batches: Sequence[Batch], statistic: Callable[[Tensor], Tensor]
+) -> dict[str, Tensor]:
+    """Return the sum of a statistic of the inputs of linear maps over all rows; padding is not counted.
+
+    Args:
+        model: in evaluation mode.
+        paths: of the linear maps; those that no row reaches are not in the result.
+        batches: calibration rows.
+        statistic: from fp64 inputs [positions, features] to a tensor that adds up over batches.
+    """
+    sums: dict[str, Tensor] = {}
     current: Batch = {}
 
     def add(path: str, module: nn.Module, x: Tensor) -> None:
         real = real_positions(current, "decoder_" if _reads_target(path) else "")
         states = x[real] if real.shape == x.shape[:2] else x.flatten(0, -2)
-        squares[path] = squares.get(path, 0.0) + states.double().square().sum(0)
+        sums[path] = sums.get(path, 0.0) + statistic(states.double())
 
     with torch.no_grad(), _hooks(model, paths, add):
         for batch in batches:
             current = batch
-            model(batch)
-    return {path: squares[path].sqrt() for path in paths}
+            model.views(batch)
+    return sums
 
 
 def real_positions(batch: Batch, prefix: str = "") -> Tensor:

@@ -1,6 +1,5 @@
 """Quantize a checkpoint for the methods int8 and int4, and say what stays in floating point."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -8,11 +7,13 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, quantizable_weights, quantize_checkpoint
+from clozeline.model.compression._calibration import sum_inputs
 from clozeline.model.compression._method import Batch, Compressed
+from clozeline.model.compression._parts import layer_of
 from clozeline.model.heads._vocabulary_head import VocabularyHead
 from clozeline.model.quantization.formats import Format
 from clozeline.model.quantization.formats.int4 import Int4, pack
-from clozeline.model.quantization.gptq import collect_moments, round_with_moments
+from clozeline.model.quantization.gptq import round_with_moments
 from clozeline.registry import Chosen, find
 
 
@@ -20,17 +21,13 @@ def quantize(checkpoint: Checkpoint, chosen: Chosen, batches: Sequence[Batch] = 
     """Return a checkpoint with stored integers, rounded by GPTQ if there are calibration rows."""
     rounded = round_by_gptq(checkpoint, chosen, batches) if batches else {}
     quantized = quantize_checkpoint(checkpoint, chosen, rounded)
-    names = quantizable_weights(checkpoint, chosen.build())
-    how = f"{chosen.name}: {_describe_rounding(len(names), len(rounded), batches)}"
+    count = len(quantizable_weights(checkpoint, chosen.build()))
+    how = f"{chosen.name}: {count} matrices"
+    if rounded:
+        how += f", {len(rounded)} rounded by GPTQ with {sum(len(batch['input_ids']) for batch in batches)} rows"
+    if nearest := count - len(rounded):
+        how += f", {nearest} to the nearest" if rounded else ", rounded to the nearest"
     return Compressed(quantized, (how, describe_tables(checkpoint, chosen.build())))
-
-
-def _describe_rounding(count: int, calibrated: int, batches: Sequence[Batch]) -> str:
-    if not calibrated:
-        return f"{count} matrices, rounded to the nearest"
-    rows = sum(len(batch["input_ids"]) for batch in batches)
-    nearest = f", {count - calibrated} to the nearest" if count > calibrated else ""
-    return f"{count} matrices, {calibrated} rounded by GPTQ with {rows} rows{nearest}"
 
 
 def describe_tables(checkpoint: Checkpoint, number_format: Format) -> str:
@@ -56,18 +53,16 @@ def round_by_gptq(checkpoint: Checkpoint, chosen: Chosen, batches: Sequence[Batc
     model = build_checkpoint(replace(checkpoint, config=replace(checkpoint.config, quantization=None)))
     modules = {name: model.get_submodule(name.removesuffix(".weight")) for name in names}
     linear = {name: module for name, module in modules.items() if isinstance(module, nn.Linear)}
-    # the linear maps of each layer, in the order of the model
-    layers: dict[str, dict[str, nn.Module]] = {}
-    for name, module in linear.items():
-        layer = re.match(r".*?layers\.\d+\.", name)
-        layers.setdefault(layer[0] if layer else name, {})[name] = module
+    layers: dict[str, dict[str, str]] = {}  # names by path of the linear maps of each layer, in the order of the model
+    for name in linear:
+        layers.setdefault(layer_of(name), {})[name.removesuffix(".weight")] = name
     rounded: dict[str, tuple[Tensor, Tensor]] = {}
     for members in layers.values():
-        moments = collect_moments(members, model.logits, batches)
-        for name in members:
-            if len(moments[name]) == 1:  # no row reaches it
+        moments = sum_inputs(model, members, batches, lambda x: x.T @ x)
+        for path, name in members.items():
+            if path not in moments:  # no row reaches it
                 continue
-            integers, scales = round_with_moments(linear[name].weight.detach(), moments.pop(name), group)
+            integers, scales = round_with_moments(linear[name].weight.detach(), moments.pop(path), group)
             rounded[name] = pack(integers), scales
             with torch.no_grad():
                 linear[name].weight.copy_(number_format.dequantize(*rounded[name]))

@@ -12,11 +12,10 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.compression._calibration import build_sharing, describe_importance, gate_importance
+from clozeline.model.compression._calibration import score_parts
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
 from clozeline.model.compression._sizes import StructureOptions, choose_best
-from clozeline.model.configuration.model_config import ModelConfig
 
 _BODIES: Final = ("attention.body.", "cross.body.")
 _LAST_AXIS: Final = ("out.weight", "segments")
@@ -45,8 +44,12 @@ class Heads(Method):
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         config = checkpoint.config
-        _refuse_bias_of_heads(config)
-        outputs = [name.removesuffix(".weight") for name in checkpoint.tensors if _is_output(name)]
+        if config.position.kind == "t5":
+            raise ConfigurationError(
+                "method=heads: position.kind t5 has a bias of each head that all layers share, so that no layer can "
+                "lose heads of its own; take method=rows or method=layers"
+            )
+        outputs = [path for name in checkpoint.tensors if (path := _output_of(name)) and name == f"{path}.weight"]
         if not outputs:
             raise ConfigurationError(f"method=heads: the family {config.family} has no attention that can be cut")
         refuse_shared_layers(config, "heads")
@@ -56,7 +59,12 @@ class Heads(Method):
         kept = {decoder: self.options.kept_of(heads, "heads", sizes[decoder]) for decoder, heads in query_heads.items()}
         of_decoder = {path: ".decoder." in path for path in outputs}
         groups = {path: query_heads[own] // sizes[own] for path, own in of_decoder.items()}
-        scores = self._scores(checkpoint, groups, batches)
+
+        def norms(path: str) -> Tensor:
+            columns = checkpoint.tensors[f"{path}.weight"].double().square().sum(0)
+            return columns.view(groups[path], -1).sum(1).sqrt()
+
+        scores, how = score_parts(checkpoint, groups, batches, norms)
         chosen = {path: choose_best(scores[path], kept[own] // sizes[own]) for path, own in of_decoder.items()}
         own_decoder = config.decoder_attention_heads is not None
         smaller = change_config(
@@ -71,35 +79,16 @@ class Heads(Method):
         def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
             if (path := _output_of(name)) is None or name.endswith("out.bias"):
                 return tensors[name]
+            # the features of the groups that stay
             axis = -1 if name.endswith(_LAST_AXIS) else 0
-            return _take_groups(tensors[name], axis, groups[path], chosen[path])
+            width = tensors[name].shape[axis] // groups[path]
+            features = (chosen[path][:, None] * width + torch.arange(width)).flatten()
+            return tensors[name].index_select(axis, features)
 
         tensors = cut_parameters(checkpoint, smaller, cut)
-        how = describe_importance(batches)
         lines = [f"heads: {kept[False]} of {config.attention_heads} stay in each layer, chosen by {how}"]
         lines += [f"  {path}: {', '.join(map(str, chosen[path].tolist()))}" for path in outputs]
         return Compressed(replace(checkpoint, config=smaller, tensors=tensors, unread={}), tuple(lines))
-
-    @staticmethod
-    def _scores(checkpoint: Checkpoint, gates: Mapping[str, int], batches: Sequence[Batch]) -> dict[str, Tensor]:
-        """Return the importance of each group of heads, fp64 [groups] by output projection."""
-        if batches:
-            return gate_importance(build_sharing(checkpoint), gates, batches)
-        columns = {path: checkpoint.tensors[f"{path}.weight"].double().square().sum(0) for path in gates}
-        return {path: columns[path].view(groups, -1).sum(1).sqrt() for path, groups in gates.items()}
-
-
-def _refuse_bias_of_heads(config: ModelConfig) -> None:
-    if config.position.kind == "t5":
-        raise ConfigurationError(
-            "method=heads: position.kind t5 has a bias of each head that all layers share, so that no layer can lose "
-            "heads of its own; take method=rows or method=layers"
-        )
-
-
-def _is_output(name: str) -> bool:
-    parts = split_name(name)
-    return parts is not None and parts[2] in [f"{body}out.weight" for body in _BODIES]
 
 
 def _output_of(name: str) -> str | None:
@@ -109,10 +98,3 @@ def _output_of(name: str) -> str | None:
         return None
     body = next(body for body in _BODIES if parts[2].startswith(body))
     return f"{parts[0]}{parts[1]}.{body}out"
-
-
-def _take_groups(tensor: Tensor, axis: int, groups: int, chosen: Tensor) -> Tensor:
-    """Return the features of some of equally wide groups along an axis."""
-    width = tensor.shape[axis] // groups
-    features = (chosen[:, None] * width + torch.arange(width)).flatten()
-    return tensor.index_select(axis, features)

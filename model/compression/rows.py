@@ -11,7 +11,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.compression._calibration import build_sharing, describe_importance, gate_importance
+from clozeline.model.compression._calibration import score_parts
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
 from clozeline.model.compression._sizes import StructureOptions, choose_best
@@ -47,7 +47,14 @@ class Rows(Method):
             raise ConfigurationError(f"method=rows: the family {config.family} has no feed-forward block to cut")
         # units of the first stack, and of a decoder
         units = {path: checkpoint.tensors[f"{path}.weight"].shape[1] for path in outputs}
-        scores = self._scores(checkpoint, units, batches)
+
+        def norms(path: str) -> Tensor:
+            incoming, outgoing = (
+                checkpoint.tensors[f"{path.removesuffix('down')}{end}"] for end in ("up.weight", "down.weight")
+            )
+            return outgoing.double().norm(dim=0) * incoming.double().norm(dim=1)
+
+        scores, how = score_parts(checkpoint, units, batches, norms)
         chosen = {path: choose_best(scores[path], self.options.kept_of(count, "rows")) for path, count in units.items()}
         stay = {".decoder." in path: len(indices) for path, indices in chosen.items()}
         own_decoder = {"decoder_ffn_dim": stay[True]} if config.decoder_ffn_dim is not None else {}
@@ -61,18 +68,5 @@ class Rows(Method):
             return tensors[name].index_select(axis, chosen[f"{parts[0]}{parts[1]}.{_BODY}down"])
 
         tensors = cut_parameters(checkpoint, smaller, cut)
-        how = describe_importance(batches)
         line = f"feed-forward rows: {smaller.ffn_dim:,} of {config.ffn_dim:,} stay in each layer, chosen by {how}"
         return Compressed(replace(checkpoint, config=smaller, tensors=tensors, unread={}), (line,))
-
-    @staticmethod
-    def _scores(checkpoint: Checkpoint, units: Mapping[str, int], batches: Sequence[Batch]) -> dict[str, Tensor]:
-        """Return the importance of each unit, fp64 [units] by output projection."""
-        if batches:
-            return gate_importance(build_sharing(checkpoint), units, batches)
-        scores = {}
-        for path in units:
-            outgoing = checkpoint.tensors[f"{path}.weight"].double().norm(dim=0)
-            incoming = checkpoint.tensors[f"{path.removesuffix('down')}up.weight"].double().norm(dim=1)
-            scores[path] = outgoing * incoming
-        return scores

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from clozeline.configuration.config import config_class
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.compression._calibration import build_sharing, input_norms
+from clozeline.model.compression._calibration import build_sharing, sum_inputs
 from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import matrices_of_layers, split_name
+from clozeline.model.compression._parts import layer_of, matrices_of_layers
 from clozeline.model.compression._sizes import Sparsity
 
 
@@ -44,12 +44,12 @@ class Wanda(Method):
         matrices = matrices_of_layers(checkpoint, "wanda")
         model, tensors = build_sharing(checkpoint), dict(checkpoint.tensors)
         zeros = 0
-        for _, names in groupby(matrices, key=_layer_of):
+        for _, names in groupby(matrices, key=layer_of):
             paths = {name: name.removesuffix(".weight") for name in names}
-            norms = input_norms(model, paths.values(), batches)
+            squares = sum_inputs(model, paths.values(), batches, lambda x: x.square().sum(0))
             for name, path in paths.items():
                 count = round(self.options.sparsity * matrices[name].shape[1])
-                mask = mask_row_wise(matrices[name], norms[path], count)
+                mask = mask_row_wise(matrices[name], squares[path].sqrt(), count)
                 tensors[name] = matrices[name].masked_fill(mask, 0)
                 # the next layers read what this one gives now; its tensor in the checkpoint stays
                 module = model.get_submodule(path)
@@ -67,9 +67,3 @@ def mask_row_wise(weight: Tensor, norms: Tensor, count: int) -> Tensor:
     scores = weight.abs().double() * norms
     smallest = torch.sort(scores, dim=1, stable=True).indices[:, :count]
     return torch.zeros_like(weight, dtype=torch.bool).scatter_(1, smallest, True)
-
-
-def _layer_of(name: str) -> str:
-    parts = split_name(name)
-    assert parts is not None, "matrices of layers have their index in their name"
-    return f"{parts[0]}{parts[1]}"

@@ -1,12 +1,10 @@
 """GPTQ (arXiv 2210.17323): round a matrix column by column, each error spread over the columns that are left."""
 
-from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from clozeline.model.layers.masks import batch_padding
 from clozeline.model.quantization.formats._format import round_straight_through
 from clozeline.model.quantization.formats.int4 import LIMIT, group_scales
 
@@ -51,40 +49,3 @@ def round_with_moments(weight: Tensor, moments: Tensor, group: int, damping: flo
             remaining[:, column + 1 : stop] -= error[:, None] * factor[column, column + 1 : stop]
         remaining[:, stop:] -= errors @ factor[start:stop, stop:]
     return integers, scales
-
-
-def collect_moments(
-    modules: Mapping[str, nn.Module],
-    run: Callable[[Mapping[str, Tensor]], object],
-    batches: Iterable[Mapping[str, Tensor]],
-) -> dict[str, Tensor]:
-    """Return the sum of x x^T [inputs, inputs], fp64, over the inputs of each linear map; padding is not counted.
-
-    Args:
-        modules: linear maps by path.
-        run: computes the model on a batch.
-        batches: calibration rows.
-    """
-    moments = {path: torch.zeros(1, 1, dtype=torch.float64) for path in modules}
-    real: Tensor | None = None
-
-    def observe(path: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
-        def add(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-            x = inputs[0].detach()
-            # [B, T, inputs] of the batch's rows: without padding; anything else as it is
-            rows = x[real] if real is not None and x.shape[:2] == real.shape and x.dim() == 3 else x.flatten(0, -2)
-            moments[path] = moments[path] + (rows.T.double() @ rows.double())
-
-        return add
-
-    hooks = [module.register_forward_pre_hook(observe(path)) for path, module in modules.items()]
-    try:
-        with torch.no_grad():
-            for batch in batches:
-                padding = batch_padding(batch)
-                real = None if padding is None else padding[:, 0, 0]
-                run(batch)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return moments

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor
@@ -11,11 +11,11 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compression._parts import split_name
+from clozeline.model.compression._selection import Scope, choose_lowest, count_chosen
 from clozeline.model.parameters.sharding import full_shape
 from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, refresh_model
 from clozeline.train.optim.weights.freezing import fitting
 from clozeline.train.pruning._pruning import Pruning, Trained
-from clozeline.train.pruning._selection import choose_lowest
 
 MASK: Final = "mask"
 """State that is 1 at weights that stay, 0 at pruned ones."""
@@ -77,7 +77,7 @@ class MaskedWeights(Pruning):
         return {MASK: torch.ones_like(flat, requires_grad=False)} if masked else {}
 
     def mask_lowest(
-        self, values: Callable[[Segment], Tensor], share: float, scope: Literal["local", "global"]
+        self, values: Callable[[Segment], Tensor], share: float, scope: Scope
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the mask of each matrix on this rank, to be changed, and True at its lowest values [n]; collective.
 
@@ -87,9 +87,7 @@ class MaskedWeights(Pruning):
             scope: local: this share of each matrix; global: of all together.
         """
         layout, pieces = self._trained.layout, {piece.name: piece for piece in self._own_segments()}
-        sizes = list(self._sizes.values())
-        groups = list(range(len(sizes))) if scope == "local" else [0] * len(sizes)
-        counts = [round(share * size) for size in (sizes if scope == "local" else [sum(sizes)])]
+        groups, counts = count_chosen(list(self._sizes.values()), share, scope)
         device = next(iter(self.of)).device
         own = [values(pieces[name]) if name in pieces else torch.empty(0, device=device) for name in self._sizes]
         chosen = choose_lowest(own, groups, counts, layout.rank, layout.size, layout.total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.model.compression._selection import Scope
 from clozeline.model.compression._sizes import Sparsity
 from clozeline.train.pruning._masks import CONFLICTS, MaskedWeights
 
@@ -40,7 +41,7 @@ class Lottery(MaskedWeights):
         """rounds of training, pruning and rewinding"""
         every: Annotated[int, Field(ge=1)]
         """steps of a round"""
-        scope: Literal["local", "global"] = "global"
+        scope: Scope = "global"
         """local: this share of each matrix; global: of all of them together"""
         parameters: tuple[str, ...] = ()
         """regular expressions for full names of the matrices to prune; default: the linear maps of all layers"""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 
 from clozeline.configuration.config import config_class
+from clozeline.model.compression._selection import Scope
 from clozeline.model.compression._sizes import Sparsity
 from clozeline.train.pruning._cubic_schedule import CubicOptions
 from clozeline.train.pruning._masks import MaskedWeights
@@ -28,7 +29,7 @@ class Magnitude(MaskedWeights):
 
         sparsity: Sparsity
         """final share of the weights that are 0, in (0, 1)"""
-        scope: Literal["local", "global"] = "local"
+        scope: Scope = "local"
         """local: this share of each matrix; global: of all of them together"""
 
     def describe_plan(self, horizon: int) -> str:

@@ -57,19 +57,19 @@ def test_a_layer_is_calibrated_behind_rounded_layers(monkeypatch):
     """The inputs of the last layer are those of a model whose earlier layers are rounded."""
     from clozeline.model.compression import _quantization
 
-    seen, collect = {}, _quantization.collect_moments
+    seen, collect = {}, _quantization.sum_inputs
 
-    def spy(modules, run, rows):
-        seen.update(collect(modules, run, rows))
-        return {name: tensor.clone() for name, tensor in seen.items() if name in modules}
+    def spy(model, paths, rows, statistic):
+        seen.update(collect(model, paths, rows, statistic))
+        return {path: seen[path].clone() for path in paths}
 
-    monkeypatch.setattr(_quantization, "collect_moments", spy)
+    monkeypatch.setattr(_quantization, "sum_inputs", spy)
     dense, rows = odd_checkpoint(**MODEL), batches(1)
     found = compressed(dense, "int4", rows, **CASE).checkpoint
-    name = "family.stack.layers.4.attention.body.query.weight"
+    name = "family.stack.layers.4.attention.body.query"
     inputs = []
     model = build_checkpoint(dequantize_checkpoint(found))
-    model.get_submodule(name.removesuffix(".weight")).register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+    model.get_submodule(name).register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     logits(model, rows[0])
     real = torch.arange(11) < rows[0]["lengths"][:, None]
     states = inputs[0][real].double()

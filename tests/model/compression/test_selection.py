@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.train.pruning._selection import choose_lowest
+from clozeline.model.compression._selection import choose_lowest
 
 VALUES = st.lists(st.sampled_from([-2.0, -0.5, -0.0, 0.0, 1e-30, 0.5, 3.0, 1e30]) | st.floats(-4, 4, width=32))
 

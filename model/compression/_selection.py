@@ -1,7 +1,7 @@
-"""Choose the lowest values of parameters whose elements are spread over the ranks."""
+"""Choose the lowest values of parameters, in one process or spread over the ranks."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -9,9 +9,19 @@ from torch import Tensor
 _LOWEST: Final = -(2**31)
 _HIGHEST: Final = 2**31 - 1
 
+Scope: TypeAlias = Literal["local", "global"]
+"""local: a share of each matrix; global: of all of them together."""
+
+
+def count_chosen(sizes: Sequence[int], share: float, scope: Scope) -> tuple[list[int], list[int]]:
+    """Return `groups` and `counts` of `choose_lowest` for a share of parameters of these sizes."""
+    if scope == "global":
+        return [0] * len(sizes), [round(share * sum(sizes))]
+    return list(range(len(sizes))), [round(share * size) for size in sizes]
+
 
 def choose_lowest(
-    values: Sequence[Tensor],
+    values: Iterable[Tensor],
     groups: Sequence[int],
     counts: Sequence[int],
     rank: int = 0,
@@ -24,7 +34,7 @@ def choose_lowest(
     whatever the size of the parameters. The result does not depend on the number of ranks.
 
     Args:
-        values: this rank's elements of each parameter, 1-D fp32; the ranks hold consecutive ranges of it, in order.
+        values: this rank's elements of each parameter, 1-D, compared as fp32; the ranks hold consecutive ranges of it, in order.
         groups: of each parameter, the values that it competes with.
         counts: chosen values of each group.
         rank: this rank.
@@ -35,8 +45,8 @@ def choose_lowest(
         >>> choose_lowest([torch.tensor([3.0, -1.0]), torch.tensor([0.5, 2.0])], [0, 0], [2])
         [tensor([False,  True]), tensor([ True, False])]
     """
-    device = values[0].device
     keys = [_ordered_bits(own) for own in values]
+    device = keys[0].device
     goals = torch.tensor(counts, dtype=torch.float64)
 
     def count(thresholds: Sequence[int]) -> Tensor:
