@@ -114,8 +114,7 @@ class Exits(NamedTuple):
 def build_off_ramps(model: Model, head: str, seed: int = 0) -> nn.ModuleList:
     """Return classifiers for all layers but the last, like the model's own head, with weights drawn from the seed.
 
-    Raises:
-        ConfigurationError: the model or its head does not fit, see `EarlyExit`.
+    It refuses the models and heads that `EarlyExit` does.
     """
     own = next(_find_head(model, head).parameters())
     count = model.config.layers - 1

@@ -36,11 +36,7 @@ def layer_of(name: str) -> str:
 def change_config(config: ModelConfig, method: str, **changes: Any) -> ModelConfig:
     """Return a configuration with other values; one that contradicts itself is refused in the name of the method."""
     plain = TypeAdapter(type(config)).dump_python(config, mode="json", exclude_none=True)
-    present = {key: value for key, value in changes.items() if value is not None}
-    removed = changes.keys() - present.keys()
-    changed: ModelConfig = validate(
-        ModelConfig, {key: value for key, value in {**plain, **present}.items() if key not in removed}, method, "model."
-    )
+    changed: ModelConfig = validate(ModelConfig, {**plain, **changes}, method, "model.")
     return changed
 
 

@@ -34,7 +34,8 @@ def choose_lowest(
     whatever the size of the parameters. The result does not depend on the number of ranks.
 
     Args:
-        values: this rank's elements of each parameter, 1-D, compared as fp32; the ranks hold consecutive ranges of it, in order.
+        values: this rank's elements of each parameter, 1-D, compared as fp32; the ranks hold consecutive ranges
+            of it, in order.
         groups: of each parameter, the values that it competes with.
         counts: chosen values of each group.
         rank: this rank.

@@ -66,15 +66,12 @@ class Heads(Method):
 
         scores, how = score_parts(checkpoint, groups, batches, norms)
         chosen = {path: choose_best(scores[path], kept[own] // sizes[own]) for path, own in of_decoder.items()}
-        own_decoder = config.decoder_attention_heads is not None
+        key_value_heads = None if config.kv_heads is None else len(chosen[outputs[0]])
+        of_the_decoder = None if config.decoder_attention_heads is None else kept[True]
         smaller = change_config(
-            config,
-            "heads",
-            attention_heads=kept[False],
-            head_dim=config.head_width,
-            **({} if config.kv_heads is None else {"kv_heads": len(chosen[outputs[0]])}),
-            **({"decoder_attention_heads": kept[True]} if own_decoder else {}),
-        )
+            config, "heads", attention_heads=kept[False], head_dim=config.head_width, kv_heads=key_value_heads,
+            decoder_attention_heads=of_the_decoder,
+        )  # fmt: skip
 
         def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
             if (path := _output_of(name)) is None or name.endswith("out.bias"):

@@ -18,11 +18,6 @@ class Int4(Method):
     """Round the linear maps of the body to int4, with an fp16 scale per group of inputs. It saves disk only.
 
     With calibration rows, GPTQ rounds each layer so that its outputs on these rows change least.
-
-    Example (groups of 32 inputs):
-        >>> from clozeline.model.compression.int4 import Int4
-        >>> Int4(Int4.Options(group=32)).options.group
-        32
     """
 
     options: Options

@@ -16,11 +16,6 @@ class Int8(Method):
     """Round the linear maps of the body to int8; each product rounds its inputs per token.
 
     A model that was trained with `model.quantization=int8` computes the same logits before and after.
-
-    Example (the format of the smaller model):
-        >>> from clozeline.model.compression.int8 import Int8
-        >>> Int8(Int8.Options(embeddings=True)).options.embeddings
-        True
     """
 
     options: Options

@@ -24,11 +24,6 @@ class Layers(Method):
 
     Layer i of the smaller model has the bits of layer keep[i]. Without training LayerDrop's depth is for models that
     were trained to miss layers; for others it is where a student starts (arXiv 1910.01108).
-
-    Example (the layers that a model of four keeps):
-        >>> from clozeline.model.compression.layers import Layers
-        >>> Layers(Layers.Options(keep=(0, 2))).options.keep
-        (0, 2)
     """
 
     options: Options

@@ -49,16 +49,14 @@ class Rows(Method):
         units = {path: checkpoint.tensors[f"{path}.weight"].shape[1] for path in outputs}
 
         def norms(path: str) -> Tensor:
-            incoming, outgoing = (
-                checkpoint.tensors[f"{path.removesuffix('down')}{end}"] for end in ("up.weight", "down.weight")
-            )
-            return outgoing.double().norm(dim=0) * incoming.double().norm(dim=1)
+            incoming = checkpoint.tensors[f"{path.removesuffix('down')}up.weight"].double().norm(dim=1)
+            return checkpoint.tensors[f"{path}.weight"].double().norm(dim=0) * incoming
 
         scores, how = score_parts(checkpoint, units, batches, norms)
         chosen = {path: choose_best(scores[path], self.options.kept_of(count, "rows")) for path, count in units.items()}
         stay = {".decoder." in path: len(indices) for path, indices in chosen.items()}
-        own_decoder = {"decoder_ffn_dim": stay[True]} if config.decoder_ffn_dim is not None else {}
-        smaller = change_config(config, "rows", ffn_dim=stay.get(False, stay.get(True)), **own_decoder)
+        of_decoder = None if config.decoder_ffn_dim is None else stay[True]
+        smaller = change_config(config, "rows", ffn_dim=stay.get(False, stay.get(True)), decoder_ffn_dim=of_decoder)
 
         def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
             parts = split_name(name)

@@ -33,13 +33,17 @@ def quantizable_modules(model: nn.Module, number_format: Format) -> dict[str, nn
     Raises:
         ConfigurationError: there are none, or the format cannot store one of them.
     """
-    family = {path: module for path, module in model.named_modules() if path.startswith("family.")}
-    modules: dict[str, nn.Module] = {path: module for path, module in family.items() if type(module) is nn.Linear}
+    modules: dict[str, nn.Module] = {}
+    tables: dict[str, nn.Module] = {}
+    for path, module in model.named_modules():
+        if path.startswith("family.") and type(module) is nn.Linear:
+            modules[path] = module
+        elif path.startswith("heads.") and type(module) is VocabularyProjection:
+            tables[path] = module
+        elif path == _TABLE and type(module) is nn.Embedding:
+            tables[path] = module
     if number_format.options.embeddings:
-        tables = {path: module for path, module in family.items() if path == _TABLE}
-        projections = {path: module for path, module in model.named_modules() if path.startswith("heads.")}
-        modules |= {path: module for path, module in tables.items() if type(module) is nn.Embedding}
-        modules |= {path: module for path, module in projections.items() if type(module) is VocabularyProjection}
+        modules |= tables
     name = type(number_format).__name__.lower()
     if not modules:
         raise ConfigurationError(
@@ -89,18 +93,14 @@ def attach_format(model: nn.Module, chosen: Chosen) -> None:
             module.number_format = number_format  # type: ignore[assignment]
         return
     table = modules.get(_TABLE)
-    stored: dict[int, nn.Module] = {}
     embedding = StoredEmbedding(number_format, table) if isinstance(table, nn.Embedding) else None
-    for path, module in modules.items():
-        if isinstance(module, nn.Embedding):
-            assert embedding is not None, "the token table is the only one"
-            stored[id(module)] = embedding
+    stored: dict[int, nn.Module] = {} if embedding is None else {id(table): embedding}
+    for module in modules.values():
+        if isinstance(module, nn.Linear):
+            stored[id(module)] = StoredLinear(number_format, module)
         elif isinstance(module, VocabularyProjection):
             tied = table is not None and module.weight is table.weight
             stored[id(module)] = StoredProjection(number_format, module, embedding if tied else None)
-        else:
-            assert isinstance(module, nn.Linear), path
-            stored[id(module)] = StoredLinear(number_format, module)
     # a module may belong to several parents: replace it in each
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

@@ -28,13 +28,7 @@ from clozeline.model.compression import Batch, Method
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
-from clozeline.tools.models.compression.comparison import (
-    MeasureOptions,
-    Row,
-    comparison_page,
-    measure_row,
-    table_lines,
-)
+from clozeline.tools.models.compression.comparison import MeasureOptions, Row, comparison_page, measure_row, table_lines
 from clozeline.tools.models.compression.written_models import (
     CompressionRecord,
     model_folder,
@@ -47,7 +41,7 @@ from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.tools.settings import add_settings, settings_of, split_settings
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.startup.run_directory import read_config
-from clozeline.train.startup.source_tokenizer import compare_tokenizers
+from clozeline.train.startup.source_tokenizer import refuse_other_ids
 
 _METHODS: Final = "clozeline.model.compression"
 
@@ -108,12 +102,10 @@ def compress(source: Path, words: Sequence[str]) -> Row:
 
 def _calibration(source: Path, method: Method, options: CompressOptions) -> list[Batch]:
     """Return the calibration rows that a method reads, a batch each."""
-    run = bool(steps_in(source / "checkpoints"))
-    if method.calibration == "none" or (method.calibration == "optional" and not options.rows):
+    has_set = options.data is not None or bool(steps_in(source / "checkpoints"))
+    if method.calibration == "none" or (method.calibration == "optional" and not (options.rows and has_set)):
         return []
-    if options.data is None and not run:
-        if method.calibration == "optional":
-            return []
+    if not has_set:
         raise ConfigurationError(
             f"method={options.method}: needs calibration rows, and {source} names none: give data=SHARDS"
         )
@@ -123,12 +115,7 @@ def _calibration(source: Path, method: Method, options: CompressOptions) -> list
         shards = open_shards(options.data)
     else:
         shards = open_first_set(source, locate_sets(source, read_config(source).data, SetPaths()))
-    other = compare_tokenizers(options.output, shards)
-    if other is not None and other.size != other.known:
-        raise ConfigurationError(
-            f"{shards.path}: its tokenizer has {other.size} ids, that of the model {other.known}: calibrate with "
-            "rows of the model's tokenizer"
-        )
+    refuse_other_ids(options.output, shards, "data")
     return list(draw_rows(shards, options.rows, options.seed))
 
 
@@ -143,12 +130,10 @@ def compare(folders: Sequence[Path], words: Sequence[str]) -> list[Row]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "--compare", action="store_true", help="the table of several models, the first is the dense one"
-    )
-    parser.add_argument(
-        "--html", type=some_path, metavar="FILE", help="with --compare: the table, and scores over time"
-    )
+    several = "the table of several models, the first is the dense one"
+    parser.add_argument("--compare", action="store_true", help=several)
+    picture = "with --compare: the table, and scores over time"
+    parser.add_argument("--html", type=some_path, metavar="FILE", help=picture)
     options: list[Any] = [find(_METHODS, name).Options for name in names(_METHODS)]
     add_settings(parser, CompressOptions, *options, help_text="RUN_OR_DIR, and settings, listed below")
 
@@ -157,16 +142,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folders = [some_path(word) for word in parsed.overrides if word not in words]
         if parsed.html is not None and not parsed.compare:
             raise ConfigurationError("--html: draws the models of --compare")
-        if not parsed.compare:
-            if len(folders) != 1:
-                raise ConfigurationError(
-                    f"expected one run or model folder, got {len(folders)}; several need --compare"
-                )
-            rows = [compress(folders[0], words)]
-        elif len(folders) > 1:
-            rows = compare(folders, words)
-        else:
-            raise ConfigurationError(f"--compare: expected the dense model and others, got {len(folders)} folders")
+        count = len(folders)
+        if parsed.compare and count < 2:
+            raise ConfigurationError(f"--compare: expected the dense model and others, got {count} folders")
+        if not parsed.compare and count != 1:
+            raise ConfigurationError(f"expected one run or model folder, got {count}; several need --compare")
+        rows = compare(folders, words) if parsed.compare else [compress(folders[0], words)]
         sys.stdout.write("".join(f"{line}\n" for line in table_lines(rows)))
         if parsed.html is not None:
             publish_text(parsed.html, comparison_page(rows))

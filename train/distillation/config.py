@@ -35,9 +35,7 @@ class DistilConfig:
     teacher: Annotated[Path, HOME_EXPANDED] | None = None
     """run or model folder that is compared with the model, held in memory on every rank; null: the scores that are
     stored with the data, which only the loss scores reads"""
-    losses: tuple[Annotated[Chosen, OneOf("clozeline.train.distillation.losses")], ...] = Field(
-        default_factory=lambda: (choose(_LOSSES, "scores"),)
-    )
+    losses: tuple[Annotated[Chosen, OneOf(_LOSSES)], ...] = Field(default_factory=lambda: (choose(_LOSSES, "scores"),))
     """losses in addition to those of the heads: [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
     start: StudentStart | None = None
     """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or model.init_from"""
@@ -73,13 +71,14 @@ class DistilConfig:
             raise ValueError("distil: expected a model that is trained entirely, got model.adapter: remove one of them")
         if self.start is not None and model.init_from is not None:
             raise ValueError("distil.start: model.init_from gives the initial weights already: remove one of them")
-        if self.progressive is not None and self.teacher is None:
-            raise ValueError("distil.progressive: compares layers with distil.teacher in memory, got none: add it")
-        if self.progressive is not None and model.share != ShareConfig():
-            raise ValueError("distil.progressive: model.share gives layers the same weights: remove one of them")
-        if self.progressive is not None and self.progressive * model.layers > steps:
-            expected = f"expected at most {steps // model.layers} steps for each of {model.layers} layers in {steps}"
-            raise ValueError(f"distil.progressive: {expected} steps, got {self.progressive}")
+        if (steps_each := self.progressive) is not None:
+            if self.teacher is None:
+                raise ValueError("distil.progressive: compares layers with distil.teacher in memory, got none: add it")
+            if model.share != ShareConfig():
+                raise ValueError("distil.progressive: model.share gives layers the same weights: remove one of them")
+            if steps_each * model.layers > steps:
+                expected = f"at most {steps // model.layers} steps for each of {model.layers} layers in {steps} steps"
+                raise ValueError(f"distil.progressive: expected {expected}, got {steps_each}")
         for loss in self.active if compiled else ():
             if loss.type.reads_attention or (not loss.type.live and label_capacity is not None):
                 key = "compile" if loss.type.reads_attention else "data.label_capacity"

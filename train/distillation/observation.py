@@ -9,13 +9,13 @@
 | `logits_HEAD` | [N, classes], one row per label of the head (per row of the batch, if it predicts rows) |
 """
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import HeadConfig
@@ -39,23 +39,28 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
         wanted: names of the tensors.
     """
     seen: dict[str, Tensor] = {}
-    kinds = {name.rpartition("_")[0] for name in wanted}
-    with ExitStack() as patches:
-        states = patches.enter_context(_record_states(model)) if "state" in kinds else []
-        mixed = patches.enter_context(_record_attention(model)) if kinds & _ATTENTION else []
+    stack: Any = getattr(model.family, "stack", model.family)
+    kinds, depth = {name.rpartition("_")[0] for name in wanted}, model.config.layers
+    with ExitStack() as records:
+        states = list[Tensor]()
+        if "state" in kinds:
+            states = records.enter_context(record_outputs(stack.embeddings, *stack.layers, model.family))
+        bodies = [next(part for part in layer.modules() if isinstance(part, Attention)) for layer in stack.layers
+                  ] if kinds & _ATTENTION else []  # fmt: skip
+        mixed = records.enter_context(_record_calls("mix", bodies))
         logits = {
-            name: patches.enter_context(_record_logits(head))
+            name: records.enter_context(_record_calls("logits", [head]))
             for name, head in model.heads.items()
             if f"logits_{name}" in wanted
         }
         yield seen
-    # by name
-    for number, state in enumerate(states):
-        seen[f"state_{number}"] = state
-    for number, call in enumerate(mixed, start=1):
+    # by name; what heads read is the output of the family, after that of the last layer
+    seen |= {f"state_{number}": state for number, state in enumerate([*states[:depth], *states[depth + 1 :]])}
+    for number, (module, inputs, _) in enumerate(mixed, start=1):
         if any(f"{kind}_{number}" in wanted for kind in _ATTENTION):
-            seen |= {f"{kind}_{number}": tensor for kind, tensor in _attention_tensors(*call).items()}
-    seen |= {f"logits_{name}": torch.cat(parts) if len(parts) > 1 else parts[0] for name, parts in logits.items()}
+            seen |= {f"{kind}_{number}": tensor for kind, tensor in _attention_tensors(module, *inputs).items()}
+    for name, calls in logits.items():  # in parts, if the head computes them in chunks
+        seen[f"logits_{name}"] = torch.cat([output for *_, output in calls]) if len(calls) > 1 else calls[0][-1]
     for name in seen.keys() - wanted:
         del seen[name]
 
@@ -85,58 +90,20 @@ def has_label_logits(head: type[Head], options: HeadConfig) -> bool:
 
 
 @contextmanager
-def _record_states(model: Model) -> Iterator[list[Tensor]]:
-    """Record the outputs of the embeddings and of each call of a layer; the last is what heads read."""
-    stack: Any = getattr(model.family, "stack", model.family)
-    with record_outputs(stack.embeddings, *stack.layers) as states:
+def _record_calls(method: str, modules: Sequence[Any]) -> Iterator[list[tuple[Any, tuple[Any, ...], Tensor]]]:
+    """Record each call of a method of modules: the module, the inputs and the output."""
+    calls: list[tuple[Any, tuple[Any, ...], Tensor]] = []
 
-        def replace_last(_: nn.Module, __: Any, output: Tensor) -> None:
-            states[-1] = output
+    def call(module: Any, *inputs: Any) -> Tensor:
+        calls.append((module, inputs, getattr(type(module), method)(module, *inputs)))
+        return calls[-1][-1]
 
-        hook = model.family.register_forward_hook(replace_last)
-        try:
-            yield states
-        finally:
-            hook.remove()
-
-
-@contextmanager
-def _record_attention(model: Model) -> Iterator[list[tuple[Attention, Tensor, Tensor, Tensor, AttentionPlan]]]:
-    """Record queries, keys, values [B, heads, T, head_dim] and the plan of each call of a layer's attention."""
-    calls: list[tuple[Attention, Tensor, Tensor, Tensor, AttentionPlan]] = []
-    stack: Any = getattr(model.family, "stack", model.family)
-
-    def mix(module: Attention, *inputs: Any) -> Tensor:
-        calls.append((module, *inputs))
-        return type(module).mix(module, *inputs)
-
-    modules = [next(part for part in layer.modules() if isinstance(part, Attention)) for layer in stack.layers]
-    with _replacing("mix", {module: partial(mix, module) for module in modules}):
-        yield calls
-
-
-@contextmanager
-def _record_logits(head: Head) -> Iterator[list[Tensor]]:
-    """Record the outputs of a head's `logits`, in parts if it computes them in chunks."""
-    parts: list[Tensor] = []
-
-    def logits(hidden: Tensor) -> Tensor:
-        parts.append(type(head).logits(head, hidden))
-        return parts[-1]
-
-    with _replacing("logits", {head: logits}):
-        yield parts
-
-
-@contextmanager
-def _replacing(method: str, calls: Mapping[Any, Callable[..., Tensor]]) -> Iterator[None]:
-    """Call functions in the place of a method of modules."""
     try:
-        for module, call in calls.items():
-            vars(module)[method] = call
-        yield
+        for module in modules:
+            vars(module)[method] = partial(call, module)
+        yield calls
     finally:
-        for module in calls:
+        for module in modules:
             vars(module).pop(method, None)
 
 

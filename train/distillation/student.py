@@ -15,7 +15,6 @@ from clozeline.model.loss import Loss
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement
 from clozeline.registry import Chosen
-from clozeline.train.distillation.layer_map import describe_layers
 from clozeline.train.distillation.losses import DistillationLoss
 from clozeline.train.distillation.observation import label_weights, observe
 from clozeline.train.distillation.progressive import Progressive
@@ -138,8 +137,9 @@ class Student(Model):
 
     def lines(self) -> list[str]:
         """Return what a start prints: each loss, and the layers that it compares."""
-        return [
-            f"distil     {loss.options.weight:g} x {name}"
-            + (f", student→teacher layers {describe_layers(loss.layers)}" if loss.layers else f" of {loss.head}")
-            for name, loss in self.distillation.items()
-        ] + ([] if self.progressive is None else [self.progressive.line()])
+        lines = []
+        for name, loss in self.distillation.items():
+            layers = " ".join(f"{here}→{there}" for here, there in loss.layers.items())
+            what = f", student→teacher layers {layers}" if layers else f" of {loss.head}"
+            lines.append(f"distil     {loss.options.weight:g} x {name}{what}")
+        return lines if self.progressive is None else [*lines, self.progressive.line()]

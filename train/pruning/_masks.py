@@ -95,6 +95,12 @@ class MaskedWeights(Pruning):
             if name in pieces:
                 yield pieces[name].of(self.of[pieces[name].flat][MASK]), lowest
 
+    @torch.no_grad()
+    def mask_smallest(self, share: float, scope: Scope) -> None:
+        """Mask the weights of smallest magnitude, in addition to masked ones; collective."""
+        for mask, lowest in self.mask_lowest(lambda piece: piece.of(piece.flat).abs(), share, scope):
+            mask.masked_fill_(lowest, 0.0)
+
     def apply(self) -> None:
         """Set masked weights and their states to 0, in the optimizer and in the model; a collective call."""
         for flat in self.of:

@@ -33,8 +33,7 @@ class Trained:
     @property
     def optimizer(self) -> torch.optim.Optimizer:
         """The torch optimizer inside DeepSpeed's."""
-        optimizer: torch.optim.Optimizer = self.deepspeed.basic_optimizer
-        return optimizer
+        return self.deepspeed.basic_optimizer
 
 
 class Pruning(ABC):

@@ -46,18 +46,15 @@ class LayerDrop(Pruning):
         """probability that a layer is skipped in a step, ≥ 0, < 1; 0 is a training without it, bit by bit"""
 
     def describe(self, model: Model, horizon: int) -> str:
-        """Return how many layers may be skipped."""
         return f"prune      each of {len(layers_to_drop(model))} layers is skipped with probability {self.options.p:g}"
 
     def attach(self, trained: Trained) -> None:
-        """Wrap the layers."""
         self._seed, self._step = trained.seed, 0
         skip = _compute_and_discard if trained.stage == 3 else _skip
         for index, layer in enumerate(layers_to_drop(trained.model) if self.options.p else ()):
             layer.forward = partial(self._call, index, layer, layer.forward, skip)  # type: ignore[method-assign]
 
     def begin(self, step: int, rate: float) -> None:
-        """Draw the layers of this step from now on."""
         self._step = step
 
     def is_skipped(self, index: int, step: int) -> bool:
@@ -66,10 +63,8 @@ class LayerDrop(Pruning):
 
     def _call(self, index: int, layer: nn.Module, forward: Any, skip: Any, x: Tensor, *rest: Any) -> Tensor:
         if layer.training and self.is_skipped(index, self._step):
-            skipped: Tensor = skip(layer, forward, x, *rest)
-            return skipped
-        computed: Tensor = forward(x, *rest)
-        return computed
+            return skip(layer, forward, x, *rest)
+        return forward(x, *rest)
 
 
 def layers_to_drop(model: Model) -> list[Layer]:
@@ -78,17 +73,14 @@ def layers_to_drop(model: Model) -> list[Layer]:
     Raises:
         ConfigurationError: the family has other layers than Transformer layers in plain stacks.
     """
-    layers = [module for path, module in model.named_modules() if split_name(f"{path}.weight") and _is_layer(path)]
+    named = [(split_name(f"{path}.itself"), module) for path, module in model.named_modules()]
+    layers = [module for parts, module in named if parts is not None and parts[2] == "itself"]
     if not layers or any(type(layer) is not Layer for layer in layers):
         raise ConfigurationError(
             f"prune: layer_drop: nothing to drop: expected a family of plain Transformer layers, got "
             f"{model.config.family} with {type(layers[0]).__name__ if layers else 'none'}"
         )
     return [layer for layer in layers if isinstance(layer, Layer)]
-
-
-def _is_layer(path: str) -> bool:
-    return path.rpartition(".")[2].isdigit() and path.rpartition(".")[0].endswith(".layers")
 
 
 class _ZeroGradients(torch.autograd.Function):
@@ -106,8 +98,7 @@ class _ZeroGradients(torch.autograd.Function):
 
 def _skip(layer: nn.Module, _: Any, x: Tensor, *__: Any) -> Tensor:
     trainable = [parameter for parameter in layer.parameters() if parameter.requires_grad]
-    skipped: Tensor = _ZeroGradients.apply(x, *trainable)  # type: ignore[no-untyped-call]
-    return skipped
+    return _ZeroGradients.apply(x, *trainable)  # type: ignore[no-untyped-call]
 
 
 def _compute_and_discard(_: nn.Module, forward: Any, x: Tensor, *rest: Any) -> Tensor:

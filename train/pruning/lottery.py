@@ -47,7 +47,6 @@ class Lottery(MaskedWeights):
         """regular expressions for full names of the matrices to prune; default: the linear maps of all layers"""
 
     def describe_plan(self, horizon: int) -> str:
-        """Return the rounds; refuse rounds that the run does not complete."""
         options = self.options
         last = options.rounds * options.every
         if last >= horizon:
@@ -59,19 +58,15 @@ class Lottery(MaskedWeights):
         return f"{share}, in {options.rounds} rounds of {options.every} steps with rewinds"
 
     def new_states(self, flat: Tensor, *, masked: bool) -> dict[str, Tensor]:
-        """Return a mask of ones, and the weights to rewind to."""
         return {**super().new_states(flat, masked=masked), "origin": flat.detach().clone()}
 
     @torch.no_grad()
     def end(self, step: int) -> None:
-        """Prune and rewind after each round."""
         options = self.options
         index, rest = divmod(step, options.every)
         if rest or not 1 <= index <= options.rounds:
             return
-        share = options.sparsity * index / options.rounds
-        for mask, lowest in self.mask_lowest(lambda piece: piece.of(piece.flat).abs(), share, options.scope):
-            mask.masked_fill_(lowest, 0.0)
+        self.mask_smallest(options.sparsity * index / options.rounds, options.scope)
         for flat, own in self.of.items():
             flat.copy_(own["origin"])
             for state in self._trained.optimizer.state.get(flat, {}).values():

@@ -33,18 +33,13 @@ class Magnitude(MaskedWeights):
         """local: this share of each matrix; global: of all of them together"""
 
     def describe_plan(self, horizon: int) -> str:
-        """Return the share of zeros and the steps of the schedule."""
         options, last = self.options, self.options.last_step(horizon)
         steps = f"from step {options.start} to {last}, every {options.every} steps"
         return f"{100 * options.sparsity:g} % of them by magnitude, {steps}"
 
     @torch.no_grad()
     def end(self, step: int) -> None:
-        """Mask more weights, if this step of the schedule does."""
         options, last = self.options, self.options.last_step(self._trained.horizon)
-        if not options.is_due(step, last):
-            return
-        share = options.sparsity * options.progress(step, last)
-        for mask, lowest in self.mask_lowest(lambda piece: piece.of(piece.flat).abs(), share, options.scope):
-            mask.masked_fill_(lowest, 0.0)
-        self.apply()
+        if options.is_due(step, last):
+            self.mask_smallest(options.sparsity * options.progress(step, last), options.scope)
+            self.apply()

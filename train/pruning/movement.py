@@ -64,19 +64,16 @@ class Movement(MaskedWeights):
                 raise ValueError(f"keep: expected {expected}")
 
     def describe_plan(self, horizon: int) -> str:
-        """Return what stays, and the steps of the schedule."""
         options, last = self.options, self.options.last_step(horizon)
         kept = f"{100 * options.keep:g} % of them stay" if options.keep else f"σ(S) > {options.threshold:g} stays"
         return f"{kept}, by movement from step {options.start} to {last}"
 
     def new_states(self, flat: Tensor, *, masked: bool) -> dict[str, Tensor]:
-        """Return a mask of ones, the weights as they are, and scores of 0."""
         states = super().new_states(flat, masked=masked)
         zeros = {name: torch.zeros_like(flat, requires_grad=False) for name in _STATES if masked}
         return states | zeros | ({"dense": flat.detach().clone()} if masked else {})
 
     def begin(self, step: int, rate: float) -> None:
-        """Set the step and the learning rate of the scores."""
         self._step, self._rate = step, rate * self.options.learning_rate
 
     def before_update(self, flat: Tensor, gradient: Tensor) -> None:
@@ -104,7 +101,6 @@ class Movement(MaskedWeights):
 
     @torch.no_grad()
     def end(self, step: int) -> None:
-        """Choose the masks by the scores."""
         options, last = self.options, self.options.last_step(self._trained.horizon)
         if step < options.start or ((step - options.start) % options.every and step != last):
             return

@@ -89,7 +89,6 @@ class Tokens(Pruning):
                 raise ValueError(f"{required}: expected {expected}, got none")
 
     def wrap(self, model: Model) -> TokenPruning:
-        """Return the model with the rule of the first step."""
         options, layers = self.options, model.config.layers
         soft: SoftRule | None = None
         if options.rule == "retention":
@@ -101,14 +100,12 @@ class Tokens(Pruning):
         return TokenPruning(model, soft or TopTokens(options.shares), options.weight or 0.0)
 
     def describe(self, model: Model, horizon: int) -> str:
-        """Return the rule and the step at which it becomes hard."""
         self.wrap(model)
         if self._soft is None:
             return f"prune      layers keep these shares of a row's tokens: {', '.join(map(str, self.options.shares))}"
         return f"prune      {self.options.rule} of tokens, masks until step {self._last_soft(horizon)}, then dropped"
 
     def attach(self, trained: Trained) -> None:
-        """Build the optimizer of the rule."""
         self._trained, self._harden = trained, self._last_soft(trained.horizon)
         self._model: TokenPruning = trained.model  # type: ignore[assignment]
         self._buffers: dict[str, Tensor] = {}
@@ -122,20 +119,16 @@ class Tokens(Pruning):
 
     @property
     def token_rule(self) -> RuleRecord:
-        """The hard rule; empty before it is one."""
         return write_rule(self._model.rule)
 
     @property
     def buffers(self) -> dict[str, Tensor]:
-        """The numbers of a rule in training, and the states of their optimizer."""
         return self._buffers
 
     def start(self, fresh: object, *, initialized: bool) -> None:
-        """Choose the rule of the step of the checkpoint."""
         self._choose(self._trained.deepspeed.global_steps)
 
     def begin(self, step: int, rate: float) -> None:
-        """Set the learning rate of the rule."""
         if self._soft is not None:
             self._adam.zero_grad()
             peak = self.options.learning_rate or _RATES[self.options.rule]
@@ -143,7 +136,6 @@ class Tokens(Pruning):
 
     @torch.no_grad()
     def end(self, step: int) -> None:
-        """Update the rule, or make it hard."""
         if self._soft is None:
             return
         (values,) = self._soft.parameters()

@@ -84,9 +84,14 @@ def refuse_other_tokenizer(source: Path, shards: ShardSet, key: str) -> None:
             "compared: copy the files of the teacher's tokenizer into its folder, or make the shards with it"
         )
     find_tokenizer(shards.path, expected)  # raises where the set was copied without it
+    refuse_other_ids(source, shards, key)
+
+
+def refuse_other_ids(source: Path, shards: ShardSet, key: str) -> None:
+    """Refuse shards whose tokenizer has other ids than that of a run or a model folder, or more."""
     other = compare_tokenizers(source, shards, key)
     if other is not None and other.known != other.size:
         raise ConfigurationError(
-            f"{key}: {source} has a tokenizer of {other.known} ids, the shards have {other.size}: a student reads the "
-            "ids of its teacher; make the shards with the teacher's tokenizer"
+            f"{key}: {source} has a tokenizer of {other.known} ids, {shards.path} has {other.size}: expected the same "
+            "ids; make the shards with the tokenizer of that model"
         )

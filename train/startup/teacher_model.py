@@ -1,6 +1,5 @@
 """Open the teacher of a distillation, and start a student from its layers."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -11,6 +10,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
+from clozeline.model.compression._parts import split_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.pipeline.shards import ShardSet
@@ -26,7 +26,6 @@ from clozeline.train.startup.initial_weights import digest_of, open_model
 from clozeline.train.startup.source_tokenizer import refuse_other_tokenizer
 
 _TABLE: Final = "family.tokens.weight"
-_LAYER: Final = re.compile(r"(?P<stack>.*\.layers\.)(?P<index>\d+)(?P<rest>\..*)")
 
 
 @dataclass(frozen=True)
@@ -176,8 +175,8 @@ def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], pla
     copied, new = 0, []
     with torch.no_grad():
         for name, parameter in ours.items():
-            match = _LAYER.fullmatch(name)
-            origin = name if match is None else f"{match['stack']}{layers[int(match['index'])]}{match['rest']}"
+            parts = split_name(name)
+            origin = name if parts is None else f"{parts[0]}{layers[parts[1]]}.{parts[2]}"
             if origin not in tensors:
                 new.append(name)
                 continue
@@ -197,6 +196,6 @@ def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], pla
 def _count_layers(names: Iterable[str]) -> dict[str, int]:
     """Return the number of layers of each stack."""
     counts: dict[str, int] = {}
-    for match in filter(None, map(_LAYER.fullmatch, names)):
-        counts[match["stack"]] = max(counts.get(match["stack"], 0), int(match["index"]) + 1)
+    for stack, index, _ in filter(None, map(split_name, names)):
+        counts[stack] = max(counts.get(stack, 0), index + 1)
     return counts

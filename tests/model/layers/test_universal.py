@@ -19,7 +19,7 @@ from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
 from clozeline.model.token_pruning import TokenPruning
 from clozeline.model.token_rules import TopTokens
-from clozeline.train.distillation.losses._distillation_loss import refuse_unlayered
+from clozeline.train.distillation.losses.states import States
 from tests.model.small_models import batch_for, built, rows_of, small_config
 
 DIM, STEPS, EPSILON = 15, 5, 0.05
@@ -213,7 +213,7 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
         lambda: model.family.layer_states(batch_for("encoder")),
         lambda: EarlyExit(model, "classification", torch.nn.ModuleList()),
         lambda: TokenPruning(model, TopTokens((1.0,) * STEPS)),
-        lambda: refuse_unlayered("states", model.config, built("encoder").config),
+        lambda: States(States.Options(), model.config, built("encoder").config),
     ):
         with pytest.raises(ConfigurationError, match=r"share\.universal"):
             refused()

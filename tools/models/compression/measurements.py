@@ -1,7 +1,5 @@
 """Measure a model: parameters, bytes on disk, FLOPs, and latency next to the dense model."""
 
-import json
-import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +8,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 import torch
+from safetensors import safe_open
 from torch import Tensor
 
 from clozeline.model.build import Model
@@ -85,14 +84,11 @@ def stored_bytes(folder: Path, files: Sequence[Path]) -> int:
     directory, index = find_checkpoint(folder)
     total = 0
     for part in range(len(index.files)):
-        with (directory / part_name(part)).open("rb") as file:
-            (size,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(size))
-        for key, entry in header.items():
-            kind, _, name = key.partition("/")
-            if (kind == WEIGHT and name in index.parameters) or name.endswith((INTEGERS, SCALES)):
-                first, last = entry["data_offsets"]
-                total += last - first
+        with safe_open(directory / part_name(part), framework="pt") as file:
+            for key in file.keys():  # noqa: SIM118 (it is no dictionary)
+                kind, _, name = key.partition("/")
+                if (kind == WEIGHT and name in index.parameters) or name.endswith((INTEGERS, SCALES)):
+                    total += file.get_tensor(key).nbytes
     return total
 
 

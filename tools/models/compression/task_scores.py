@@ -15,7 +15,7 @@ from clozeline.tools.runs.evaluation.scores import predict_task_share, score_sha
 from clozeline.tools.runs.evaluation.task_run import TaskRun, find_head, open_split
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.train.checkpoint.format import steps_in
-from clozeline.train.startup.source_tokenizer import compare_tokenizers
+from clozeline.train.startup.source_tokenizer import refuse_other_ids
 
 
 class Score(NamedTuple):
@@ -70,10 +70,6 @@ def _open_folder(folder: Path, split: str, task: Path) -> TaskRun:
     checkpoint = read_checkpoint(folder)
     head = find_head(folder, checkpoint.config, facts, shards)
     trained = TrainedModel(build_checkpoint(checkpoint), load_tokenizer(tokenizer), (), 0)
-    other = compare_tokenizers(folder, shards)
-    if other is not None and other.size != other.known:
-        raise ConfigurationError(
-            f"{shards.path}: has {other.size} ids, the model {other.known}: make it with its tokenizer"
-        )
+    refuse_other_ids(folder, shards, "task")
     train, _ = open_split(task, "train")
     return TaskRun(trained, facts, head, shards, train, 0, file_hash(folder / IMPORT_RECORD))

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +12,6 @@ from torch import Tensor
 from clozeline.configuration.config import config_class, save_yaml, to_plain, validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.files import cannot_write, publish, publish_json, read_json, sync
-from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression import Compressed
 from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.model.token_rules import read_rule
@@ -24,7 +23,7 @@ from clozeline.train.checkpoint.format import FROZEN, WEIGHT, Index, ParameterRe
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import read_state
-from clozeline.train.configuration.config import TrainConfig, frozen
+from clozeline.train.configuration.config import frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE
 from clozeline.train.startup.run_directory import read_config
 
@@ -33,14 +32,6 @@ RECORD: Final = "compression.json"
 _FORMAT: Final = 1
 _FOLLOWED: Final = 8
 """Runs that started from one another, from a fine-tuned one back to the compressed one."""
-_OF_TRAINING: Final[dict[str, Any]] = {
-    "init_parts": (),
-    "freeze": (),
-    "regularizer": None,
-    "average": None,
-    "branch_from": None,
-}
-"""Keys of a run that refer to its start; the compressed model starts from nothing."""
 
 
 @config_class
@@ -91,14 +82,12 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
                 "tokenizer"
             ) from error
         yield
-    except ClozelineError:
+    except (ClozelineError, OSError) as error:
         shutil.rmtree(output, ignore_errors=True)
+        # an error of the system that names another file comes from one that was read
+        if isinstance(error, OSError) and (error.filename is None or output in Path(error.filename).parents):
+            raise StorageError(cannot_write(output, error)) from error
         raise
-    except OSError as error:  # with a name of its own, it is a file that was read
-        shutil.rmtree(output, ignore_errors=True)
-        if error.filename is not None and output not in Path(error.filename).parents:
-            raise
-        raise StorageError(cannot_write(output, error)) from error
 
 
 def read_record(folder: Path) -> CompressionRecord | None:
@@ -136,7 +125,12 @@ def _write_run(output: Path, source: Path, compressed: Compressed, method: str) 
     """Write a run directory; its checkpoint, which marks it as one, is last."""
     _, index = find_checkpoint(source)
     state = read_state(index)
-    config = _smaller_run(read_config(source, state), compressed.checkpoint, output)
+    # the smaller model starts from nothing, and is trained by nothing
+    model = replace(compressed.checkpoint.config, adapter=None, init_from=None)
+    config = replace(
+        read_config(source, state), model=model, output=output.absolute(), init_parts=(), freeze=(), regularizer=None,
+        average=None, branch_from=None, distil=None, prune=None,
+    )  # fmt: skip
     if (rule := read_rule(state.token_rule)) is not None:
         rule.check(config.model.layers)
     if (source / SETS_FILE).is_file():
@@ -165,13 +159,3 @@ def _write_run(output: Path, source: Path, compressed: Compressed, method: str) 
     hidden.rename(folder)
     with publish(folder.with_name(LATEST)) as temporary:
         temporary.write_text(f"{folder.name}\n", encoding="utf-8")
-
-
-def _smaller_run(config: TrainConfig, checkpoint: Checkpoint, output: Path) -> TrainConfig:
-    """Return the configuration of a run of the smaller model, without the keys of the start of the larger one."""
-    here = {field.name for field in fields(config)}
-    changes: dict[str, Any] = {
-        key: value for key, value in (_OF_TRAINING | {"distil": None, "prune": None}).items() if key in here
-    }
-    model = replace(checkpoint.config, adapter=None, init_from=None)
-    return replace(config, model=model, output=output.absolute(), **changes)

@@ -12,7 +12,6 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import find
-from clozeline.train.distillation.layer_map import check_layers
 
 
 @config_class
@@ -61,6 +60,9 @@ class DistillationLoss(nn.Module, ABC):
     def __init__(self, options: LossOptions, student: ModelConfig, teacher: ModelConfig | None) -> None:
         super().__init__()
         self.options = options
+        for side, model in (("student", student), ("teacher", teacher)):
+            if model is not None and self.live:
+                self._refuse_other_layers(side, model)
 
     @classmethod
     def key(cls) -> str:
@@ -87,26 +89,48 @@ class DistillationLoss(nn.Module, ABC):
             weights: fp32, of labels [N] or tokens [B, T]; 0 where nothing is compared.
         """
 
-    def _map_layers(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig, first: int) -> None:
-        """Set `layers`, and refuse models whose layers have no states of all tokens."""
-        refuse_unlayered(self.key(), student, teacher)
-        key = f"distil.losses.{self.key()}.layers"
-        self.layers = check_layers(options.layers, student.layers, teacher.layers, key, first)
-
-
-def refuse_unlayered(loss: str, student: ModelConfig, teacher: ModelConfig) -> None:
-    """Refuse models whose layers have no states of all tokens."""
-    for side, model in (("student", student), ("teacher", teacher)):
+    def _refuse_other_layers(self, side: str, model: ModelConfig) -> None:
+        """Refuse models whose layers have no states of all tokens, or no products of queries and keys."""
         if model.share.halts:
             raise ConfigurationError(
-                f"distil.losses: {loss} compares layers, and tokens of the {side} stop at different ones "
+                f"distil.losses: {self.key()} compares layers, and tokens of the {side} stop at different ones "
                 "(model.share.universal): take the loss scores"
             )
         if not find("clozeline.model.families", model.family).layered:
             raise ConfigurationError(
-                f"distil.losses: {loss} compares layers of one stack, and the {side}'s family {model.family} has "
+                f"distil.losses: {self.key()} compares layers of one stack, and the {side}'s family {model.family} has "
                 "none: take the loss scores"
             )
+        if self.reads_attention and model.position.disentangled is not None:
+            raise ConfigurationError(
+                f"distil.losses: {self.key()} compares products of queries and keys, and the {side}'s attention is "
+                "disentangled (model.position.disentangled): take the loss states"
+            )
+
+
+def map_layers(layers: Mapping[int, int], student: int, teacher: int, key: str, first: int = 1) -> dict[int, int]:
+    """Return a map from layers of the student to those of the teacher, in the order of the student's.
+
+    Without one it is the uniform map g(m) = m x teacher / student of TinyBERT (arXiv 1909.10351), rounded down.
+
+    Args:
+        layers: student's layer to teacher's, or empty.
+        student: layers of the student.
+        teacher: layers of the teacher.
+        key: of the map, for errors.
+        first: lowest layer that can be named; 0 is the output of the embeddings.
+
+    Raises:
+        ConfigurationError: a layer is not there.
+
+    Example:
+        >>> map_layers({}, 4, 12, "layers")
+        {1: 3, 2: 6, 3: 9, 4: 12}
+    """
+    for side, named, count in (("student", layers.keys(), student), ("teacher", layers.values(), teacher)):
+        if beyond := sorted(layer for layer in named if not first <= layer <= count):
+            raise ConfigurationError(f"{key}: the {side} has the layers {first} to {count}, got {beyond[0]}")
+    return dict(sorted(layers.items())) or {layer: layer * teacher // student for layer in range(1, student + 1)}
 
 
 def project(student: ModelConfig, teacher: ModelConfig) -> nn.Module:

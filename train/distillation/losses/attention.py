@@ -8,6 +8,7 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.train.distillation.losses import DistillationLoss, LayerMapOptions
+from clozeline.train.distillation.losses._distillation_loss import map_layers
 
 
 class Attention(DistillationLoss):
@@ -23,14 +24,13 @@ class Attention(DistillationLoss):
 
     def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)
-        self._map_layers(options, student, teacher, first=1)
         if student.attention_heads != teacher.attention_heads:
             raise ConfigurationError(
                 f"distil.losses: attention compares head by head, and the student has {student.attention_heads} heads, "
                 f"the teacher {teacher.attention_heads}: take the loss relations, or set model.attention_heads="
                 f"{teacher.attention_heads}"
             )
-        refuse_relative(self.key(), student, teacher)
+        self.layers = map_layers(options.layers, student.layers, teacher.layers, "distil.losses.attention.layers")
 
     def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
         total = weights.new_zeros(())
@@ -40,13 +40,3 @@ class Attention(DistillationLoss):
             by_query = squares.sum(-1).mean(1) / visible.sum(-1).clamp(min=1)[:, 0]  # mean over keys and heads: [B, T]
             total = total + (by_query * weights).sum()
         return total
-
-
-def refuse_relative(loss: str, student: ModelConfig, teacher: ModelConfig) -> None:
-    """Refuse models whose scores have terms that are not products of queries and keys."""
-    for side, model in (("student", student), ("teacher", teacher)):
-        if model.position.disentangled is not None:
-            raise ConfigurationError(
-                f"distil.losses: {loss} compares products of queries and keys, and the {side}'s attention is "
-                "disentangled (model.position.disentangled): take the loss states"
-            )

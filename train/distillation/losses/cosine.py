@@ -8,7 +8,6 @@ from torch.nn import functional as F
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.train.distillation.losses import DistillationLoss, LossOptions
-from clozeline.train.distillation.losses._distillation_loss import refuse_unlayered
 
 
 class Cosine(DistillationLoss):
@@ -16,7 +15,6 @@ class Cosine(DistillationLoss):
 
     def __init__(self, options: LossOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)
-        refuse_unlayered(self.key(), student, teacher)
         if student.dim != teacher.dim:
             raise ConfigurationError(
                 f"distil.losses: cosine needs states of one width, got {student.dim} of the student and {teacher.dim} "

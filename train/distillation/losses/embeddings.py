@@ -7,7 +7,7 @@ from torch import Tensor
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.train.distillation.losses import DistillationLoss, LossOptions
-from clozeline.train.distillation.losses._distillation_loss import add_up, project, refuse_unlayered
+from clozeline.train.distillation.losses._distillation_loss import add_up, project
 
 
 class Embeddings(DistillationLoss):
@@ -17,7 +17,6 @@ class Embeddings(DistillationLoss):
 
     def __init__(self, options: LossOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)
-        refuse_unlayered(self.key(), student, teacher)
         self.layers = {0: 0}
         self.project = project(student, teacher)
 

@@ -12,8 +12,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.masks import BLOCKED
 from clozeline.train.distillation.losses import DistillationLoss, LossOptions
-from clozeline.train.distillation.losses._distillation_loss import refuse_unlayered
-from clozeline.train.distillation.losses.attention import refuse_relative
 
 
 @config_class
@@ -39,8 +37,6 @@ class Relations(DistillationLoss):
 
     def __init__(self, options: RelationOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)
-        refuse_unlayered(self.key(), student, teacher)
-        refuse_relative(self.key(), student, teacher)
         there = options.teacher_layer or teacher.layers
         if there > teacher.layers:
             raise ConfigurationError(

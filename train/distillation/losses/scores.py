@@ -101,17 +101,12 @@ def _find_head(named: str | None, student: ModelConfig, teacher: ModelConfig | N
         for name, options in student.heads.items()
         if has_label_logits(find("clozeline.model.heads", name), options) and (teacher is None or name in teacher.heads)
     ]
-    if named is None and len(fitting) != 1:
+    if named not in fitting if named else len(fitting) != 1:
         raise ConfigurationError(
-            f"distil.losses.scores.head: expected one head with classes that both models have, got "
-            f"{', '.join(fitting) or 'none'}: name it"
+            "distil.losses.scores.head: expected the name of a head with classes that both models have, "
+            f"{', '.join(fitting) or 'of which there is none'}; got {named or 'none'}"
         )
     name = named or fitting[0]
-    if name not in fitting:
-        raise ConfigurationError(
-            f"distil.losses.scores.head: expected a head with classes that both models have, "
-            f"{', '.join(fitting) or 'of which there is none'}, got {name}"
-        )
     if teacher is not None:
         ours, theirs = student.heads[name], teacher.heads[name]
         if (ours.labels, ours.classes) != (theirs.labels, theirs.classes):

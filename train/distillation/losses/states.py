@@ -7,7 +7,7 @@ from torch import Tensor
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.train.distillation.losses import DistillationLoss, LayerMapOptions
-from clozeline.train.distillation.losses._distillation_loss import add_up, project
+from clozeline.train.distillation.losses._distillation_loss import add_up, map_layers, project
 
 
 class States(DistillationLoss):
@@ -21,9 +21,8 @@ class States(DistillationLoss):
 
     def __init__(self, options: LayerMapOptions, student: ModelConfig, teacher: ModelConfig) -> None:
         super().__init__(options, student, teacher)
-        self._map_layers(options, student, teacher, first=0)
-        if not options.layers:
-            self.layers = {here: there for here, there in self.layers.items() if here}  # the loss embeddings has 0
+        key = "distil.losses.states.layers"
+        self.layers = map_layers(options.layers, student.layers, teacher.layers, key, first=0)
         self.project = project(student, teacher)
 
     def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from clozeline.errors import ConfigurationError
 from clozeline.registry import names
+from clozeline.train.distillation.losses._distillation_loss import map_layers
 from tests.train.distillation.pairs import LOSSES, VOCABULARY, batch, loss, model, pair, rows_of
 
 NAMES = names(LOSSES)
@@ -84,3 +86,29 @@ def test_a_batch_without_labels_has_a_loss_over_tokens_alone(name: str) -> None:
     }
     found = student({**tensors, **teacher(tensors)})[f"distil/{name}"]
     assert bool(found.total) == bool(found.count) == (name != "scores")
+
+
+@pytest.mark.parametrize(
+    ("student", "teacher", "expected"),
+    [
+        (4, 12, [3, 6, 9, 12]),  # TinyBERT with four layers
+        (6, 12, [2, 4, 6, 8, 10, 12]),
+        (3, 6, [2, 4, 6]),
+        (5, 12, [2, 4, 7, 9, 12]),
+        (4, 4, [1, 2, 3, 4]),
+    ],
+)
+def test_layers_are_spread_to_the_last(student: int, teacher: int, expected: list[int]) -> None:
+    for first in (0, 1):
+        assert map_layers({}, student, teacher, "key", first) == dict(enumerate(expected, start=1))
+
+
+def test_a_map_keeps_its_layers_in_order_and_refuses_others() -> None:
+    assert list(map_layers({2: 4, 1: 2}, 2, 4, "key").items()) == [(1, 2), (2, 4)]
+    for layers, first, message in (
+        ({0: 1}, 1, "key: the student has the layers 1 to 2, got 0"),
+        ({3: 1}, 0, "key: the student has the layers 0 to 2, got 3"),
+        ({1: 5}, 0, "key: the teacher has the layers 0 to 4, got 5"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            map_layers(layers, 2, 4, "key", first)

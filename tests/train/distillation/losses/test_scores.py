@@ -172,7 +172,7 @@ def test_the_head_is_the_one_that_both_have() -> None:
     assert student.distillation["scores"].head == "masked_lm"
     assert list(teacher.model.heads) == ["masked_lm"]
     for options, there, message in (
-        ({}, heads, "expected one head with classes that both models have, got masked_lm, classification"),
+        ({}, heads, "a head with classes that both models have, masked_lm, classification; got none"),
         ({"head": "regression"}, heads, "got regression"),
         (
             {"head": "classification"},
