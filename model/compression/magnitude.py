@@ -10,8 +10,7 @@ from clozeline.configuration.config import config_class
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import matrices_of_layers
-from clozeline.model.compression._selection import Scope, choose_lowest, count_chosen
-from clozeline.model.compression._sizes import Sparsity
+from clozeline.model.compression._selection import Scope, Sparsity, choose_lowest, count_chosen
 
 
 class Magnitude(Method):

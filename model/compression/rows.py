@@ -14,7 +14,7 @@ from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._calibration import score_parts
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
-from clozeline.model.compression._sizes import StructureOptions, choose_best
+from clozeline.model.compression._selection import StructureOptions, choose_best
 
 _BODY = "feed_forward.body."
 

@@ -15,7 +15,7 @@ from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._calibration import build_sharing, sum_inputs
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import layer_of, matrices_of_layers
-from clozeline.model.compression._sizes import Sparsity
+from clozeline.model.compression._selection import Sparsity
 
 
 class Wanda(Method):

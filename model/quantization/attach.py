@@ -36,11 +36,10 @@ def quantizable_modules(model: nn.Module, number_format: Format) -> dict[str, nn
     modules: dict[str, nn.Module] = {}
     tables: dict[str, nn.Module] = {}
     for path, module in model.named_modules():
+        is_table = path == _TABLE and type(module) is nn.Embedding
         if path.startswith("family.") and type(module) is nn.Linear:
             modules[path] = module
-        elif path.startswith("heads.") and type(module) is VocabularyProjection:
-            tables[path] = module
-        elif path == _TABLE and type(module) is nn.Embedding:
+        elif is_table or (path.startswith("heads.") and type(module) is VocabularyProjection):
             tables[path] = module
     if number_format.options.embeddings:
         modules |= tables

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression._selection import Scope
-from clozeline.model.compression._sizes import Sparsity
+from clozeline.model.compression._selection import Scope, Sparsity
 from clozeline.train.pruning._masks import CONFLICTS, MaskedWeights
 
 

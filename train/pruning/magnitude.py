@@ -7,8 +7,7 @@ from typing import ClassVar
 import torch
 
 from clozeline.configuration.config import config_class
-from clozeline.model.compression._selection import Scope
-from clozeline.model.compression._sizes import Sparsity
+from clozeline.model.compression._selection import Scope, Sparsity
 from clozeline.train.pruning._cubic_schedule import CubicOptions
 from clozeline.train.pruning._masks import MaskedWeights
 

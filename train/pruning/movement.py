@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
-from clozeline.model.compression._sizes import Sparsity
+from clozeline.model.compression._selection import Sparsity
 from clozeline.train.optim.weights.flat_buffers import Segment
 from clozeline.train.pruning._cubic_schedule import CubicOptions
 from clozeline.train.pruning._masks import CONFLICTS, MASK, MaskedWeights

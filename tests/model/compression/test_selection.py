@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.model.compression._selection import choose_lowest
+from clozeline.errors import ConfigurationError
+from clozeline.model.compression._selection import StructureOptions, choose_best, choose_lowest
+from clozeline.registry import choose
 
 VALUES = st.lists(st.sampled_from([-2.0, -0.5, -0.0, 0.0, 1e-30, 0.5, 3.0, 1e30]) | st.floats(-4, 4, width=32))
 
@@ -65,3 +68,32 @@ def in_step(shares: list[list[torch.Tensor]], groups: list[int], counts: list[in
 
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(call, range(size)))
+
+
+@given(total=st.integers(1, 40), group=st.integers(1, 4), sparsity=st.floats(0.01, 0.99))
+def test_a_share_keeps_entire_groups_and_at_least_one(total: int, group: int, sparsity: float) -> None:
+    kept = StructureOptions(sparsity=sparsity).kept_of(total * group, "heads", group)
+    assert kept % group == 0
+    assert group <= kept <= total * group
+    assert abs(kept - (1 - sparsity) * total * group) <= group
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(1, 12))
+def test_the_best_stay_and_of_equal_ones_the_first(scores: list[int], count: int) -> None:
+    chosen = choose_best(torch.tensor(scores, dtype=torch.float64), count).tolist()
+    expected = sorted(sorted(range(len(scores)), key=lambda index: (-scores[index], index))[:count])
+    assert chosen == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"keep": 2, "sparsity": 0.5}, {"sparsity": 0}, {"sparsity": 1.0}, {"keep": 0}])
+@pytest.mark.parametrize("method", ["heads", "rows"])
+def test_either_a_count_or_a_share_in_0_1(method: str, options: dict[str, float]) -> None:
+    with pytest.raises(ConfigurationError, match=r"keep|sparsity"):
+        choose("clozeline.model.compression", {"name": method, **options})
+
+
+@pytest.mark.parametrize("method", ["magnitude", "wanda"])
+@pytest.mark.parametrize("sparsity", [0, 1, 1.5, -0.1])
+def test_a_share_of_zeros_is_in_0_1(method: str, sparsity: float) -> None:
+    with pytest.raises(ConfigurationError, match="sparsity"):
+        choose("clozeline.model.compression", {"name": method, "sparsity": sparsity})
