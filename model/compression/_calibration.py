@@ -1,8 +1,8 @@
 """Run a model over calibration rows: gradients of gates, and statistics of the inputs of linear maps."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TypeAlias
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,6 @@ from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch
 from clozeline.model.layers.masks import padding_mask
 from clozeline.model.quantization import share_integers
-
-_Hook: TypeAlias = Callable[[str, nn.Module, Tensor], Tensor | None]
 
 
 def build_sharing(checkpoint: Checkpoint) -> Model:
@@ -66,7 +64,7 @@ def gate_importance(model: Model, gates: Mapping[str, int], batches: Sequence[Ba
     sums = {path: torch.zeros(count, dtype=torch.float64) for path, count in gates.items()}
     rows, opened = 0, list[tuple[str, Tensor]]()
 
-    def multiply(path: str, module: nn.Module, x: Tensor) -> Tensor:
+    def multiply(path: str, x: Tensor) -> Tensor:
         # x [B, T, features]; a gate for each row, so that one backward pass gives the gradients of all rows
         gate = x.new_ones(len(x), gates[path], requires_grad=True)
         opened.append((path, gate))
@@ -112,7 +110,7 @@ def sum_inputs(
     sums: dict[str, Tensor] = {}
     current: Batch = {}
 
-    def add(path: str, module: nn.Module, x: Tensor) -> None:
+    def add(path: str, x: Tensor) -> None:
         real = real_positions(current, "decoder_" if _reads_target(path) else "")
         states = x[real] if real.shape == x.shape[:2] else x.flatten(0, -2)
         sums[path] = sums.get(path, 0.0) + statistic(states.double())
@@ -137,15 +135,10 @@ def _reads_target(path: str) -> bool:
 
 
 @contextmanager
-def _hooks(model: Model, paths: Collection[str], call: _Hook) -> Iterator[None]:
-    """Call a function with path, module and input of linear maps before each call of theirs."""
-
-    def hook_of(path: str) -> Callable[[nn.Module, tuple[Tensor, ...]], Tensor | None]:
-        return lambda module, inputs: call(path, module, inputs[0])
-
-    handles = [model.get_submodule(path).register_forward_pre_hook(hook_of(path)) for path in paths]
-    try:
+def _hooks(model: Model, paths: Collection[str], call: Callable[[str, Tensor], Tensor | None]) -> Iterator[None]:
+    """Call a function with path and input of linear maps before each call of theirs."""
+    with ExitStack() as hooks:
+        for path in paths:
+            hook = partial(lambda path, _, inputs: call(path, inputs[0]), path)
+            hooks.callback(model.get_submodule(path).register_forward_pre_hook(hook).remove)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

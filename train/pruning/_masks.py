@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from math import prod
 from typing import Any, ClassVar, Final
 
@@ -54,8 +55,8 @@ class MaskedWeights(Pruning):
         self.describe_plan(trained.horizon)
         shapes = {name: prod(full_shape(own)) for name, own in trained.model.named_parameters()}
         self._sizes = {name: shapes[name] for name in matrices_to_prune(trained.model, self.options.parameters)}
-        trained.optimizer.register_step_pre_hook(self._before_update)
-        trained.optimizer.register_step_post_hook(self._after_update)
+        trained.optimizer.register_step_pre_hook(partial(self._visit, self.before_update))
+        trained.optimizer.register_step_post_hook(partial(self._visit, self.after_update))
 
     @torch.no_grad()
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
@@ -118,26 +119,16 @@ class MaskedWeights(Pruning):
                 if isinstance(state, Tensor) and state.shape == flat.shape:
                     state.mul_(mask)
 
-    def _updated(self, optimizer: torch.optim.Optimizer) -> Iterator[Tensor]:
-        """Yield the tensors with masks that an update changes: ZeRO updates one group at a time."""
-        for group in optimizer.param_groups:
-            for flat in group["params"]:
-                if flat.grad is not None and MASK in self.of.get(flat, {}):
-                    yield flat
-
     @torch.no_grad()
-    def _before_update(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for flat in self._updated(optimizer):
-            self.before_update(flat, flat.grad)  # type: ignore[arg-type]
+    def _visit(self, call: Callable[[Tensor], None], optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """Call a function for the tensors with masks that an update changes: ZeRO updates one group at a time."""
+        for flat in (flat for group in optimizer.param_groups for flat in group["params"]):
+            if flat.grad is not None and MASK in self.of.get(flat, {}):
+                call(flat)
 
-    @torch.no_grad()
-    def _after_update(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for flat in self._updated(optimizer):
-            self.after_update(flat)
-
-    def before_update(self, flat: Tensor, gradient: Tensor) -> None:
+    def before_update(self, flat: Tensor) -> None:
         """Change an optimizer tensor or its gradient before the update."""
-        gradient.mul_(self.of[flat][MASK])
+        flat.grad.mul_(self.of[flat][MASK])  # type: ignore[union-attr]
 
     def after_update(self, flat: Tensor) -> None:
         """Change an optimizer tensor after the update."""

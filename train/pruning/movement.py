@@ -76,10 +76,10 @@ class Movement(MaskedWeights):
     def begin(self, step: int, rate: float) -> None:
         self._step, self._rate = step, rate * self.options.learning_rate
 
-    def before_update(self, flat: Tensor, gradient: Tensor) -> None:
+    def before_update(self, flat: Tensor) -> None:
         """Update the scores, and give the optimizer the weights behind the masks with their gradient."""
         own, options = self.of[flat], self.options
-        of_scores = gradient * own["dense"]
+        of_scores = flat.grad * own["dense"]  # type: ignore[operator]
         if options.mode == "soft":
             progress = options.progress(self._step, options.last_step(self._trained.horizon))
             share = own["scores"].sigmoid()
@@ -91,7 +91,7 @@ class Movement(MaskedWeights):
         scale = sqrt(1 - _BETAS[1] ** self._step)
         change = mean / (square.sqrt() / scale + _EPSILON)
         own["scores"].sub_(change, alpha=self._rate / (1 - _BETAS[0] ** self._step))
-        super().before_update(flat, gradient)
+        super().before_update(flat)
         flat.copy_(own["dense"])
 
     def after_update(self, flat: Tensor) -> None:

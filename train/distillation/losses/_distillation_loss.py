@@ -136,8 +136,3 @@ def map_layers(layers: Mapping[int, int], student: int, teacher: int, key: str, 
 def project(student: ModelConfig, teacher: ModelConfig) -> nn.Module:
     """Return a trainable map from the student's states to the teacher's width; the identity if they are equal."""
     return nn.Identity() if student.dim == teacher.dim else nn.Linear(student.dim, teacher.dim, bias=False)
-
-
-def add_up(distances: Tensor, weights: Tensor) -> Tensor:
-    """Return the weighted sum of the mean distance of each token, [B, T, width] and [B, T] to an fp32 scalar."""
-    return (distances.mean(-1) * weights).sum()

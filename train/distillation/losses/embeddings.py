@@ -7,7 +7,7 @@ from torch import Tensor
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.train.distillation.losses import DistillationLoss, LossOptions
-from clozeline.train.distillation.losses._distillation_loss import add_up, project
+from clozeline.train.distillation.losses._distillation_loss import project
 
 
 class Embeddings(DistillationLoss):
@@ -21,4 +21,5 @@ class Embeddings(DistillationLoss):
         self.project = project(student, teacher)
 
     def forward(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor) -> Tensor:
-        return add_up((self.project(student["state_0"]).float() - teacher["state_0"].float()).square(), weights)
+        squares = (self.project(student["state_0"]).float() - teacher["state_0"].float()).square()
+        return (squares.mean(-1) * weights).sum()

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.train.distillation.losses import DistillationLoss, LayerMapOptions
-from clozeline.train.distillation.losses._distillation_loss import add_up, map_layers, project
+from clozeline.train.distillation.losses._distillation_loss import map_layers, project
 
 
 class States(DistillationLoss):
@@ -29,5 +29,6 @@ class States(DistillationLoss):
         total = weights.new_zeros(())
         for here, there in self.layers.items():
             mapped = self.project(student[f"state_{here}"]).float()
-            total = total + add_up((mapped - teacher[f"state_{there}"].float()).square(), weights)
+            squares = (mapped - teacher[f"state_{there}"].float()).square()
+            total = total + (squares.mean(-1) * weights).sum()
         return total
