@@ -1,6 +1,7 @@
 """Passes of `decontaminate`: index the items, look documents up, decide which matches count, rewrite the parts."""
 
 import io
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from clozeline.pipeline.decontaminate.actions import Action, ActionName
 from clozeline.pipeline.decontaminate.counts import DecontaminateCounts, SuiteCounts
 from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, read_items
 from clozeline.pipeline.decontaminate.overlap import CLEAN_FILE, OVERLAP_FILE, Overlap
-from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.stages import Pass, amount
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
@@ -30,6 +31,7 @@ from clozeline.pipeline.kernels.ngram_index import INDEX_FILE, Item, Matcher, bu
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.recorded_file import RecordedFile, find_file
 
+_LOG: Final = logging.getLogger(__name__)
 _TOO_FREQUENT: Final = "tmp/too-frequent.npy"
 Matches = NDArray[np.uint32]
 """Rows (index of a document in its part, entry), sorted, shape [n, 2]."""
@@ -65,8 +67,12 @@ class WriteIndex(Pass[DecontaminateCounts]):
                 else:
                     counts["items"] += 1
                     yield number, item
+            listed = ", ".join(
+                f"{amount(count, 'row')} rejected as {reason}" for reason, count in sorted(reasons.items())
+            )
+            if listed:
+                _LOG.warning("decontaminate: %s: %s: their texts are not looked for", file.path, listed)
             if not counts["items"]:
-                listed = ", ".join(f"{count:,} rows rejected as {reason}" for reason, count in sorted(reasons.items()))
                 raise ConfigurationError(
                     f"decontaminate.against: {file.path}: expected evaluation items, got none ({listed or 'no rows'}): "
                     "correct the file or its reader, or remove it from the list"

@@ -42,6 +42,8 @@ _LISTED: Final = 50
 # Names of the documents that a stage leaves.
 _LEFT: Final = {"clean": "kept", "dedup": "unique"}
 
+_SUITE: Final = ("evaluation suite", "items", "not read", "found in documents", "too short", "documents", "words found")
+
 
 @dataclass(frozen=True)
 class StageFacts:
@@ -129,7 +131,15 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     yield grid(funnel("From records to examples", _steps(stages)), times)
     yield section("Left out, and why", grid(*_reasons(stages)))
     for suites in (stage.counts["suites"] for stage in stages if "suites" in stage.counts):
-        header = ["evaluation suite", "items", "found in documents", "too short", "documents", "words found"]
+        header = [
+            "evaluation suite",
+            "items",
+            "not read",
+            "found in documents",
+            "too short",
+            "documents",
+            "words found",
+        ]
         yield section("Contamination", table(header, [_suite_row(*suite) for suite in sorted(suites.items())]))
     if holders:
         parts = Parts.of(holders[-1].documents)
@@ -196,7 +206,7 @@ def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
 
 def _suite_row(name: str, counts: Mapping[str, int]) -> tuple[str | int, ...]:
     share = f"{100 * counts['overlap_words'] / max(1, counts['words']):.1f} %"
-    return name, *(counts[key] for key in ("items", "contaminated", "too_short", "documents")), share
+    return name, *(counts[key] for key in ("items", "unreadable", "contaminated", "too_short", "documents")), share
 
 
 def _quotes(samples: Sequence[SampleText]) -> str:

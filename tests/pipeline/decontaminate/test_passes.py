@@ -100,7 +100,7 @@ def test_the_page_shows_each_suite(finished: Path) -> None:
     page = checked((finished / "report.html").read_text(encoding="utf-8"))
     at = page.cells.index("items", page.cells.index("words found"))
     share = f"{100 * 3 * 22 / (3 * 22 + len(text(5000).split())):.1f} %"
-    assert page.cells[at : at + 6] == ["items", "5", "3", "1", "3", share]
+    assert page.cells[at : at + 7] == ["items", "5", "0", "3", "1", "3", share]
 
 
 @pytest.mark.parametrize(
@@ -153,3 +153,16 @@ def test_a_document_that_is_not_looked_up_is_missed(
     monkeypatch.setattr(Apply, "run", lambda self, unit, output: {**run(self, unit, output), "masked": 1})
     assert run_stage("decontaminate", [*start, f"output={tmp_path}"]) == 65
     assert "contaminated documents" in capsys.readouterr().err
+
+
+def test_rows_that_a_reader_rejects_are_told(
+    finished: Path, start: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: Any
+) -> None:
+    shutil.copytree(finished / "clean", tmp_path / "clean")
+    sets = f"decontaminate.against=[{{path: {tmp_path}/dev.tsv, reader: {{name: glue, task: sst2}}}}]"
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\na film of no kind at all\t1\nanother one\t7\n")
+    assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 0
+    assert "dev.tsv: 1 row rejected as bad_label: their texts are not looked for" in caplog.text
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\nanother one\t7\n")
+    assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 64
+    assert "dev.tsv: expected evaluation items, got none (1 row rejected as bad_label)" in capsys.readouterr().err
