@@ -131,16 +131,7 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     yield grid(funnel("From records to examples", _steps(stages)), times)
     yield section("Left out, and why", grid(*_reasons(stages)))
     for suites in (stage.counts["suites"] for stage in stages if "suites" in stage.counts):
-        header = [
-            "evaluation suite",
-            "items",
-            "not read",
-            "found in documents",
-            "too short",
-            "documents",
-            "words found",
-        ]
-        yield section("Contamination", table(header, [_suite_row(*suite) for suite in sorted(suites.items())]))
+        yield section("Contamination", table(_SUITE, [_suite_row(*suite) for suite in sorted(suites.items())]))
     if holders:
         parts = Parts.of(holders[-1].documents)
         texts = _quotes(sample_kept_texts(parts))
