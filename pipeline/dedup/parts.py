@@ -43,6 +43,10 @@ EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
     "lines-drops": ("ranges", "parts"),  # lines to remove, to their parts
     "spans-hashes": ("parts", "ranges"),  # the same for spans of sentences
     "spans-drops": ("ranges", "parts"),
+    "windows-hashes": ("parts", "ranges"),  # the same for windows of words
+    "windows-shared": ("ranges", "parts"),  # windows whose words must be compared, to their parts
+    "windows-words": ("parts", "ranges"),  # their words, to ranges of the hashes
+    "windows-drops": ("ranges", "parts"),
 }
 """Source and destination of each exchange of rows."""
 

@@ -1,4 +1,4 @@
-"""Remove exact and near duplicates among documents, then lines and spans of sentences that repeat.
+"""Remove exact and near duplicates among documents, then lines, spans of sentences and runs of words that repeat.
 
 Decisions depend on the set of (uid, content) only, not on the order of documents, the number of tasks or the parts.
 """
@@ -23,7 +23,8 @@ from clozeline.pipeline.dedup.near_passes import NearCandidates, NearSignatures,
 from clozeline.pipeline.dedup.parts import Parts, count_ranges
 from clozeline.pipeline.dedup.removal import Removals
 from clozeline.pipeline.dedup.repeat_passes import PieceDrops, PieceHashes
-from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans, Within
+from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans, Windows, Within
+from clozeline.pipeline.dedup.window_passes import SharedWindows, WindowRuns, WindowWords
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
@@ -89,6 +90,18 @@ class SpansConfig:
 
 
 @config_class
+class WindowsConfig:
+    """Removal of runs of words that occur again, except the first, found by winnowing (Schleimer et al. 2003)."""
+
+    words: Annotated[int, Field(ge=5, le=1000)] = 50
+    """words of a window, 5 to 1000: the shortest run that can be found"""
+    positions: Annotated[int, Field(ge=1, le=1000)] = 16
+    """windows in a row of which one is compared, 1 to 1000: runs of words + positions - 1 words are always found"""
+    within: Within = "all"
+    """documents among which runs are compared: `all`, or those of the same `source` of the input"""
+
+
+@config_class
 class DedupConfig:
     """Types of duplicates to remove; null disables a type."""
 
@@ -100,18 +113,22 @@ class DedupConfig:
     """lines that many of the remaining documents share"""
     spans: SpansConfig | None = None
     """spans of sentences that occur again in what is left"""
+    windows: WindowsConfig | None = None
+    """runs of words that occur again in what is left"""
 
     def __post_init__(self) -> None:
-        if not any((self.exact, self.near, self.lines, self.spans)):
+        if not any((self.exact, self.near, self.lines, self.spans, self.windows)):
             raise ValueError("all types are null: leave the key `dedup` out of the recipe instead")
 
     def pieces(self) -> tuple[Pieces, ...]:
         """Return the types of pieces of texts to remove, in this order."""
-        lines, spans, types = self.lines, self.spans, list[Pieces]()
+        lines, spans, windows, types = self.lines, self.spans, self.windows, list[Pieces]()
         if lines is not None:
             types.append(Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.min_letters))
         if spans is not None:
             types.append(Spans(None, True, spans.within, spans.sentences, splitter=spans.splitter.build()))
+        if windows is not None:
+            types.append(Windows(None, True, windows.within, windows.words, windows.positions))
         return tuple(types)
 
 
@@ -162,7 +179,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             passes += [
                 PieceHashes(removals, each),
                 *parts.exchange(f"{each.NAME}-hashes").passes(),
-                PieceDrops(parts, each),
+                *(_window_passes(removals, each) if isinstance(each, Windows) else (PieceDrops(parts, each),)),
                 *parts.exchange(f"{each.NAME}-drops").passes(),
             ]
         return [*passes, Apply(parts.units, removals)]
@@ -182,6 +199,17 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
         if "documents_in" in counts:  # not per unit, where only one side is known: parts are read, ranges decide
             _check_passes(counts, documents_in, rejected)
+
+
+def _window_passes(removals: Removals, windows: Windows) -> list[Pass[DedupCounts]]:
+    parts = removals.parts
+    return [
+        SharedWindows(parts, windows),
+        *parts.exchange("windows-shared").passes(),
+        WindowWords(removals, windows),
+        *parts.exchange("windows-words").passes(),
+        WindowRuns(parts, windows),
+    ]
 
 
 def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, int]) -> None:

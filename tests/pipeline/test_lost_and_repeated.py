@@ -39,7 +39,7 @@ seed: 7
 heldout: {fraction: 0.3}
 plan: {unit_bytes: 8192, shard_bytes: 40000}
 clean: {language: null, filters: [{name: gopher_quality, words: [10, 100000]}]}
-dedup: {lines: {min_letters: 8}, spans: {}}
+dedup: {lines: {min_letters: 8}, spans: {}, windows: {}}
 decontaminate: {against: [ITEMS]}
 train_tokenizer: {name: byte_bpe, size: 450}
 encode: {sentences: regex}
@@ -103,6 +103,10 @@ PLACES = {
     "a span that is compared": Place("dedup", "dedup.repeat_passes:read_rows", call="spans-hashes"),
     "a line to remove": Place("dedup", "dedup.removal:read_rows", call="lines-drops"),
     "a span to remove": Place("dedup", "dedup.removal:read_rows", call="spans-drops"),
+    "a window that is compared": Place("dedup", "dedup.repeat_passes:read_rows", call="windows-hashes"),
+    "a shared window": Place("dedup", "dedup.window_passes:read_rows", call="windows-shared"),
+    "words of a shared window": Place("dedup", "dedup.window_passes:read_rows", call="windows-words"),
+    "a run to remove": Place("dedup", "dedup.removal:read_rows", call="windows-drops"),
     "a document of dedup": Place("dedup", "dedup.apply:Removal.documents"),
     "a document that dedup writes": Place("dedup", "dedup.apply:write_documents", 1),
     "a rejection that dedup writes": Place("dedup", "dedup.apply:write_rejects", 1),
@@ -146,10 +150,12 @@ PLACES = {
 
 
 def write_repeats(path: Path) -> None:
-    """Four documents: two share a line, two a span of sentences."""
-    rows = [miniature_text(700 + number, 9) for number in range(4)]
+    """Six documents: two share a line, two a span of sentences, two a part of a long sentence."""
+    rows = [miniature_text(700 + number, 9) for number in range(6)]
     rows[:2] = [f"{text}\n\n{sentence(800, 0)}" for text in rows[:2]]
-    rows[2:] = [f"{text} {' '.join(sentence(801, place) for place in range(4))}" for text in rows[2:]]
+    rows[2:4] = [f"{text} {' '.join(sentence(801, place) for place in range(4))}" for text in rows[2:4]]
+    long = " ".join(sentence(802, place).lower().strip(".") for place in range(12))
+    rows[4:] = [f"{text[:-1]} {long} {text}" for text in rows[4:]]
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in rows), encoding="utf-8")
 
 
