@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from clozeline.errors import WeightsError
 from clozeline.model.checkpoints import read_checkpoint
-from clozeline.model.checkpoints._conversion.tensor_files import read_tensors
+from clozeline.model.checkpoints._conversion.tensor_files import read_tensors, refuse_invalid_values
 from tests.model.checkpoints.published import saved
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}
@@ -132,3 +132,13 @@ def test_legacy_files_give_the_same_model(tmp_path):
     assert found.notes == ()
     assert found.tensors.keys() == present.keys()
     assert all(torch.equal(found.tensors[name], present[name]) for name in present)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_value_that_is_not_finite_is_refused(value, dtype):
+    tensors = {"fine": torch.ones(3, dtype=dtype), "empty": torch.ones(0, dtype=dtype)}
+    refuse_invalid_values(tensors, "model.safetensors")
+    tensors["wrong"] = torch.tensor([[1.0, -2.0], [value, 0.5]], dtype=dtype)
+    with pytest.raises(WeightsError, match=r"model\.safetensors: wrong: 1 of 4 values are nan or infinite"):
+        refuse_invalid_values(tensors, "model.safetensors")
