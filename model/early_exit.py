@@ -195,15 +195,19 @@ class EarlyExit(nn.Module):
             raise ConfigurationError("early exit: expected two layers or more to train off-ramps, got 1")
         with torch.no_grad():
             states, shaped = self._read(tensors)
-        losses = [ramp.loss(state, shaped) for ramp, state in zip(self._classifiers()[:-1], states[:-1], strict=True)]
-        return _add_losses(losses, [1.0] * len(losses))
+        return self._add_losses(states, shaped, [1.0] * len(self.ramps))
 
     def joint_loss(self, tensors: Mapping[str, Tensor]) -> Loss:
         """Return sum_j j L_j / sum_j j over the classifiers j = 1 .. L: PABEE's loss, which also trains the body."""
-        states, shaped = self._read(tensors)
-        losses = [head.loss(state, shaped) for head, state in zip(self._classifiers(), states, strict=True)]
-        depths = range(1, len(losses) + 1)
-        return _add_losses(losses, [depth / sum(depths) for depth in depths])
+        depths = range(1, len(self.ramps) + 2)
+        return self._add_losses(*self._read(tensors), [depth / sum(depths) for depth in depths])
+
+    def _add_losses(self, states: list[Tensor], tensors: Mapping[str, Tensor], factors: list[float]) -> Loss:
+        """Return the sum of the losses of the first classifiers, with a factor for each."""
+        own = zip(self._classifiers(), states, factors, strict=False)
+        losses = [(classifier.loss(state, tensors), factor) for classifier, state, factor in own]
+        figures = {f"exit_{depth}": loss.total.detach() for depth, (loss, _) in enumerate(losses, start=1)}
+        return Loss(torch.stack([factor * loss.total for loss, factor in losses]).sum(), losses[0][0].divisor, figures)
 
     def _classifiers(self) -> list[Head]:
         return [*(cast("Head", ramp) for ramp in self.ramps), self.model.heads[self.head]]
@@ -249,9 +253,3 @@ def _find_head(model: Model, name: str) -> Head:
             "which scores tokens or choices, or has multi_label or scalar_mix"
         )
     return head
-
-
-def _add_losses(losses: list[Loss], factors: list[float]) -> Loss:
-    total = torch.stack([factor * loss.total for factor, loss in zip(factors, losses, strict=True)]).sum()
-    figures = {f"exit_{depth}": loss.total.detach() for depth, loss in enumerate(losses, start=1)}
-    return Loss(total, losses[0].divisor, figures)

@@ -1,7 +1,8 @@
 """Find the layers of a model, and cut its parameters to those of a smaller configuration."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -49,10 +50,8 @@ def refuse_shared_layers(config: ModelConfig, method: str) -> None:
         )
 
 
-def cut_parameters(
-    checkpoint: Checkpoint, config: ModelConfig, cut: Callable[[str, Mapping[str, Tensor]], Tensor]
-) -> dict[str, Tensor]:
-    """Return the parameters of a smaller configuration, each by `cut` from those of the larger model.
+def cut_checkpoint(checkpoint: Checkpoint, config: ModelConfig, cut: Callable[[str], Tensor]) -> Checkpoint:
+    """Return the model of a smaller configuration, each parameter by `cut` from its name.
 
     Raises:
         ConfigurationError: a parameter has another shape than the smaller model needs.
@@ -61,14 +60,15 @@ def cut_parameters(
     for name, shape in parameter_shapes(config, checkpoint.vocab_size).items():
         if name in checkpoint.absent:
             continue
-        tensor = cut(name, checkpoint.tensors)
+        tensor = cut(name)
         if tensor.shape != shape:
             raise ConfigurationError(
                 f"{name}: expected shape {list(shape)} in the smaller model, got {list(tensor.shape)}: the family "
                 f"{config.family} cannot be cut like this"
             )
         tensors[name] = tensor
-    return tensors
+    # tensors that only a class of transformers reads belong to the complete model
+    return replace(checkpoint, config=config, tensors=tensors, unread={})
 
 
 def matrices_of_layers(checkpoint: Checkpoint, method: str) -> dict[str, Tensor]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import torch
@@ -14,7 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._calibration import score_parts
 from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
+from clozeline.model.compression._parts import change_config, cut_checkpoint, refuse_shared_layers, split_name
 from clozeline.model.compression._selection import StructureOptions, choose_best
 
 _BODIES: Final = ("attention.body.", "cross.body.")
@@ -73,19 +72,18 @@ class Heads(Method):
             decoder_attention_heads=of_the_decoder,
         )  # fmt: skip
 
-        def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
+        def cut(name: str) -> Tensor:
             if (path := _output_of(name)) is None or name.endswith("out.bias"):
-                return tensors[name]
+                return checkpoint.tensors[name]
             # the features of the groups that stay
             axis = -1 if name.endswith(_LAST_AXIS) else 0
-            width = tensors[name].shape[axis] // groups[path]
+            width = checkpoint.tensors[name].shape[axis] // groups[path]
             features = (chosen[path][:, None] * width + torch.arange(width)).flatten()
-            return tensors[name].index_select(axis, features)
+            return checkpoint.tensors[name].index_select(axis, features)
 
-        tensors = cut_parameters(checkpoint, smaller, cut)
         lines = [f"heads: {kept[False]} of {config.attention_heads} stay in each layer, chosen by {how}"]
         lines += [f"  {path}: {', '.join(map(str, chosen[path].tolist()))}" for path in outputs]
-        return Compressed(replace(checkpoint, config=smaller, tensors=tensors, unread={}), tuple(lines))
+        return Compressed(cut_checkpoint(checkpoint, smaller, cut), tuple(lines))
 
 
 def _output_of(name: str) -> str | None:

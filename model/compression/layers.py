@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -13,7 +12,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
+from clozeline.model.compression._parts import change_config, cut_checkpoint, refuse_shared_layers, split_name
 from clozeline.model.configuration.model_config import ModelConfig
 
 _Index = Annotated[int, Field(ge=0)]
@@ -52,17 +51,15 @@ class Layers(Method):
         depths = {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
         smaller = change_config(config, "layers", layers=len(kept["encoder"]), **depths)
 
-        def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
+        def cut(name: str) -> Tensor:
             if (parts := split_name(name)) is None:
-                return tensors[name]
+                return checkpoint.tensors[name]
             stack, layer, rest = parts
             numbers = kept["decoder" if ".decoder." in stack else "encoder"]
-            return tensors[f"{stack}{numbers[layer]}.{rest}"]
+            return checkpoint.tensors[f"{stack}{numbers[layer]}.{rest}"]
 
-        tensors = cut_parameters(checkpoint, smaller, cut)
         line = "; ".join(f"{stack} layers kept: {', '.join(map(str, numbers))}" for stack, numbers in kept.items())
-        # tensors that only a class of transformers reads belong to the complete model
-        return Compressed(replace(checkpoint, config=smaller, tensors=tensors, unread={}), (line,))
+        return Compressed(cut_checkpoint(checkpoint, smaller, cut), (line,))
 
     @staticmethod
     def _check(key: str, keep: tuple[int, ...], count: int) -> tuple[int, ...]:

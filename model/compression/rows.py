@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import ClassVar
 
 from torch import Tensor
@@ -13,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._calibration import score_parts
 from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
+from clozeline.model.compression._parts import change_config, cut_checkpoint, refuse_shared_layers, split_name
 from clozeline.model.compression._selection import StructureOptions, choose_best
 
 _BODY = "feed_forward.body."
@@ -58,13 +57,12 @@ class Rows(Method):
         of_decoder = None if config.decoder_ffn_dim is None else stay[True]
         smaller = change_config(config, "rows", ffn_dim=stay.get(False, stay.get(True)), decoder_ffn_dim=of_decoder)
 
-        def cut(name: str, tensors: Mapping[str, Tensor]) -> Tensor:
+        def cut(name: str) -> Tensor:
             parts = split_name(name)
             if parts is None or not parts[2].startswith(_BODY) or parts[2] == f"{_BODY}down.bias":
-                return tensors[name]
+                return checkpoint.tensors[name]
             axis = 1 if parts[2] == f"{_BODY}down.weight" else 0
-            return tensors[name].index_select(axis, chosen[f"{parts[0]}{parts[1]}.{_BODY}down"])
+            return checkpoint.tensors[name].index_select(axis, chosen[f"{parts[0]}{parts[1]}.{_BODY}down"])
 
-        tensors = cut_parameters(checkpoint, smaller, cut)
         line = f"feed-forward rows: {smaller.ffn_dim:,} of {config.ffn_dim:,} stay in each layer, chosen by {how}"
-        return Compressed(replace(checkpoint, config=smaller, tensors=tensors, unread={}), (line,))
+        return Compressed(cut_checkpoint(checkpoint, smaller, cut), (line,))

@@ -12,7 +12,7 @@ DAMPING: Final = 0.01
 """Share of the mean diagonal that is added to the diagonal of the second moments (section 3.3 of the paper)."""
 
 
-def round_with_moments(weight: Tensor, moments: Tensor, group: int, damping: float = DAMPING) -> tuple[Tensor, Tensor]:
+def round_with_moments(weight: Tensor, moments: Tensor, group: int) -> tuple[Tensor, Tensor]:
     """Return the integers [outputs, inputs] int8 and fp16 scales [outputs, groups] of a matrix, by GPTQ.
 
     The columns of inputs are rounded from left to right. The rounding error of a column changes the columns to its
@@ -23,14 +23,13 @@ def round_with_moments(weight: Tensor, moments: Tensor, group: int, damping: flo
         weight: [outputs, inputs].
         moments: sum of x x^T over the calibration inputs x, [inputs, inputs].
         group: inputs that share a scale, a divisor of inputs.
-        damping: added to the diagonal of the moments, as a share of its mean.
     """
     # inverse of the damped moments, as the upper Cholesky factor: row j holds what column j needs of the inverse over
     # the columns from j on (section 3.3)
     remaining, moments = weight.double().clone(), moments.double()
     mean = float(moments.diagonal().mean())
     identity = torch.eye(len(moments), dtype=torch.float64)
-    damped = moments + identity * (damping * mean if mean > 0 else 1.0)
+    damped = moments + identity * (DAMPING * mean if mean > 0 else 1.0)
     factor = torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(damped)), upper=True)
     integers = torch.empty(weight.shape, dtype=torch.int8)
     scales = torch.empty(len(weight), weight.shape[1] // group, dtype=torch.float16)

@@ -17,6 +17,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.heads import Head
@@ -45,8 +46,8 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
         states = list[Tensor]()
         if "state" in kinds:
             states = records.enter_context(record_outputs(stack.embeddings, *stack.layers, model.family))
-        bodies = [next(part for part in layer.modules() if isinstance(part, Attention)) for layer in stack.layers
-                  ] if kinds & _ATTENTION else []  # fmt: skip
+        layers = stack.layers if kinds & _ATTENTION else ()
+        bodies = [next(part for part in layer.modules() if isinstance(part, Attention)) for layer in layers]
         mixed = records.enter_context(_record_calls("mix", bodies))
         logits = {
             name: records.enter_context(_record_calls("logits", [head]))
@@ -87,6 +88,14 @@ def has_label_logits(head: type[Head], options: HeadConfig) -> bool:
     if issubclass(head, Classification):
         return not options.multi_label
     return issubclass(head, LabelHead) and head.forward is LabelHead.forward
+
+
+def choose_head(named: str | None, fitting: Sequence[str], expected: str) -> str:
+    """Return the head that is named, or the only one that fits; refuse any other as not what is `expected`."""
+    if named not in fitting if named else len(fitting) != 1:
+        listed = ", ".join(fitting) or "of which there is none"
+        raise ConfigurationError(f"{expected}, {listed}; got {named or 'none'}")
+    return named or fitting[0]
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression._parts import change_config, cut_parameters, refuse_shared_layers, split_name
+from clozeline.model.compression._parts import change_config, cut_checkpoint, refuse_shared_layers, split_name
 from tests.model.compression.compressed_models import odd_checkpoint
 
 
@@ -30,7 +30,7 @@ def test_a_configuration_changes_and_loses_keys():
 def test_a_tensor_of_another_shape_is_refused():
     dense = odd_checkpoint()
     with pytest.raises(ConfigurationError, match=r"expected shape \[7, 15\]"):
-        cut_parameters(dense, change_config(dense.config, "rows", ffn_dim=7), lambda name, tensors: tensors[name])
+        cut_checkpoint(dense, change_config(dense.config, "rows", ffn_dim=7), lambda name: dense.tensors[name])
 
 
 def test_layers_with_their_own_weights_pass():

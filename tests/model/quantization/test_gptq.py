@@ -51,7 +51,7 @@ def restored(integers, scales):
 @pytest.mark.parametrize(("seed", "group"), [(0, 8), (1, 16), (2, 32), (3, 2)])
 def test_it_is_the_papers_update(seed, group):
     weight, x = layer(seed, outputs=5)
-    fast = restored(*round_with_moments(weight, x @ x.T, group, damping=0.01))
+    fast = restored(*round_with_moments(weight, x @ x.T, group))
     assert (fast - slow_gptq(weight, x, group, 0.01)).abs().max() < 1e-9
 
 

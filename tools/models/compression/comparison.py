@@ -85,14 +85,9 @@ class Row:
             for rows in BATCHES
         ]
         sizes = self.sizes
-        counts = [
-            f"{sizes.parameters:,}",
-            f"{sizes.nonzero:,}",
-            f"{sizes.stored / 1e6:.2f}",
-            f"{sizes.flops / 1e6:.1f}",
-        ]
-        scores = [] if self.score is None else [format_score(self.score)]
-        scores += [] if self.dense_score is None else [format_score(self.dense_score)]
+        millions = [f"{sizes.stored / 1e6:.2f}", f"{sizes.flops / 1e6:.1f}"]
+        counts = [f"{sizes.parameters:,}", f"{sizes.nonzero:,}", *millions]
+        scores = [format_score(scored) for scored in (self.score, self.dense_score) if scored is not None]
         return [self.name, *counts, *times, *scores]
 
 

@@ -20,7 +20,7 @@ from clozeline.seeding import TEACHER, kernel_keys
 from clozeline.train.data.sets.batch_tensors import refuse_unreadable
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.distillation.observation import has_label_logits
+from clozeline.train.distillation.observation import choose_head, has_label_logits
 from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.startup.teacher_model import TeacherWeights
 
@@ -172,9 +172,5 @@ def _find_head(config: ModelConfig, collate: Collate, shards: ShardSet, named: s
         and "choices" not in names
         and ("label_ids" in head.needs or "label_ids" not in names)
     ]
-    if (named is None and len(fitting) != 1) or (named is not None and named not in fitting):
-        raise ConfigurationError(
-            f"head: expected a head of the teacher with classes for the labels of {shards.path}, "
-            f"{', '.join(fitting) or 'of which there is none'}; got {named or 'none'}"
-        )
-    return named or fitting[0]
+    expected = f"head: expected a head of the teacher with classes for the labels of {shards.path}"
+    return choose_head(named, fitting, expected)

@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import find
 from clozeline.train.distillation.losses import DistillationLoss, LossOptions
-from clozeline.train.distillation.observation import has_label_logits
+from clozeline.train.distillation.observation import choose_head, has_label_logits
 
 
 @config_class
@@ -101,12 +101,8 @@ def _find_head(named: str | None, student: ModelConfig, teacher: ModelConfig | N
         for name, options in student.heads.items()
         if has_label_logits(find("clozeline.model.heads", name), options) and (teacher is None or name in teacher.heads)
     ]
-    if named not in fitting if named else len(fitting) != 1:
-        raise ConfigurationError(
-            "distil.losses.scores.head: expected the name of a head with classes that both models have, "
-            f"{', '.join(fitting) or 'of which there is none'}; got {named or 'none'}"
-        )
-    name = named or fitting[0]
+    expected = "distil.losses.scores.head: expected the name of a head with classes that both models have"
+    name = choose_head(named, fitting, expected)
     if teacher is not None:
         ours, theirs = student.heads[name], teacher.heads[name]
         if (ours.labels, ours.classes) != (theirs.labels, theirs.classes):
