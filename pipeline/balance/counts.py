@@ -17,6 +17,7 @@ class LanguageCounts(TypedDict):
 class BalanceCounts(Counts, total=False):
     """Counts of a unit of `balance`; the language of a pair names both sides, such as `en-sw`."""
 
+    selection: dict[str, int]  # documents, with held-out ones, that `select` keeps and leaves out
     skipped: dict[str, int]  # documents without copies, by reason
     texts: dict[str, dict[str, LanguageCounts]]  # by language and source
     pairs: dict[str, dict[str, LanguageCounts]]  # the same for aligned texts

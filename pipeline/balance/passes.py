@@ -6,24 +6,84 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 import numpy as np
 
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.apportionment import copy_factors
 from clozeline.pipeline.balance.counts import BalanceCounts, Kind, LanguageCounts
+from clozeline.pipeline.balance.selection import Selection
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts, records
-from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, add_counts, records, total_counts
+from clozeline.pipeline.ingest.documents.copies import (
+    FACTORS_FILE,
+    FACTORS_FORMAT,
+    UNSELECTED_FILE,
+    Unselected,
+    languages_of,
+)
+from clozeline.pipeline.ingest.documents.files import documents_of, read_batches
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.splits import is_heldout
-from clozeline.recorded_file import check_files
+from clozeline.recorded_file import check_files, find_file
 
 BALANCE_VERSION: Final = 1
+SELECTED_COLUMNS: Final = (
+    "language", "language_score", "source_group", "host", "url", "n_chars", "n_words", "flags",
+)  # fmt: skip
+"""Columns of documents that `select` may name, next to those in `extra`."""
 _KINDS: Final[tuple[Kind, ...]] = ("texts", "pairs")
 _LOG = logging.getLogger(__name__)
 Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
 """Mean copies per document, by language and source."""
+
+
+@dataclass(frozen=True)
+class SelectDocuments(Pass[BalanceCounts]):
+    """One unit per part of the documents: write the uids of those that an expression leaves out, sorted."""
+
+    units: int
+    documents: Path
+    """folder of the stage that wrote the documents"""
+    select: str
+    name: str = "select"
+    intermediate: ClassVar[bool] = True
+
+    def run(self, unit: int, output: Output) -> BalanceCounts:
+        selection = Selection(self.select)
+        left_out, count = [], 0
+        for batch in read_batches(documents_of(self.documents, unit), ("uid", *SELECTED_COLUMNS, "extra")):
+            for row in batch.to_pylist():
+                count += 1
+                if not selection.holds({**row, "extra": json.loads(row["extra"])}):
+                    left_out.append(row["uid"])
+        with output.file(f"{TEMPORARY}/unselected/{unit:06d}.bin") as path:
+            path.write_bytes(b"".join(sorted(left_out)))
+        return {"selection": {"selected": count - len(left_out), "not_selected": len(left_out)}}
+
+
+@dataclass(frozen=True)
+class MergeUnselected(Pass[BalanceCounts]):
+    """A single unit: write the uids of all parts, sorted."""
+
+    parts: int
+    select: str
+    units: int = 1
+    name: str = "merge"
+
+    def run(self, unit: int, output: Output) -> BalanceCounts:
+        if not total_counts(output.folder, "select")["selection"]["selected"]:
+            raise ConfigurationError(f"balance.select: no document fulfills {self.select!r}; loosen it")
+        files = [
+            find_file(output.folder, f"select-{part:06d}", f"{TEMPORARY}/unselected/{part:06d}.bin")
+            for part in range(self.parts)
+        ]
+        # a uid is two big-endian integers, shape [documents, 2]
+        uids = np.frombuffer(b"".join(file.buffer().to_pybytes() for file in files), dtype=">u8").reshape(-1, 2)
+        with output.file(UNSELECTED_FILE) as path:
+            path.write_bytes(uids[np.lexsort((uids[:, 1], uids[:, 0]))].tobytes())
+        return {}
 
 
 @dataclass(frozen=True)
@@ -34,6 +94,7 @@ class CountTokens(Pass[BalanceCounts]):
     tokens: Path
     heldout: float
     seed: int
+    select: bool = False
     name: str = "count"
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
@@ -41,6 +102,9 @@ class CountTokens(Pass[BalanceCounts]):
         shards = open_shards(self.tokens)
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
         manifest = shards.manifest
+        unselected = Unselected(find_file(output.folder, "merge-000000", UNSELECTED_FILE)) if self.select else None
+        if unselected is not None:
+            counts["skipped"]["not_selected"] = 0
         for block in np.flatnonzero(shards.index.shard == unit).tolist():
             rows = shards.read_block(block)
             counts["documents_in"] += len(rows)
@@ -49,6 +113,9 @@ class CountTokens(Pass[BalanceCounts]):
             for row, language in enumerate(languages_of(rows, manifest.languages)):
                 if is_heldout(rows.fixed["document_uid"][row].tobytes(), self.heldout, self.seed):
                     counts["skipped"]["held_out"] += 1
+                    continue
+                if unselected is not None and unselected.holds(rows.fixed["document_uid"][row].tobytes()):
+                    counts["skipped"]["not_selected"] += 1
                     continue
                 document: LanguageCounts = {"documents": 1, "tokens": sizes[row] + others[row]}
                 by_source = {manifest.source_groups[sources[row]]: document}

@@ -7,8 +7,18 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.counts import BalanceCounts, LanguageCounts
-from clozeline.pipeline.balance.passes import BALANCE_VERSION, CountTokens, WriteFactors
+from clozeline.pipeline.balance.passes import (
+    BALANCE_VERSION,
+    SELECTED_COLUMNS,
+    CountTokens,
+    MergeUnselected,
+    SelectDocuments,
+    WriteFactors,
+)
+from clozeline.pipeline.balance.selection import Selection
+from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.shards import Manifest
@@ -26,6 +36,10 @@ class BalanceConfig:
     """maximum copies of a document, 1 to 255; a language that needs more gets a smaller share, with a warning"""
     sources: dict[str, Annotated[float, Field(gt=0, le=255)]] = field(default_factory=dict)
     """factor on the copies of each input source, above 0; default 1"""
+    select: str | None = None
+    """documents to train on and to hold out, such as `quality > 0.7 and language == 'en'`: columns are `language`,
+    `language_score`, `source_group`, `host`, `url`, `n_chars`, `n_words`, `flags`, what filters of `clean` write, and
+    `extra.NAME` for fields of the input; default: all documents"""
 
 
 class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
@@ -38,20 +52,48 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     order: ClassVar[int] = 65
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
+    added: ClassVar[tuple[str, ...]] = ("select",)
 
     def version(self) -> int:
         return BALANCE_VERSION
 
     def mistakes(self) -> Iterator[str]:
-        """Report factors of sources that no input has."""
+        """Report factors of sources that no input has, and a selection by columns that no filter writes."""
         known = {entry.source for entry in self.recipe.input}
         for source in sorted(self.config.sources.keys() - known if known else ()):
             yield f"balance.sources: no input has the source '{source}'; the inputs have {', '.join(sorted(known))}"
 
+        if self.config.select is not None:
+            try:
+                Selection(self.config.select).check_names(self._columns())
+            except ConfigurationError as error:
+                yield str(error)
+
+    def _columns(self) -> Iterator[str]:
+        """Yield the columns of documents that an expression may name."""
+        yield from SELECTED_COLUMNS
+        clean = self.recipe.config_of("clean")
+        for chosen in clean.annotate:
+            if hasattr(chosen.type, "columns_of"):  # `clean` refuses others
+                yield from chosen.type.columns_of(chosen.name)
+        for filters in (clean.filters, *(source.filters or [] for source in clean.sources.values())):
+            for chosen in filters:
+                yield from getattr(chosen.type, "writes", ())
+
     def passes(self) -> Sequence[Pass[BalanceCounts]]:
-        tokens, config = self.recipe.folder("encode"), self.config
+        """Return the passes; those that select documents come first, before tokens are counted."""
+        tokens, config, select = self.recipe.folder("encode"), self.config, self.config.select
+        passes: list[Pass[BalanceCounts]] = []
+        if select is not None:
+            parts = len(self.plan.units)
+            passes = [
+                SelectDocuments(parts, documents_folder(self.recipe, "encode"), select),
+                MergeUnselected(parts, select),
+            ]
+        shards = len(Manifest.load(tokens).shards)
         return [
-            CountTokens(len(Manifest.load(tokens).shards), tokens, self.recipe.heldout.fraction, self.recipe.seed),
+            *passes,
+            CountTokens(shards, tokens, self.recipe.heldout.fraction, self.recipe.seed, select is not None),
             WriteFactors(config.alpha, config.max_copies, config.sources),
         ]
 
@@ -66,6 +108,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         if "documents_in" not in counts:
             return []
         training = sum(source["documents"] for source in _all_sources(counts))
+        training += counts["skipped"].get("not_selected", 0)
         held_out = Consumed(split_amount("heldout", "documents"), counts["skipped"]["held_out"])
         return [*super().consumes(counts), held_out, Consumed(split_amount("train", "documents"), training)]
 

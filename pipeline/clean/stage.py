@@ -9,7 +9,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
-from clozeline.pipeline.clean.filters import data_files
+from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
 from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUnits
 from clozeline.pipeline.clean.steps import SourceSteps
 from clozeline.pipeline.clean.unit import CleanUnits
@@ -56,6 +56,8 @@ class CleanConfig:
         ]
     )
     """filters, applied in this order; the first that rejects gives the reason"""
+    annotate: list[ChosenFilter] = field(default_factory=list)
+    """filters that reject nothing here: their measures are written to each document, for `balance.select`"""
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     """settings by the `source` label of the inputs, which replace those above"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
@@ -69,6 +71,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     order: ClassVar[int] = 10
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
+    added: ClassVar[tuple[str, ...]] = ("annotate",)
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -90,11 +93,18 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
         named = {"clean.filters": self.config.filters}
         named |= {f"clean.sources.{name}.filters": source.filters or [] for name, source in self.config.sources.items()}
+        for chosen in self.config.annotate:
+            if not issubclass(chosen.type, ThresholdFilter) or _keeps_share(chosen):
+                yield (
+                    f"clean.annotate: {chosen.name} has no measures to write, because it edits texts, judges URLs or "
+                    "keeps a share: name it in clean.filters"
+                )
+        named["clean.annotate"] = self.config.annotate
         for key, filters in named.items():
             for index, chosen in enumerate(filters):
                 if data_files(chosen.options):
                     chosen.build()  # a model or list that cannot be used is an error before the work
-                if _keeps_share(chosen) and index < len(filters) - 1:
+                if key != "clean.annotate" and _keeps_share(chosen) and index < len(filters) - 1:
                     yield (
                         f"{key}: `keep` of {chosen.name} keeps a share of the documents that pass all filters, so "
                         f"{chosen.name} must be the last; got {filters[-1].name} after it: move it to the end, or use "
@@ -105,7 +115,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         readers = {planned.reader for planned in self.plan.ranges}
         algorithms = [find("clozeline.pipeline.ingest.readers", name) for name in readers]
         for source in self._source_steps().values():
-            chosen = (source.extractor, source.language, *source.filters)
+            chosen = (source.extractor, source.language, *source.filters, *source.annotate)
             algorithms += [step.type for step in chosen if step is not None]
         return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in algorithms)
 
@@ -123,7 +133,9 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     def files(self) -> Mapping[str, str]:
         """Return the SHA-256 of models and lists that the filters read, by path."""
         chosen = [
-            entry for source in self._source_steps().values() for entry in (*source.filters, *source.pair_filters)
+            entry
+            for source in self._source_steps().values()
+            for entry in (*source.filters, *source.pair_filters, *source.annotate)
         ]
         return {path: digest for entry in chosen for path, digest in data_files(entry.options).items()}
 
@@ -137,6 +149,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 language=self.config.language if source.language == "same" else source.language,
                 filters=filters,
                 pair_filters=source.filters or [],
+                annotate=self.config.annotate,
                 share=_name_share(filters),
             )
         return steps

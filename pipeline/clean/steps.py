@@ -30,6 +30,7 @@ class SourceSteps:
     language: Chosen | None
     filters: Sequence[Chosen]
     pair_filters: Sequence[Chosen] = ()
+    annotate: Sequence[Chosen] = ()
     share: str = ""
     """name of the share of documents that the last filter keeps, by their ranks; "" for none"""
 
@@ -50,6 +51,7 @@ class Steps:
             self._second = choose(LANGUAGES, self._language.agree).build()
         self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.filters]
         self._pair_filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.pair_filters]
+        self._annotate = [(chosen.name, chosen.build()) for chosen in source.annotate]
         self._share = source.share
         self._text_chars = text_chars
         self._tally = tally
@@ -146,6 +148,11 @@ class Steps:
                 self._tally.edit(document, name, verdict)
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text)
+        if self._annotate and document.target_text is None:
+            columns = [step.annotate(name, statistics, document.language) for name, step in self._annotate]
+            document = document.replace(
+                extra={key: value for part in (document.extra, *columns) for key, value in part.items()}
+            )
         return document.replace_text(document.text, statistics.words)
 
 

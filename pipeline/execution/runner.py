@@ -92,7 +92,11 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
     """Return the digest of what determines a stage's output: its key, shared keys, and all earlier stages."""
     plain = to_plain(stage.recipe)
     shared = {name: plain[name] for name in stage.shared}
-    facts = {"stage": stage.name, "config": plain[stage.name], "shared": shared}
+    config = plain[stage.name]
+    for key in stage.added:
+        if not config[key]:
+            del config[key]
+    facts = {"stage": stage.name, "config": config, "shared": shared}
     if stage.recipe.limit is not None:  # absent without a limit, as in the digests of older runs
         facts["limit"] = stage.recipe.limit
     if files := stage.files():

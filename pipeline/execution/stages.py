@@ -86,6 +86,8 @@ class Stage(ABC, Generic[K, C]):
     """true if later stages find a tokenizer in `tokenizer/` of its folder"""
     shared: ClassVar[tuple[str, ...]] = ("seed",)
     """keys of the recipe, in addition to its own, that determine its output"""
+    added: ClassVar[tuple[str, ...]] = ()
+    """own keys that older versions lack: unset, they leave the digest of a run as it was"""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe

@@ -50,7 +50,7 @@ def _read(tokens: Path, shards: Sequence[int], seed: int, is_in_shard: Callable[
     parts = []
     for block in np.flatnonzero(np.isin(token_set.index.shard, shards)).tolist():
         rows = token_set.read_block(block)
-        parts.append(_pick(rows, np.flatnonzero([is_in_shard(uid.tobytes()) for uid in rows.fixed["document_uid"]])))
+        parts.append(pick(rows, np.flatnonzero([is_in_shard(uid.tobytes()) for uid in rows.fixed["document_uid"]])))
     if not parts:
         fixed: dict[str, NDArray[Any]] = {
             "document_uid": np.empty((0, 16), np.uint8),
@@ -73,13 +73,13 @@ def with_copies(documents: Rows, copies: Int64, seed: int) -> Rows:
         place_key(uids[row].tobytes(), number, seed) for row, number in zip(rows.tolist(), copy.tolist(), strict=True)
     ]
     order = np.argsort(np.array(keys, dtype=np.uint64), kind="stable")
-    picked = _pick(documents, rows[order])
+    picked = pick(documents, rows[order])
     return Rows({**picked.fixed, "copy": copy[order].astype(np.uint8)}, picked.columns)
 
 
-def _pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
+def pick(documents: Rows, chosen: NDArray[np.intp], *fixed_too: str) -> Rows:
     """Return chosen documents, joined slice by slice: an index per token would take four times their memory."""
-    fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")}
+    fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group", *fixed_too)}
     columns = {}
     for name in (*_COLUMNS, *(name for name in _PAIRS if name in documents.columns)):
         column = documents.columns[name]

@@ -11,10 +11,16 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
-from clozeline.pipeline.group.documents import heldout_documents, train_documents, with_copies
+from clozeline.pipeline.group.documents import heldout_documents, pick, train_documents, with_copies
 from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.group.sample_sets import SampleSet
-from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors, languages_of
+from clozeline.pipeline.ingest.documents.copies import (
+    FACTORS_FILE,
+    UNSELECTED_FILE,
+    CopyFactors,
+    Unselected,
+    languages_of,
+)
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.layout import BlockRows, Compression
@@ -38,6 +44,8 @@ class GroupShards(Pass[GroupCounts]):
     seed: int
     balance: Path | None = None
     """folder of the stage that wrote the factors of copies; none: each document is there once"""
+    select: bool = False
+    """the stage also chose documents"""
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> GroupCounts:
@@ -50,11 +58,12 @@ class GroupShards(Pass[GroupCounts]):
             documents = heldout_documents(self.tokens, shard, shards, fraction, self.seed)
         manifest = Manifest.load(self.tokens)
         vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        # the tokens of both sides of pairs
-        columns = [documents.columns.get(name) for name in ("token_ids", "target_ids")]
-        tokens, targets = (0 if column is None else int(column.lengths.sum()) for column in columns)
-        read: ReadCounts = {"documents": len(documents), "tokens": tokens, "target_tokens": targets}
-        counts: GroupCounts = {"documents": {split: len(documents)}, "read": {split: read}}
+        counts: GroupCounts = {"documents": {split: len(documents)}, "read": {split: _read_counts(documents)}}
+        if self.select and self.balance is not None:
+            unselected = Unselected(find_file(self.balance, "merge-000000", UNSELECTED_FILE))
+            selected = unselected.selected(documents)
+            counts["not_selected"] = {split: _read_counts(pick(documents, np.flatnonzero(~selected)))}
+            documents = pick(documents, np.flatnonzero(selected), "copy")
         if split == "train" and self.balance is not None:
             factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
             copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)
@@ -84,6 +93,13 @@ class GroupShards(Pass[GroupCounts]):
             f"{sample_set.label}/{split}", shards, features, vocabulary, length, self.block_rows,
             {"grouping": sample_set.label}, compression=self.compression,
         )  # fmt: skip
+
+
+def _read_counts(documents: Rows) -> ReadCounts:
+    # the tokens of both sides of pairs
+    columns = [documents.columns.get(name) for name in ("token_ids", "target_ids")]
+    tokens, targets = (0 if column is None else int(column.lengths.sum()) for column in columns)
+    return {"documents": len(documents), "tokens": tokens, "target_tokens": targets}
 
 
 def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -29,6 +29,8 @@ class Quality(ThresholdFilter):
 
     VERSION: ClassVar[int] = MODEL_VERSION
     reasons: ClassVar[tuple[str, ...]] = ("low_quality",)
+    writes: ClassVar[tuple[str, ...]] = ("quality",)
+    """keys of `extra` that it adds to kept documents"""
 
     @config_class
     class Options:
@@ -50,6 +52,15 @@ class Quality(ThresholdFilter):
         self._options = options
         self._model = LinearModel.load(options.model)
         self._words = WordHashes()
+
+    @classmethod
+    def columns_of(cls, name: str) -> tuple[str, ...]:
+        """Return the name of the score."""
+        return cls.writes
+
+    def annotate(self, name: str, statistics: TextStatistics, language: str) -> dict[str, Any]:
+        """Return the score."""
+        return {"quality": round(probability(self._logit(statistics.text)), 6)}
 
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
         """Yield the score."""

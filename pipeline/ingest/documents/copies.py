@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
 from clozeline.format_version import refuse_newer
@@ -18,6 +20,8 @@ from clozeline.seeding import order_key
 
 FACTORS_FILE: Final = "factors.json"
 FACTORS_FORMAT: Final = 1
+UNSELECTED_FILE: Final = "unselected.bin"
+UID_BYTES: Final = 16
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,28 @@ class CopyFactors:
         rows = zip(uids, languages_of(documents, languages), codes, strict=True)
         counts = (self.copies(uid.tobytes(), language, sources[source]) for uid, language, source in rows)
         return np.fromiter(counts, np.int64, len(documents))
+
+
+class Unselected(Sequence[bytes]):
+    """The uids of the documents that `balance.select` leaves out, sorted; the file is mapped, not read."""
+
+    def __init__(self, file: RecordedFile) -> None:
+        self._uids = memoryview(file.buffer())
+
+    def __len__(self) -> int:
+        return len(self._uids) // UID_BYTES
+
+    def __getitem__(self, index: Any) -> Any:
+        return bytes(self._uids[index * UID_BYTES : (index + 1) * UID_BYTES])
+
+    def selected(self, documents: Rows) -> NDArray[np.bool_]:
+        """Return which token documents are selected, shape [documents]."""
+        return np.array([not self.holds(uid.tobytes()) for uid in documents.fixed["document_uid"]], dtype=np.bool_)
+
+    def holds(self, uid: bytes) -> bool:
+        """Return whether a document is left out."""
+        index = bisect_left(self, uid)
+        return index < len(self) and self[index] == uid
 
 
 def languages_of(documents: Rows, languages: Sequence[str]) -> Iterator[str]:
