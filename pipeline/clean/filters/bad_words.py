@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, at_most
+from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_most
 from clozeline.pipeline.clean.filters._lists import iter_terms
 from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.text.normal_form import match_words
@@ -19,7 +19,8 @@ class BadWords(ThresholdFilter):
     """Rejects texts with listed words, by language.
 
     The lists are your files; none comes with Clozeline, and no recipe uses them: such lists also hit dialects and
-    texts about health. A text in a language without a list is kept. Words are compared without case and accents.
+    texts about health. A text in a language without a list is kept, and counted as `bad_words_unavailable`. Words are
+    compared without case and accents.
 
     With `damn` in the list of `en`, "Damn it." is rejected as `bad_words`: one word of two
     """
@@ -44,6 +45,10 @@ class BadWords(ThresholdFilter):
             )
         files = sorted(file for file in options.lists.iterdir() if file.is_file() and not file.name.startswith("."))
         self._terms = {file.name.split(".")[0]: _terms_by_first_word(file) for file in files}
+
+    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+        """Return the verdict by the share of listed words; note a language without a list."""
+        return super().judge(statistics, language) if language in self._terms else Verdict(note="bad_words_unavailable")
 
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
         """Yield the share of words in listed terms."""

@@ -73,6 +73,21 @@ def test_the_best_share_stays_for_any_tasks_and_units(tmp_path: Path) -> None:
     assert outputs[0] == outputs[1]
 
 
+@pytest.mark.parametrize("lost", ["documents/000000.arrow", "records/000000.json", "quality_cuts.json"])
+def test_what_is_lost_after_the_run_is_made_again(tmp_path: Path, lost: str) -> None:
+    """The scored documents are intermediates, removed at the end: they are made again for a lost output."""
+    write_texts(tmp_path / "texts", 24)
+    run(tmp_path, "out", 0.5)
+    folder = tmp_path / "out" / "clean"
+    first = {str(path): path.read_bytes() for path in folder.rglob("*.arrow")}
+    (folder / lost).unlink()
+    done = run(tmp_path, "out", 0.5)
+    assert not done.summary.skipped
+    assert {str(path): path.read_bytes() for path in folder.rglob("*.arrow")} == first
+    assert (folder / "quality_cuts.json").exists()
+    assert run(tmp_path, "out", 0.5).summary.skipped
+
+
 def test_each_source_may_have_a_share_of_its_own(tmp_path: Path) -> None:
     pattern = write_texts(tmp_path / "texts")
     model = str(write_model(tmp_path / "model.npz", WORDS))

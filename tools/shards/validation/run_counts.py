@@ -10,13 +10,14 @@ import pyarrow as pa
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json
 from clozeline.format_version import refuse_newer
+from clozeline.pipeline.clean.quality_cut import CUTS_FILE
 from clozeline.pipeline.clean.unit_counts import count_characters
 from clozeline.pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import GroupingSpec
-from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, UID_BYTES, UNSELECTED_FILE
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -164,6 +165,17 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
         heldout = before["held_out"].get("documents", 0)
         documents = {"heldout": heldout, "train": before["merged"]["documents"] - heldout}
         yield path, "documents", counts["documents"], {split: number for split, number in documents.items() if number}
+    if "ranks" in counts:
+        cuts = parse_json((folder / CUTS_FILE).read_bytes())
+        ranked = {share: sum(ranks.values()) for share, ranks in counts["ranks"].items()}
+        yield path, "ranks", ranked, {share: cut["documents"] for share, cut in cuts.items()}
+    if "selection" in counts:
+        left_out = (folder / UNSELECTED_FILE).stat().st_size // UID_BYTES
+        yield path, "selection", sum(counts["selection"].values()), before["documents_out"]
+        yield path, "selection.not_selected", counts["selection"]["not_selected"], left_out
+    if "not_selected" in counts:
+        left_out = sum(split["documents"] for split in counts["not_selected"].values())
+        yield path, "not_selected", left_out, before["selection"]["not_selected"]
     for what, value, expected in (*_check_languages(folder, counts, before), *recount(folder, counts)):
         yield path, what, value, expected
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():

@@ -51,6 +51,7 @@ def judge(folder: Path, text: str, language: str = "en", **changes: Any) -> Verd
 def test_the_share_of_listed_words(tmp_path: Path, text: str, language: str, share: float) -> None:
     verdict = judge(tmp_path, text, language)
     assert verdict.reason == ("bad_words" if share else "")
+    assert verdict.note == ("bad_words_unavailable" if language == "fr" else "")
     if share:
         assert verdict.detail == f"{share:.3f} > 0.0"
         assert judge(tmp_path, text, language, share=share).reason == ""
