@@ -10,8 +10,7 @@ from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE
-from clozeline.repair import repair_of
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE, read_name
 
 _SUBFOLDERS: Final = (".", "tokenizer", "train_tokenizer/tokenizer", "tokenizer/tokenizer")
 """Tokenizer folders relative to the path: itself, in an imported model, in a pipeline output."""
@@ -42,12 +41,7 @@ def own_tokenizer(path: Path) -> OwnTokenizer | None:
 
 
 def _of_folder(folder: Path) -> OwnTokenizer:
-    path = folder / NAME_FILE
-    try:
-        name = path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError as error:
-        raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {repair_of(path)}") from error
-    return OwnTokenizer(name, tuple(sorted(path for path in folder.iterdir() if path.is_file())))
+    return OwnTokenizer(read_name(folder), tuple(sorted(path for path in folder.iterdir() if path.is_file())))
 
 
 def _first_set(config: Path) -> Path:

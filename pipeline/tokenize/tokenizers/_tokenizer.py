@@ -124,6 +124,15 @@ def save_tokenizer(tokenizer: Tokenizer, name: str, folder: Path) -> None:
     (folder / NAME_FILE).write_text(f"{name}\n", encoding="utf-8")
 
 
+def read_name(folder: Path) -> str:
+    """Return the name of the algorithm of a tokenizer; raise IntegrityError if it is missing."""
+    path = folder / NAME_FILE
+    try:
+        return path.read_bytes().decode(errors="replace").removesuffix("\n")
+    except OSError as error:
+        raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {repair_of(path)}") from error
+
+
 def load_tokenizer(folder: Path) -> Tokenizer:
     """Load a folder written by `train_tokenizer`.
 
@@ -132,11 +141,10 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         IntegrityError: a file is missing or damaged, or the model file and `vocabulary.json` do not belong together.
     """
     try:
-        name = (folder / NAME_FILE).read_bytes().decode(errors="replace").removesuffix("\n")
-    except OSError as error:
+        name = read_name(folder)
+    except IntegrityError as error:
         if (folder / VOCABULARY_FILE).is_file():
-            path = folder / NAME_FILE
-            raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {repair_of(path)}") from error
+            raise
         raise ConfigurationError(f"{folder}: no tokenizer here; run train_tokenizer first") from error
     if name not in (known := registry.names("clozeline.pipeline.tokenize.tokenizers")):
         raise IntegrityError(
