@@ -66,13 +66,6 @@ def choose_best(scores: Tensor, count: int) -> Tensor:
     return torch.sort(scores, descending=True, stable=True).indices[:count].sort().values
 
 
-def count_chosen(sizes: Sequence[int], share: float, scope: Scope) -> tuple[list[int], list[int]]:
-    """Return `groups` and `counts` of `choose_lowest` for a share of parameters of these sizes."""
-    if scope == "global":
-        return [0] * len(sizes), [round(share * sum(sizes))]
-    return list(range(len(sizes))), [round(share * size) for size in sizes]
-
-
 def choose_lowest(
     values: Iterable[Tensor],
     groups: Sequence[int],
@@ -138,4 +131,4 @@ def choose_lowest(
 def _ordered_bits(values: Tensor) -> Tensor:
     """Return int32 numbers in the order of fp32 values; both zeros are equal."""
     bits = (values.float() + 0.0).contiguous().view(torch.int32)
-    return bits ^ ((bits >> 31) & _HIGHEST)
+    return bits.bitwise_xor_((bits >> 31).bitwise_and_(_HIGHEST))

@@ -10,7 +10,7 @@ from clozeline.configuration.config import config_class
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.compression._parts import matrices_of_layers
-from clozeline.model.compression._selection import Scope, Sparsity, choose_lowest, count_chosen
+from clozeline.model.compression._selection import Scope, Sparsity, choose_lowest
 
 
 class Magnitude(Method):
@@ -33,11 +33,15 @@ class Magnitude(Method):
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         matrices = matrices_of_layers(checkpoint, "magnitude")
-        sizes = [tensor.numel() for tensor in matrices.values()]
-        groups, counts = count_chosen(sizes, self.options.sparsity, self.options.scope)
-        masks = choose_lowest((tensor.abs().flatten() for tensor in matrices.values()), groups, counts)
-        tensors = dict(checkpoint.tensors)
-        for (name, tensor), mask in zip(matrices.items(), masks, strict=True):
-            tensors[name] = tensor.masked_fill(mask.view_as(tensor), 0)
-        line = f"zeros: {sum(counts):,} of {sum(sizes):,} entries in {len(matrices)} matrices, {self.options.scope}"
+        groups = [matrices] if self.options.scope == "global" else [{name: own} for name, own in matrices.items()]
+        tensors, zeros = dict(checkpoint.tensors), 0
+        for group in groups:
+            count = round(self.options.sparsity * sum(tensor.numel() for tensor in group.values()))
+            magnitudes = (tensor.abs().flatten() for tensor in group.values())
+            masks = choose_lowest(magnitudes, [0] * len(group), [count])
+            for (name, tensor), mask in zip(group.items(), masks, strict=True):
+                tensors[name] = tensor.masked_fill(mask.view_as(tensor), 0)
+            zeros += count
+        total = sum(tensor.numel() for tensor in matrices.values())
+        line = f"zeros: {zeros:,} of {total:,} entries in {len(matrices)} matrices, {self.options.scope}"
         return Compressed(replace(checkpoint, tensors=tensors), (line,))

@@ -12,7 +12,7 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compression._parts import split_name
-from clozeline.model.compression._selection import Scope, choose_lowest, count_chosen
+from clozeline.model.compression._selection import Scope, choose_lowest
 from clozeline.model.parameters.sharding import full_shape
 from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, refresh_model
 from clozeline.train.optim.weights.freezing import fitting
@@ -88,7 +88,9 @@ class MaskedWeights(Pruning):
             scope: local: this share of each matrix; global: of all together.
         """
         layout, pieces = self._trained.layout, {piece.name: piece for piece in self._own_segments()}
-        groups, counts = count_chosen(list(self._sizes.values()), share, scope)
+        sizes = list(self._sizes.values())
+        groups = list(range(len(sizes))) if scope == "local" else [0] * len(sizes)
+        counts = [round(share * size) for size in (sizes if scope == "local" else [sum(sizes)])]
         device = next(iter(self.of)).device
         own = [values(pieces[name]) if name in pieces else torch.empty(0, device=device) for name in self._sizes]
         chosen = choose_lowest(own, groups, counts, layout.rank, layout.size, layout.total)
