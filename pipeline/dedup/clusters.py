@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
+from clozeline.pipeline.dedup.against import OTHER_MERIT
 from clozeline.pipeline.dedup.components import find_components, star_edges
 from clozeline.pipeline.dedup.keep_rules import Uids, choose_kept
 from clozeline.pipeline.dedup.near import estimate_similarities
@@ -39,9 +40,11 @@ def resolve(
         active, ends = np.unique(np.concatenate((left, right)), return_inverse=True)
         labels = find_components(len(active), ends[: len(left)], ends[len(left) :])
         representatives = active[choose_kept(labels, merit[active], uids[active])]
+        # a document of another output always stays: it waits until it is a representative itself
+        stays = (merit[active] == OTHER_MERIT) & (representatives != active)
         # members close enough to their representative are decided; the others stay pending
         likeness = estimate_similarities(sketches[active], sketches[representatives])
-        close = np.ones(len(active), dtype=bool) if verify is None else likeness >= verify
+        close = ~stays if verify is None else ~stays & (likeness >= verify)
         kept[active[close]], similarity[active[close]] = representatives[close], likeness[close]
         pending = np.zeros(len(uids), dtype=bool)
         pending[active[~close]] = True

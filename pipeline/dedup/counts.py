@@ -35,6 +35,7 @@ class DedupCounts(Counts, total=False):
     hashed: int  # documents with a key for exact dedup
     without_key: int  # documents without one, such as those without a URL
     signatures: int  # documents with a signature
+    other: dict[str, int]  # documents of another output that were hashed, or have a signature
     sent: dict[str, int]  # rows written for a later pass, by exchange; earlier versions did not count them
     taken: dict[str, dict[str, int]]  # the same rows where they are read, by exchange and by pass
     exact: _KindCounts

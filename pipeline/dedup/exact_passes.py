@@ -10,7 +10,7 @@ from clozeline.pipeline.dedup.columns import hash_bounds, pack_rows, read_rows, 
 from clozeline.pipeline.dedup.components import run_starts
 from clozeline.pipeline.dedup.counts import DedupCounts
 from clozeline.pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
-from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep, choose_kept, merits
+from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep, choose_kept
 from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, require_equal
@@ -37,12 +37,14 @@ class ExactHashes(Pass[DedupCounts]):
             without_key += len(present) - int(present.sum())
             hashes.append(digests[present])
             uids.append(uid_column(batch.column("uid").to_pylist())[present])
-            merit.append(merits(batch, self.keep)[present])
+            merit.append(self.parts.merits(unit, batch, self.keep)[present])
         columns = {"hash": np.concatenate(hashes), "uid": np.concatenate(uids), "merit": np.concatenate(merit)}
         columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
         rows = pack_rows(_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
         bounds = hash_bounds(rows["hash"], self.parts.ranges)
         write_rows(output, self.parts.exchange("exact-hashes"), unit, rows, bounds)
+        if unit >= self.parts.own:
+            return {"other": {"hashed": len(rows)}}
         return {"hashed": len(rows), "without_key": without_key}
 
 
@@ -62,7 +64,10 @@ class ExactSurvivors(Pass[DedupCounts]):
         rows = read_rows(self.parts.folder, self.parts.exchange("exact-hashes"), unit, _ROW)
         uids, part = np.ascontiguousarray(rows["uid"]), rows["part"]
         kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["merit"], uids)
-        ordered = np.lexsort((uids, kept))
+        own = part < self.parts.own
+        # a record of both outputs is a copy of itself
+        ordered = np.flatnonzero(own)
+        ordered = ordered[np.lexsort((uids[ordered], kept[ordered]))]
         same = (uids[ordered][1:] == uids[ordered][:-1]) & (kept[ordered][1:] == kept[ordered][:-1])
         if same.any():
             uid = uids[ordered][1:][same][0].ljust(16, b"\0").hex()
@@ -86,14 +91,14 @@ class ExactSurvivors(Pass[DedupCounts]):
             bounds = hash_bounds(copies["uid"], self.parts.ranges)
             write_rows(output, self.parts.exchange("exact-kept"), unit, copies, bounds)
         # clusters, named by their smallest uid
-        members = np.flatnonzero(np.isin(kept, kept[dropped]))
+        members = np.flatnonzero(np.isin(kept, kept[dropped[own[dropped]]]))
         names = choose_kept(kept[members], np.zeros(len(members), dtype=np.int64), uids[members])
-        stays = kept[members] == members
+        stays = (kept[members] == members) | ~own[members]
         columns = {"cluster": uids[members][names], "uid": uids[members], "kept": stays}
         columns["similarity"] = np.ones(len(members), dtype=np.float32)
         name = f"clusters/exact/{unit:06d}.arrow"
         with output.file(name) as path:
             written = write_clusters(path, pack_rows(CLUSTER, columns))
         require_equal(f"dedup: {name}", "members of clusters", len(members), "rows written", written)
-        clusters = int(stays.sum())
-        return {"sent": sent, "exact": {"compared": len(rows), "clusters": clusters, "dropped": len(dropped)}}
+        clusters, removed = len(np.unique(kept[members])), int(own[dropped].sum())
+        return {"sent": sent, "exact": {"compared": len(rows), "clusters": clusters, "dropped": removed}}

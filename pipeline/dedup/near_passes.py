@@ -10,7 +10,7 @@ from clozeline.pipeline.dedup.columns import hash_bounds, pack_rows, read_rows, 
 from clozeline.pipeline.dedup.component_passes import Levels, write_links
 from clozeline.pipeline.dedup.contraction import contract
 from clozeline.pipeline.dedup.counts import DedupCounts
-from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep, merits
+from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep
 from clozeline.pipeline.dedup.near import NEAR_VERSION, MinHash, sketch
 from clozeline.pipeline.dedup.parts import Parts
 from clozeline.pipeline.execution.stages import Pass
@@ -63,7 +63,7 @@ class NearSignatures(Pass[DedupCounts]):
             keys.append(np.stack([minhash.band_keys(signature) for signature in signatures]))
             sketches.append(sketch(np.stack(signatures)))
             uids.append(uid_column(batch.column("uid").to_pylist()))
-            merit.append(merits(batch, self.keep))
+            merit.append(self.parts.merits(unit, batch, self.keep))
         # band keys [documents * bands], sorted by (key, row)
         flat = np.concatenate(keys).reshape(-1)
         rows = np.repeat(np.arange(len(flat) // bands, dtype=np.uint32), bands)
@@ -76,7 +76,10 @@ class NearSignatures(Pass[DedupCounts]):
         documents |= {"keys": flat.reshape(-1, bands), "sketch": np.concatenate(sketches)}
         with output.file(self.parts.temporary("near-documents", unit)) as path:
             write_columns(path, documents, self.parameters.plain())
-        return {"signatures": len(documents["uid"]), "near": {"keys": len(key_rows)}}
+        counts: DedupCounts = {"near": {"keys": len(key_rows)}}
+        if unit >= self.parts.own:
+            return counts | {"other": {"signatures": len(documents["uid"])}}
+        return counts | {"signatures": len(documents["uid"])}
 
 
 @dataclass

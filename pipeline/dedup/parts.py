@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from clozeline.pipeline.dedup.against import OTHER_MERIT, OtherOutput
 from clozeline.pipeline.dedup.columns import read_rows
+from clozeline.pipeline.dedup.keep_rules import Keep, merits
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.ingest.documents.document import row_schema
 from clozeline.pipeline.ingest.documents.files import documents_of
@@ -29,7 +31,7 @@ CLUSTER_SCHEMA: Final = row_schema(
 """Columns of `clusters/{exact,near}/<range:06d>.arrow`: `cluster` is the smallest uid of the cluster, `similarity`
 the estimated Jaccard similarity to the kept document. Every cluster has two or more members."""
 
-_Side = Literal["parts", "ranges"]
+_Side = Literal["parts", "own", "ranges"]
 EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
     "exact-hashes": ("parts", "ranges"),  # rows of documents, to ranges of their hash
     "exact-drops": ("ranges", "parts"),  # exact copies, from ranges of their hash to parts
@@ -39,16 +41,16 @@ EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
     "near-clusters": ("ranges", "ranges"),  # cluster members, from component ranges to those of the smallest uid
     "near-decisions": ("ranges", "ranges"),  # near copies, from component ranges to ranges of their uid
     "near-drops": ("ranges", "parts"),  # near copies, from ranges of their uid to the parts that name them
-    "lines-hashes": ("parts", "ranges"),  # hashes of lines, to their ranges
-    "lines-drops": ("ranges", "parts"),  # lines to remove, to their parts
-    "spans-hashes": ("parts", "ranges"),  # the same for spans of sentences
-    "spans-drops": ("ranges", "parts"),
-    "windows-hashes": ("parts", "ranges"),  # the same for windows of words
-    "windows-shared": ("ranges", "parts"),  # windows whose words must be compared, to their parts
-    "windows-words": ("parts", "ranges"),  # their words, to ranges of the hashes
-    "windows-drops": ("ranges", "parts"),
+    "lines-hashes": ("own", "ranges"),  # hashes of lines, to their ranges
+    "lines-drops": ("ranges", "own"),  # lines to remove, to their parts
+    "spans-hashes": ("own", "ranges"),  # the same for spans of sentences
+    "spans-drops": ("ranges", "own"),
+    "windows-hashes": ("own", "ranges"),  # the same for windows of words
+    "windows-shared": ("ranges", "own"),  # windows whose words must be compared, to their parts
+    "windows-words": ("own", "ranges"),  # their words, to ranges of the hashes
+    "windows-drops": ("ranges", "own"),
 }
-"""Source and destination of each exchange of rows."""
+"""Source and destination of each exchange of rows; `own` are the parts without those of another output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,23 @@ class Parts:
 
     documents: Path  # of the previous stage, which holds `documents/<unit:06d>.arrow`
     folder: Path  # of dedup
-    units: int  # number of parts
+    own: int  # number of parts
     ranges: int  # number of hash ranges
+    other: OtherOutput | None = None  # whose parts come after the own ones, for exact and near dedup
+
+    @property
+    def units(self) -> int:
+        """Number of parts, those of the other output included."""
+        return self.own + (0 if self.other is None else self.other.units)
 
     def source(self, part: int) -> RecordedFile:
+        if part >= self.own and self.other is not None:
+            return documents_of(self.other.documents, part - self.own)
         return documents_of(self.documents, part)
+
+    def merits(self, part: int, batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
+        """Return the merit of each document of a part, int64 [n]; those of the other output outdo all own ones."""
+        return merits(batch, keep) if part < self.own else np.full(len(batch), OTHER_MERIT, np.int64)
 
     def temporary(self, kind: str, number: int) -> str:
         """Return the path of an intermediate file, relative to the folder of the stage."""
@@ -69,7 +83,8 @@ class Parts:
 
     def exchange(self, kind: str) -> Exchange:
         """Return an exchange of rows between passes; `EXCHANGES` lists them."""
-        source, destination = (self.units if side == "parts" else self.ranges for side in EXCHANGES[kind])
+        sizes = {"parts": self.units, "own": self.own, "ranges": self.ranges}
+        source, destination = (sizes[side] for side in EXCHANGES[kind])
         return Exchange(kind, source, destination)
 
     def drops(self, exchange: str, part: int) -> tuple[NDArray[np.bytes_], NDArray[np.bytes_]]:

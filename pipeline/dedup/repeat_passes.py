@@ -27,7 +27,7 @@ class PieceHashes(Pass[DedupCounts]):
 
     def __init__(self, removals: Removals, pieces: Pieces) -> None:
         self.removals, self.pieces = removals.before(pieces), pieces
-        self.name, self.units = f"{pieces.NAME}-hashes", removals.parts.units
+        self.name, self.units = f"{pieces.NAME}-hashes", removals.parts.own
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         parts, name = self.removals.parts, self.pieces.NAME
@@ -92,6 +92,6 @@ def find_repeats(parts: Parts, pieces: Pieces, unit: int) -> tuple[NDArray[Any],
 def send_runs(parts: Parts, name: str, output: Output, unit: int, rows: NDArray[Any], first: Any, last: Any) -> None:
     """Write runs of units [first, last) of the documents of rows, by part."""
     order = np.lexsort((last, first, rows["row"], rows["part"]))
-    bounds = np.searchsorted(rows["part"][order], np.arange(parts.units + 1)).tolist()
+    bounds = np.searchsorted(rows["part"][order], np.arange(parts.own + 1)).tolist()
     columns = {"row": rows["row"][order], "first": first[order], "last": last[order]}
     write_rows(output, parts.exchange(f"{name}-drops"), unit, pack_rows(PIECE_DROP, columns), bounds)

@@ -3,13 +3,18 @@
 Decisions depend on the set of (uid, content) only, not on the order of documents, the number of tasks or the parts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.dedup.against import OtherOutput, open_output
 from clozeline.pipeline.dedup.apply import Apply
 from clozeline.pipeline.dedup.cluster_passes import NearClusters, NearDrops, NearMembers
 from clozeline.pipeline.dedup.clusters import CLUSTERS_VERSION
@@ -116,7 +121,13 @@ class DedupConfig:
     windows: WindowsConfig | None = None
     """runs of words that occur again in what is left"""
 
+    against: Annotated[Path | None, HOME_EXPANDED] = None
+    """another finished output: own documents that equal or resemble one of its documents are removed, never its own;
+    `exact` and `near` look at both"""
+
     def __post_init__(self) -> None:
+        if self.against is not None and self.exact is None and self.near is None:
+            raise ValueError("against: expected exact or near, which compare with it, got null for both")
         if not any((self.exact, self.near, self.lines, self.spans, self.windows)):
             raise ValueError("all types are null: leave the key `dedup` out of the recipe instead")
 
@@ -145,9 +156,25 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         splitter = 0 if self.config.spans is None else int(self.config.spans.splitter.type.VERSION)
         return version + (REPEATS_VERSION + splitter) * bool(self.config.pieces())
 
+    @cached_property
+    def _other(self) -> OtherOutput | None:
+        return None if self.config.against is None else open_output(self.config.against)
+
+    def files(self) -> Mapping[str, str]:
+        return {} if self._other is None else {"against": self._other.digest}
+
+    def mistakes(self) -> Iterator[str]:
+        """Yield what is wrong with the other output."""
+        try:
+            if self._other is not None and self._other.documents.parent.resolve() == self.folder.parent.resolve():
+                yield f"dedup.against: {self.config.against}: expected another output, got that of this recipe"
+        except ConfigurationError as error:
+            yield str(error)
+
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         plan = self.plan
-        parts = Parts(documents_folder(self.recipe, self.name), self.folder, len(plan.units), count_ranges(plan.shards))
+        documents, ranges = documents_folder(self.recipe, self.name), count_ranges(plan.shards)
+        parts = Parts(documents, self.folder, len(plan.units), ranges, self._other)
         exact, near = self.config.exact, self.config.near
         passes: list[Pass[DedupCounts]] = []
         if exact is not None:
@@ -182,7 +209,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
                 *(_window_passes(removals, each) if isinstance(each, Windows) else (PieceDrops(parts, each),)),
                 *parts.exchange(f"{each.NAME}-drops").passes(),
             ]
-        return [*passes, Apply(parts.units, removals)]
+        return [*passes, Apply(parts.own, removals)]
 
     def row(self, counts: DedupCounts) -> Row:
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
@@ -222,6 +249,7 @@ def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, in
     if "without_key" in counts:
         hashed = counts["hashed"]
         require_equal("dedup", "documents_in", documents, "hashed + without_key", hashed + counts["without_key"])
+        hashed += counts.get("other", {}).get("hashed", 0)
         require_equal("dedup", "hashed", hashed, "hashes compared", exact["compared"])
     if "keys" in near:
         require_equal("dedup", "documents that exact dedup left", documents - exact.get("dropped", 0), "signatures",

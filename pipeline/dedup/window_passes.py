@@ -30,7 +30,7 @@ class SharedWindows(Pass[DedupCounts]):
         rows, repeated, _ = find_repeats(self.parts, self.windows, unit)
         shared = rows[repeated]
         shared = shared[np.lexsort((shared["first"], shared["row"], shared["part"]))]
-        bounds = np.searchsorted(shared["part"], np.arange(self.parts.units + 1)).tolist()
+        bounds = np.searchsorted(shared["part"], np.arange(self.parts.own + 1)).tolist()
         packed = pack_rows(_SHARED, {name: shared[name] for name, _ in _SHARED})
         write_rows(output, self.parts.exchange("windows-shared"), unit, packed, bounds)
         amounts: PieceCounts = {"compared": len(rows), "repeated": len(shared)}
@@ -42,7 +42,7 @@ class WindowWords(Pass[DedupCounts]):
 
     def __init__(self, removals: Removals, windows: Windows) -> None:
         self.removals, self.windows = removals.before(windows), windows
-        self.name, self.units = "windows-words", removals.parts.units
+        self.name, self.units = "windows-words", removals.parts.own
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         parts, around = self.removals.parts, self.windows.positions - 1

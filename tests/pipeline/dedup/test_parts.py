@@ -14,7 +14,7 @@ from clozeline.pipeline.execution.unit_record import Output
 
 def test_drops_of_a_part_come_from_every_range_sorted_by_uid(tmp_path):
     draw = random.Random(4)
-    parts = Parts(tmp_path / "clean", tmp_path / "dedup", units=4, ranges=3)
+    parts = Parts(tmp_path / "clean", tmp_path / "dedup", own=4, ranges=3)
     wanted = {part: [] for part in range(4)}
     for index in range(3):
         rows = sorted((draw.choice([0, 1, 3]), draw.randbytes(15) + b"\0", draw.randbytes(16)) for _ in range(20))

@@ -37,10 +37,14 @@ def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
         keyed = sum(document.url is not None or not by_url for document in _documents_before(folder))
         yield "hashed", counts["hashed"], keyed
     if "signatures" in counts:
-        remaining = counts["documents_out"] + counts["rejected"].get("near_duplicate", 0)  # compared with the files
+        rejected = counts["rejected"]  # compared with the files
+        remaining = counts["documents_out"] + sum(rejected.values()) - rejected.get("exact_duplicate", 0)
         yield "signatures", counts["signatures"], remaining
-    if "candidates" in counts.get("near", {}):
+    # with another output, candidates are also among its documents
+    if "candidates" in counts.get("near", {}) and config["dedup"]["against"] is None:
         yield from _recount_candidates(folder, config["dedup"]["near"], counts["near"])
+    if "pieces" in counts:
+        yield from _recount_edits(folder, counts)
     if "contaminated_documents" in counts:
         yield from recount_contamination(folder, config["decontaminate"], counts, _documents_before(folder))
     if "sample" in counts:
@@ -74,6 +78,16 @@ def _recount_candidates(folder: Path, options: Mapping[str, Any], counts: Mappin
     shared = (holders[key_index] > 1).reshape(keys.shape)
     yield "near.candidates", counts["candidates"], int(shared.sum())
     yield "near.members", counts["members"], int(shared.any(axis=-1).sum())
+
+
+def _recount_edits(folder: Path, counts: Mapping[str, Any]) -> Recounted:
+    """Yield the documents without some pieces, and the characters that they lost, by comparing documents."""
+    left = {document.uid: document.text for file in sorted((folder / "documents").glob("*.arrow"))
+            for document in read_documents(file)}  # fmt: skip
+    pairs = ((document.text, left.get(document.uid, document.text)) for document in _documents_before(folder))
+    lost = [len(before) - len(after) for before, after in pairs if before != after]
+    yield "edited", counts.get("edited", 0), len(lost)
+    yield "edits", sum(counts.get("edits", {}).values()), sum(lost)
 
 
 def _recount_sample(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Recounted:

@@ -1,0 +1,44 @@
+"""Documents of another finished output, whose copies dedup removes from its own documents."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.files import read_json
+from clozeline.pipeline.execution.unit_record import outputs_digest, records
+
+OTHER_MERIT: Final = 1 << 62
+"""Merit of a document of the other output: above that of any own one, whatever the rule."""
+_STAGES: Final = ("decontaminate", "dedup", "clean")
+"""Stages that write documents, the last first."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherOutput:
+    """The last documents of a finished output, in parts."""
+
+    documents: Path  # of a stage, which holds `documents/<unit:06d>.arrow`
+    units: int  # number of parts
+    digest: str  # of all files of the stage
+
+
+def open_output(path: Path) -> OtherOutput:
+    """Return the last documents of an output.
+
+    Raises:
+        ConfigurationError: the output has no documents, or their stage is not complete.
+    """
+    folder = next((path / name for name in _STAGES if (path / name / "records").is_dir()), None)
+    if folder is None:
+        raise ConfigurationError(
+            f"dedup.against: {path}: expected the output of a run with documents, got none: correct the path"
+        )
+    planned = (read_json(path / "clean" / "plan.json") or {}).get("units", ())
+    units = 1 + max((int(each["unit"]) for each in planned), default=-1)
+    finished = records(folder, "main")
+    if [record.unit for record in finished] != list(range(units)):
+        raise ConfigurationError(
+            f"dedup.against: {folder}: expected {units:,} finished units, got {len(finished):,}: finish that run first"
+        )
+    return OtherOutput(folder, units, outputs_digest(finished))

@@ -1,0 +1,112 @@
+"""Dedup against another output: its documents win, whatever the rule, and only own ones are dropped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.dedup.against import OTHER_MERIT
+from clozeline.pipeline.dedup.clusters import resolve
+from clozeline.pipeline.execution.recipe_command import main, run_stage
+from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
+from clozeline.tools.shards.verify_counts import main as verify_counts
+from tests.pipeline.dedup.dedup_documents import edited, prose
+from tests.pipeline.execution.toy_stage import tree
+
+RECIPE = """
+corpus: NAME
+plan: {unit_bytes: 9000, shard_bytes: 15000}
+clean: {language: null, filters: []}
+dedup: {OPTIONS}
+"""
+OLD = [prose(seed) for seed in range(24)]
+NEW = {
+    **{f"copy of {n}": OLD[n] for n in range(6)},
+    **{f"longer near copy of {n}": f"{edited(OLD[n], 60, 61)} and a longer end" for n in range(6, 12)},
+    **{f"new {n}": prose(100 + n) for n in range(8)},
+    **{f"longer copy of new {n}": f"{edited(prose(100 + n), 70)} longer" for n in range(3)},
+}
+
+
+def words(folder: Path, name: str, texts: Sequence[str], options: str = "") -> list[str]:
+    recipe = folder / f"{name}.yaml"
+    recipe.write_text(RECIPE.replace("NAME", name).replace("OPTIONS", options))
+    for part in range(2):
+        lines = [json.dumps({"text": text}) for text in texts[part::2]]
+        (folder / f"{name}-{part}.jsonl").write_text("\n".join(lines) + "\n")
+    return ["--config", str(recipe), f"input={folder}/{name}-*.jsonl", f"output={folder / name}"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished output `old`, and `new` against it."""
+    folder = tmp_path_factory.mktemp("against")
+    assert main(words(folder, "old", [*OLD, *OLD[:2]])) == 0
+    before = tree(folder / "old")
+    assert main(words(folder, "new", [*NEW.values()], f"against: {folder / 'old'}")) == 0
+    assert tree(folder / "old") == before
+    assert verify_counts([str(folder / "new")]) == 0
+    return folder
+
+
+def left(output: Path) -> list[str]:
+    return [row.text for path in sorted((output / "dedup/documents").glob("*")) for row in read_documents(path)]
+
+
+def test_own_copies_of_the_other_output_are_dropped_even_if_longer(folder: Path) -> None:
+    expected = [NEW[f"longer copy of new {n}" if n < 3 else f"new {n}"] for n in range(8)]
+    assert sorted(left(folder / "new")) == sorted(expected)
+    paths = sorted((folder / "new/dedup/rejects").glob("*"))
+    rejected = [row for path in paths for row in read_rejects(path)]
+    assert sorted(row.reason for row in rejected) == ["exact_duplicate"] * 6 + ["near_duplicate"] * 9
+    paths = sorted((folder / "old/dedup/documents").glob("*"))
+    kept = {row.uid.hex() for path in paths for row in read_documents(path)}
+    assert sum(row.detail in kept for row in rejected) == 12
+
+
+def test_tasks_change_no_byte_and_a_changed_other_output_is_seen(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "old", tmp_path / "old")
+    start = words(tmp_path, "new", [*NEW.values()], f"against: {tmp_path / 'old'}")
+    assert main([*start, "executor.tasks=3", "executor.workers=1"]) == 0
+    mine, theirs = (tree(root / "new" / "dedup") for root in (tmp_path, folder))
+    names = [name for name in theirs if name.split("/")[0] in ("documents", "rejects", "clusters")]
+    assert len(names) > 4
+    assert [name for name in names if mine[name] != theirs[name]] == []
+    shutil.rmtree(tmp_path / "old")
+    assert main(words(tmp_path, "old", OLD[1:])) == 0
+    assert run_stage("dedup", start) == 0
+    assert OLD[0] in left(tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none", "expected the output of a run with documents"),
+        ("old", "finish that run first"),
+        ("new", "expected another output"),
+    ],
+)
+def test_what_is_no_finished_other_output_is_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, message: str
+) -> None:
+    shutil.copytree(folder / "old", tmp_path / name if name == "new" else tmp_path / "old")
+    if name == "old":
+        (tmp_path / "old/dedup/records/000001.json").unlink()
+    assert main(words(tmp_path, "new", [*NEW.values()], f"against: {tmp_path / name}")) == 64
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verify", [0.65, None])
+def test_own_documents_are_compared_with_each_of_the_others(verify: float | None) -> None:
+    """Both documents of the other output stay, so the own one can go for the second."""
+    uids = np.array([bytes([65 + n]) * 16 for n in range(3)], "S16")
+    sketches = np.zeros((3, 10), np.uint16)
+    sketches[1, :3], sketches[2, :5] = 1, 1  # similarity .7 of 0 and 1, .8 of 1 and 2, .5 of 0 and 2
+    merit = np.array([OTHER_MERIT, OTHER_MERIT, 5])
+    kept, _ = resolve(np.array([7, 7, 7], np.uint64), np.arange(3), uids, merit, sketches, verify)
+    assert kept.tolist() == [0, 1, 1 if verify else 0]
