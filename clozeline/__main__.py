@@ -27,7 +27,7 @@ _OWN: Final = {
 }
 # Headings of the commands by their room in `tools/`.
 _HEADINGS: Final = {
-    "shards": "shard sets", "runs": "trained models", "models": "import, export and tokenizers",
+    "shards": "documents and shard sets", "runs": "trained models", "models": "import, export and tokenizers",
     "experiments": "experiments", "website": "crawling",
 }  # fmt: skip
 # Commands for people who work on Clozeline itself; they run, but the list does not show them.
