@@ -24,7 +24,7 @@ class Blocks:
         "<nav><a href=/>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p>" -> "Title\n\nOne two."
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = ("html_depth", "no_main_text")
 
     @config_class

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.clean.extractors._block_features import LINKS, LOG_LENGTH, measure_blocks
+from clozeline.pipeline.clean.extractors._class_hints import HINTS
 from clozeline.pipeline.clean.extractors._page_walk import read_page
 from tests.pipeline.clean.extractors.written_pages import EXTRA, MORE, PAGES, page
 
@@ -91,3 +92,13 @@ def test_blocks_before_and_after() -> None:
         lengths = features[:, LOG_LENGTH]
         expected = [lengths[row + by] if 0 <= row + by < len(lengths) else 0 for row in range(len(lengths))]
         assert features[:, features.shape[1] + start] == pytest.approx(expected)
+
+
+def test_hints_of_an_element_and_of_all_around_it() -> None:
+    features = measure_blocks(read_page("<div class='comment'>a<section><p>b</section></div><nav>c</nav>"))
+    own, around = features[:, -86:-57], features[:, -57:-28]
+    comment, nav = HINTS.index("comment"), len(HINTS)
+    assert own[:, comment].tolist() == [1, 0, 0]
+    assert around[:, comment].tolist() == [1, 1, 0]
+    assert own[:, nav].tolist() == around[:, nav].tolist() == [0, 0, 1]
+    assert own.sum() == 2

@@ -44,7 +44,7 @@ def test_smoothing_is_the_exact_maximum_on_the_tree(seed: int) -> None:
     page = read_page(html)
     potentials = random.normal(0, 1.2, len(page.texts))
     labels = _block_model._smooth(page, potentials).tolist()
-    assert labels == best_labels(page, potentials.tolist(), 1.0)
+    assert labels == best_labels(page, potentials.tolist(), _block_model._CHANGE_COST)
 
 
 def features_of(lengths: list[float], links: list[float]) -> np.ndarray:

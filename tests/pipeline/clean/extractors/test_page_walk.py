@@ -45,6 +45,7 @@ def test_hints_of_roles_and_item_properties() -> None:
         ("a<p>b", ["a", "b"]),
         ("a<br>b<br><br>c", ["a\nb", "c"]),
         ("<br><br>a<br>", ["a"]),
+        ("a<br>b<br>c", ["a\nb\nc"]),
         ("<pre>a\n  b<br>c  \n\n</pre>", ["a\n  b\nc"]),
         ("<pre>a<b>b</b>\r\nc</pre>", ["ab\nc"]),
         ("a<hr>b", ["a", "b"]),
