@@ -30,6 +30,8 @@ WEAK_WEIGHT = 7.5
 """weight of a block with a marked string, where the mean weight of a labeled block is 1"""
 DROPPED_SHARE = 0.75
 """largest weight of a page's other blocks together, as a share of that of its main text"""
+CAUTION = 0.2
+"""taken from the bias: the logit that a block must exceed"""
 _BASE_WEIGHT = 0.002
 _STEPS, _TOLERANCE = 30, 1e-8
 Floats = NDArray[np.float64]
@@ -119,7 +121,8 @@ def fit(pages: Sequence[LabeledPage]) -> Weights:
         solution -= step
         if float(np.abs(step).max()) < _TOLERANCE:
             break
-    return Weights(solution[:-1] / spread, float(solution[-1] - (solution[:-1] * mean / spread).sum()))
+    bias = float(solution[-1] - (solution[:-1] * mean / spread).sum())
+    return Weights(solution[:-1] / spread, bias - CAUTION)
 
 
 def fit_folds(pages: Sequence[LabeledPage], folds: int = FOLDS) -> list[Weights]:

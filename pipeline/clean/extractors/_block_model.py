@@ -13,7 +13,7 @@ from clozeline.pipeline.clean.extractors._page_walk import Page
 
 WEIGHTS: Final = Path(__file__).with_name("_block_weights.json")
 _LARGEST: Final = 4.0  # bound of a logit
-_CHANGE_COST: Final = 0.8  # for an element and its parent, or block and element, that are not both kept
+_CHANGE_COST: Final = 0.5  # for an element and its parent, or block and element, that are not both kept
 _SMALL_PAGE: Final = 1000  # characters, Han and Kana weighted
 _SMALL_SHARE: Final = 0.3
 _MOSTLY_LINKS: Final = 0.9
