@@ -1,6 +1,6 @@
 """Counts that the units of `balance` record."""
 
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 from clozeline.pipeline.execution.unit_record import Counts
 
@@ -12,6 +12,7 @@ class LanguageCounts(TypedDict):
 
     documents: int
     tokens: int
+    by_size: NotRequired[dict[str, int]]  # tokens by class of cluster sizes, if these have factors
 
 
 class BalanceCounts(Counts, total=False):
@@ -21,4 +22,5 @@ class BalanceCounts(Counts, total=False):
     skipped: dict[str, int]  # documents without copies, by reason
     texts: dict[str, dict[str, LanguageCounts]]  # by language and source
     pairs: dict[str, dict[str, LanguageCounts]]  # the same for aligned texts
+    clusters: dict[str, int]  # documents `kept` for others, and all `documents` of their clusters
     balanced: dict[str, int]  # expected tokens of the copies, by language

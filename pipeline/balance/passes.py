@@ -20,6 +20,7 @@ from clozeline.pipeline.ingest.documents.copies import (
     FACTORS_FILE,
     FACTORS_FORMAT,
     UNSELECTED_FILE,
+    DuplicateFactors,
     Unselected,
     languages_of,
 )
@@ -94,6 +95,7 @@ class CountTokens(Pass[BalanceCounts]):
     tokens: Path
     heldout: float
     seed: int
+    duplicates: Mapping[int, float]
     select: bool = False
     name: str = "count"
 
@@ -102,6 +104,7 @@ class CountTokens(Pass[BalanceCounts]):
         shards = open_shards(self.tokens)
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
         manifest = shards.manifest
+        classes = DuplicateFactors.read(output.folder, _duplicate_facts(self.duplicates, 0))
         unselected = Unselected(find_file(output.folder, "merge-000000", UNSELECTED_FILE)) if self.select else None
         if unselected is not None:
             counts["skipped"]["not_selected"] = 0
@@ -118,6 +121,9 @@ class CountTokens(Pass[BalanceCounts]):
                     counts["skipped"]["not_selected"] += 1
                     continue
                 document: LanguageCounts = {"documents": 1, "tokens": sizes[row] + others[row]}
+                if classes is not None:
+                    size_class = classes.size_class(rows.fixed["document_uid"][row].tobytes())
+                    document["by_size"] = {str(size_class): document["tokens"]}
                 by_source = {manifest.source_groups[sources[row]]: document}
                 add_counts(counts, cast(BalanceCounts, {_KINDS[others[row] > 0]: {language: by_source}}))
         return counts
@@ -130,6 +136,7 @@ class WriteFactors(Pass[BalanceCounts]):
     alpha: float
     max_copies: int
     weights: Mapping[str, float]
+    duplicates: Mapping[int, float]
     name: str = "main"
     units: int = 1
 
@@ -138,7 +145,9 @@ class WriteFactors(Pass[BalanceCounts]):
         counts: BalanceCounts = {}
         for record in records(output.folder, "count"):
             add_counts(counts, record.counts)
-        content: dict[str, Any] = {"format": FACTORS_FORMAT, "alpha": self.alpha, "max_copies": self.max_copies}
+        content: dict[str, Any] = {"format": 1, "alpha": self.alpha, "max_copies": self.max_copies}
+        content |= _duplicate_facts(self.duplicates, self.max_copies)
+        classes = DuplicateFactors.read(output.folder, content)
         factors: dict[str, dict[str, str]] = {}
         balanced: dict[str, int] = {}
         for kind in _KINDS:
@@ -154,7 +163,7 @@ class WriteFactors(Pass[BalanceCounts]):
                 language: {source: min(factor, most) for source, factor in by_source.items()}
                 for language, by_source in uncapped.items()
             }
-            content[kind] = report = _report(by_language, tokens, capped)
+            content[kind] = report = _report(by_language, tokens, capped, classes)
             for language, row in report.items():
                 if uncapped[language] != capped[language]:
                     _LOG.warning(
@@ -171,13 +180,19 @@ class WriteFactors(Pass[BalanceCounts]):
 
 
 def _report(
-    counts: Mapping[str, Mapping[str, LanguageCounts]], tokens: Mapping[str, Mapping[str, int]], factors: Factors
+    counts: Mapping[str, Mapping[str, LanguageCounts]],
+    tokens: Mapping[str, Mapping[str, int]],
+    factors: Factors,
+    classes: DuplicateFactors | None,
 ) -> dict[str, dict[str, Any]]:
     """Return documents, tokens, shares and epochs of each language; shares are of all texts, or of all pairs."""
     before = {language: sum(by_source.values()) for language, by_source in tokens.items()}
     after = {
-        language: sum((count * factors[language][source] for source, count in by_source.items()), Fraction(0))
-        for language, by_source in tokens.items()
+        language: sum(
+            (_copied_tokens(each, factors[language][source], classes) for source, each in by_source.items()),
+            Fraction(0),
+        )
+        for language, by_source in counts.items()
     }
     total_before, total_after = sum(before.values()), sum(after.values(), Fraction(0))
     return {
@@ -191,3 +206,19 @@ def _report(
         }
         for language in sorted(counts)
     }
+
+
+def _copied_tokens(counts: LanguageCounts, factor: Fraction, classes: DuplicateFactors | None) -> Fraction:
+    """Return the expected tokens of the copies of documents of a language and source."""
+    if classes is None:
+        return counts["tokens"] * factor
+    by_size = counts["by_size"].items()
+    return sum((tokens * classes.of_class(factor, int(size)) for size, tokens in by_size), Fraction(0))
+
+
+def _duplicate_facts(duplicates: Mapping[int, float], max_copies: int) -> dict[str, Any]:
+    """Return what `factors.json` says of clusters of duplicates: nothing if they have no factors."""
+    if not duplicates:
+        return {}
+    by_size = {str(size): str(Fraction(repr(float(factor)))) for size, factor in sorted(duplicates.items())}
+    return {"format": FACTORS_FORMAT, "duplicates": by_size, "max_copies": max_copies}

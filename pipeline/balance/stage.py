@@ -8,6 +8,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.balance.cluster_sizes import WriteClusterSizes
 from clozeline.pipeline.balance.counts import BalanceCounts, LanguageCounts
 from clozeline.pipeline.balance.passes import (
     BALANCE_VERSION,
@@ -40,6 +41,9 @@ class BalanceConfig:
     """documents to train on and to hold out, such as `quality > 0.7 and language == 'en'`: columns are `language`,
     `language_score`, `source_group`, `host`, `url`, `n_chars`, `n_words`, `flags`, what filters of `clean` write, and
     `extra.NAME` for fields of the input; default: all documents"""
+    duplicates: dict[Annotated[int, Field(ge=1)], Annotated[float, Field(ge=0, le=255)]] = field(default_factory=dict)
+    """cluster size → further factor on the copies of the document that dedup kept of the cluster, 0 to 255; other sizes
+    take the factor of the next smaller one, and below all it is 1: {2: 1.5, 10: 3} repeats what a crawl holds often"""
 
 
 class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
@@ -52,7 +56,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     order: ClassVar[int] = 65
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-    added: ClassVar[tuple[str, ...]] = ("select",)
+    added: ClassVar[tuple[str, ...]] = ("select", "duplicates")
 
     def version(self) -> int:
         return BALANCE_VERSION
@@ -63,6 +67,8 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         for source in sorted(self.config.sources.keys() - known if known else ()):
             yield f"balance.sources: no input has the source '{source}'; the inputs have {', '.join(sorted(known))}"
 
+        if self.config.duplicates and not self.recipe.has("dedup"):
+            yield "balance.duplicates: expected the recipe's key 'dedup', whose clusters it counts; `dedup: {}` adds it"
         if self.config.select is not None:
             try:
                 Selection(self.config.select).check_names(self._columns())
@@ -91,10 +97,13 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
                 MergeUnselected(parts, select),
             ]
         shards = len(Manifest.load(tokens).shards)
+        if config.duplicates:
+            passes.append(WriteClusterSizes(self.recipe.folder("dedup")))
+        held_out, seed, duplicates = self.recipe.heldout.fraction, self.recipe.seed, config.duplicates
         return [
             *passes,
-            CountTokens(shards, tokens, self.recipe.heldout.fraction, self.recipe.seed, select is not None),
-            WriteFactors(config.alpha, config.max_copies, config.sources),
+            CountTokens(shards, tokens, held_out, seed, duplicates, select is not None),
+            WriteFactors(config.alpha, config.max_copies, config.sources, duplicates),
         ]
 
     def row(self, counts: BalanceCounts) -> Row:

@@ -150,6 +150,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     order: ClassVar[int] = 20
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
+    added: ClassVar[tuple[str, ...]] = ("lines", "spans", "windows", "against")
 
     def version(self) -> int:
         version = EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION

@@ -14,6 +14,7 @@ import pytest
 
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FORMAT_WHOLE
@@ -96,7 +97,8 @@ def write_newer(path: Path) -> tuple[int, int]:
         return 2, 1
     plain: dict[str, Any] = json.loads(text)
     checksum = plain.pop("checksum", None)
-    known = FORMAT_WHOLE if path.name == "checkpoint.json" else plain.get("format", 1)
+    latest = {"checkpoint.json": FORMAT_WHOLE, FACTORS_FILE: FACTORS_FORMAT}
+    known = latest.get(path.name, plain.get("format", 1))
     plain["format"] = known + 1
     if path.name in ("manifest.json", "checkpoint.json"):
         plain["checksum"] = canonical_sha256(plain)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,13 +17,50 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64
 from clozeline.format_version import refuse_newer
 from clozeline.pipeline.rows import Rows
-from clozeline.recorded_file import RecordedFile
+from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.seeding import order_key
 
 FACTORS_FILE: Final = "factors.json"
-FACTORS_FORMAT: Final = 1
+FACTORS_FORMAT: Final = 2
+"""Format of factors with those of cluster sizes; without them the file has format 1."""
+SIZES_FILE: Final = "cluster_sizes.npy"
+SIZE_ROW: Final = (("uid", "S16"), ("size", "<i8"))
+"""Row of a document that dedup kept for others, sorted by uid: its uid, and the documents it stands for, itself too."""
 UNSELECTED_FILE: Final = "unselected.bin"
 UID_BYTES: Final = 16
+
+
+@dataclass(frozen=True)
+class DuplicateFactors:
+    """Further factors of documents by the size of their cluster of duplicates (FineWeb2, arXiv 2506.20920)."""
+
+    by_size: Mapping[int, Fraction]
+    """smallest size of a class → factor"""
+    most: int
+    """maximum mean copies of a document"""
+    sizes: NDArray[Any]
+    """rows of `SIZE_ROW`"""
+
+    @staticmethod
+    def read(folder: Path, content: Mapping[str, Any]) -> DuplicateFactors | None:
+        """Return the factors in the content of `factors.json`, with the sizes of clusters; None if it has none."""
+        if "duplicates" not in content:
+            return None
+        sizes = np.load(io.BytesIO(find_file(folder, "sizes-000000", SIZES_FILE).buffer()))
+        by_size = {int(size): Fraction(factor) for size, factor in content["duplicates"].items()}
+        return DuplicateFactors(by_size, int(content["max_copies"]), sizes)
+
+    def size_class(self, uid: bytes) -> int:
+        """Return the largest size in the table that the cluster of a document reaches; 0 if it is below all."""
+        key = np.bytes_(uid)
+        index = int(np.searchsorted(self.sizes["uid"], key))
+        is_kept = index < len(self.sizes) and self.sizes["uid"][index] == key
+        size = int(self.sizes["size"][index]) if is_kept else 1
+        return max((least for least in self.by_size if least <= size), default=0)
+
+    def of_class(self, factor: Fraction, size_class: int) -> Fraction:
+        """Return the mean copies of the documents of a class, from those of their language and source."""
+        return min(factor * self.by_size.get(size_class, Fraction(1)), Fraction(self.most))
 
 
 @dataclass(frozen=True)
@@ -30,6 +69,7 @@ class CopyFactors:
 
     factors: Mapping[str, Mapping[str, Fraction]]
     seed: int
+    duplicates: DuplicateFactors | None = None
 
     @staticmethod
     def read(file: RecordedFile, seed: int) -> CopyFactors:
@@ -40,7 +80,7 @@ class CopyFactors:
             language: {source: Fraction(factor) for source, factor in by_source.items()}
             for language, by_source in content["factors"].items()
         }
-        return CopyFactors(factors, seed)
+        return CopyFactors(factors, seed, DuplicateFactors.read(file.path.parent, content))
 
     def copies(self, uid: bytes, language: str, source: str) -> int:
         """Return the copies of a document: floor(f), and one more with probability f - floor(f).
@@ -49,7 +89,10 @@ class CopyFactors:
 
         Example: at factor 5/4, every document occurs once, and a quarter of them twice.
         """
-        least, rest = divmod(self.factors[language][source], 1)
+        factor = self.factors[language][source]
+        if self.duplicates is not None:
+            factor = self.duplicates.of_class(factor, self.duplicates.size_class(uid))
+        least, rest = divmod(factor, 1)
         return least + (order_key(uid, "balance", self.seed) * rest.denominator < rest.numerator << 64)
 
     def of_rows(self, documents: Rows, languages: Sequence[str], sources: Sequence[str]) -> Int64:

@@ -222,7 +222,7 @@ def _by_language(counts: Mapping[str, Any]) -> dict[str, Any]:
     for kind in _KINDS:
         for language, by_source in counts.get(kind, {}).items():
             for row in by_source.values():
-                add_counts(totals, {language: row})
+                add_counts(totals, {language: {name: row[name] for name in ("documents", "tokens")}})
     return totals
 
 
