@@ -26,7 +26,7 @@ def test_names_are_the_public_files_of_a_folder():
     ("entry", "message"),
     [
         ("regx", "no 'regx' in pipeline/text/sentences; did you mean 'regex'"),
-        ("zzz", "no 'zzz' in pipeline/text/sentences; known: lines, regex"),
+        ("zzz", "no 'zzz' in pipeline/text/sentences; known: lines, phrases, regex"),
         ({"option": 1}, "expected a name or a mapping with 'name'"),
         ({"name": "lines", "option": 1}, "lines: unknown key 'option'"),
     ],

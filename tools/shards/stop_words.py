@@ -58,7 +58,7 @@ def count_words(documents: Iterable[Document], options: StopWordOptions) -> dict
     counts: dict[str, Counter[str]] = {}
     texts: Counter[str] = Counter()
     for document in documents:
-        if document.language == "und" or document.language_score < options.score:
+        if document.language_score < options.score:
             continue
         lengths = STRINGS.get(document.language)
         counted = counts.setdefault(document.language, Counter())

@@ -138,7 +138,7 @@ class _Codec:
 
 _SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
 CODECS: Final[dict[str, _Codec]] = {
-    "gzip": _Codec((b"\x1f\x8b\x08",), lambda: ZlibDecoder(31), re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")),
+    "gzip": _Codec((b"\x1f\x8b\x08",), lambda: ZlibDecoder(31), re.compile(rb"\x1f\x8b\x08(?=[\x00-\x1f])")),
     "zstd": _Codec((b"\x28\xb5\x2f\xfd", *_SKIPPABLE), _Zstandard, re.compile(rb"\x28\xb5\x2f\xfd")),
     "lz4": _Codec((b"\x04\x22\x4d\x18",), lz4.frame.LZ4FrameDecompressor, re.compile(rb"\x04\x22\x4d\x18")),
     "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor, re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),

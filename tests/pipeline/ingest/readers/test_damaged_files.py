@@ -107,6 +107,15 @@ def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed,
 
 
 @EVERY
+def test_junk_that_ends_like_the_beginning_of_a_member_costs_no_record(form, codec) -> None:
+    words, members = written(form, codec, random.Random(0), [2, 2, 2])
+    found, _ = read_bytes(form, codec, b"".join([members[0], b"\x01" + members[1][:3], *members[1:]]))
+    wanted = [text for some in words for text in some]
+    assert len(wanted) - len(found) <= (form in LOSES_ONE_LINE)
+    assert [text for text in wanted if text in found] == found
+
+
+@EVERY
 @settings(max_examples=12, deadline=None)
 @given(sizes=MEMBERS, seed=st.integers(0, 999), place=st.floats(0, 1, exclude_max=True))
 def test_a_cut_file_gives_every_record_before_the_cut(form, codec, sizes, seed, place) -> None:
