@@ -234,7 +234,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[s
 @pytest.mark.parametrize(
     "twice", [pytest.param(False, id="lost"), pytest.param(True, id="twice", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("name", mark_slow_but([*PLACES][::3], PLACES))
+@pytest.mark.parametrize("name", mark_slow_but([*PLACES][::6], PLACES))
 def test_the_run_notices(
     finished: dict[str, tuple[list[str], Path]],
     tmp_path: Path,

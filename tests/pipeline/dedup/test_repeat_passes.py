@@ -7,6 +7,7 @@ import random
 import pytest
 
 from clozeline.pipeline.text.sentences.regex import Regex
+from tests.matrices import mark_slow_but
 from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
 
@@ -65,7 +66,7 @@ def check_characters(rows, result, name):
         assert bool(row.flags & 16) == (uid in changed)
 
 
-@pytest.mark.parametrize("name", ["lines", "spans"])
+@pytest.mark.parametrize("name", mark_slow_but(["lines"], ["lines", "spans"]))
 def test_no_order_of_documents_parts_or_ranges_changes_what_is_left(run_dedup, name):
     rows = documents(3, 150)
     config = {"lines": {"max_documents": 2, "keep": "first"}, "spans": {}} if name == "lines" else {"spans": {}}

@@ -310,7 +310,8 @@ def _storages() -> dict[int, int]:
 MEMORY = [("layers", 0.01), ("magnitude", 1.01), ("int8", 0.31)]
 
 
-@pytest.mark.parametrize(("method", "extra"), mark_slow_but(MEMORY[:1], MEMORY))
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "extra"), MEMORY)
 def test_weights_are_in_memory_once(tmp_path: Path, tuned: Path, method: str, extra: float) -> None:
     """While both models are timed: the dense weights, and those that the method makes. While one is scored: none."""
     task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))

@@ -12,6 +12,7 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.kernels import ngram_index
 from clozeline.tools.shards.verify_counts import main
+from tests.matrices import mark_slow_but
 from tests.pipeline.miniature import text, write_corpus, write_recipe
 from tests.tools.shards.validation.test_run_counts import unnoticed
 
@@ -43,7 +44,7 @@ def decontaminated(folder: Path, action: str) -> Path:
     return folder / "out"
 
 
-@pytest.mark.parametrize("action", ["drop", pytest.param("mask", marks=pytest.mark.slow), "label"])
+@pytest.mark.parametrize("action", mark_slow_but(["drop"], ["drop", "mask", "label"]))
 def test_every_counter_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str) -> None:
     run = decontaminated(tmp_path, action)
     counts: Any = json.loads((run / "decontaminate" / "report.json").read_text())["counts"]
