@@ -73,7 +73,8 @@ FIRST = {
     "events": ("explain-batch --run encoder1 --step 1", "encoder1/events.jsonl"),
 }  # fmt: skip
 """A line that reads the kind, and a file of it, for `make test`."""
-FOREIGN = ("crawl/", "exported1/", "new/")
+FOREIGN = ("crawl/", "exported1/", "new/", "scored1/")
+"""Inputs, files in forms of other libraries, new files, and scores of a task, which have no version."""
 ONLY_HASHED = ("decontaminate/clean_items.json", "decontaminate/overlap.json")
 """Files that no stage reads: `--verify` compares their hashes alone."""
 ONLY_TRAINING = ("metrics",)
