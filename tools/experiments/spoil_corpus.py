@@ -121,7 +121,8 @@ def spoil(options: SpoilOptions) -> dict[str, int]:
             f"text: expected at least {2 * taken} documents of {options.words} words for {options.items} items and "
             f"{heldout} held-out documents, got {len(order)}; give more text, or fewer items"
         )
-    items = [" ".join(piece.split()[:50]) for piece in order[heldout:taken]]
+    # an item ends like a sentence, so that no filter of lines takes it for a heading
+    items = [f"{' '.join(piece.split()[:50]).rstrip('.,;:!?')}." for piece in order[heldout:taken]]
     clean, leaked = order[taken:], items[::2]
     foreign = [] if options.foreign is None else list(_cut(_read_texts(options.foreign), options.words))
     material = Material([word for piece in clean[:2000] for word in piece.split()], foreign, leaked)

@@ -23,7 +23,8 @@ from clozeline.tools.experiments.multirun.study_scores import verdict
 from clozeline.tools.runs.evaluation.local_texts import json_lines
 
 WORTHLESS: Final = frozenset({"language", "salad", "advert", "leak"})
-"""Kinds of documents that are dirt by themselves; copies are dirt while another copy is left."""
+"""Kinds of documents that are dirt by themselves, `leak` while the item is in the text; copies are dirt while another
+copy is left."""
 KINDS: Final = ("clean", *MAKERS)
 _STAGES: Final = ("decontaminate", "dedup", "clean")
 """Stages that write documents, the last first."""
@@ -108,7 +109,7 @@ def compare_steps(
         raise ConfigurationError(
             f"truth: expected a row for {unknown[0]}, byte {unknown[1]}, got none; give the truth.jsonl of this corpus"
         )
-    dirt = sum(truth[key].kind in WORTHLESS for key in removed) + _redundant(base, left, truth)
+    dirt = sum(_is_dirt(truth[key], base.texts[key]) for key in removed) + _redundant(base, left, truth)
     there = gone = 0
     for target in targets:
         before, after = (_amount(target, some, truth) for some in (base, left))
@@ -162,6 +163,10 @@ def _members(keys: Iterable[Key], truth: Mapping[Key, Fact], kinds: frozenset[st
     )  # fmt: skip
 
 
+def _is_dirt(fact: Fact, text: str) -> bool:
+    return fact.kind in WORTHLESS and (fact.kind != "leak" or any(item in text for item in fact.planted))
+
+
 def _redundant(base: Left, left: Left, truth: Mapping[Key, Fact]) -> int:
     """Return how many removed documents had another copy: of a group that is gone completely, all but one."""
     before, after = (_members(some.texts, truth) for some in (base, left))
@@ -176,4 +181,4 @@ def _amount(target: str, left: Left, truth: Mapping[Key, Fact]) -> int:
     if target in ("exact", "near"):
         equal = frozenset({"clean", "exact"}) if target == "exact" else None
         return sum(count - 1 for count in _members(left.texts, truth, equal).values())
-    return sum(truth[key].kind == target for key in left.texts)
+    return sum(truth[key].kind == target and _is_dirt(truth[key], text) for key, text in left.texts.items())

@@ -19,8 +19,8 @@ def corpus(seed: int) -> tuple[dict[Key, Fact], Left, Left]:
     for number in range(200):
         kind = KINDS[int(draws.integers(len(KINDS)))]
         origin = int(draws.integers(40)) if kind in ("clean", "exact", "near", "boilerplate", "leak") else -1
-        truth["part", number] = Fact(kind, origin, ("planted",) if kind == "boilerplate" else ())
-    base = {key: "planted text" for key in truth if draws.random() < 0.9}
+        truth["part", number] = Fact(kind, origin, ("planted",) if kind in ("boilerplate", "leak") else ())
+    base = {key: "planted text" if draws.random() < 0.8 else "text" for key in truth if draws.random() < 0.9}
     left = {key: text if draws.random() < 0.7 else "text" for key, text in base.items() if draws.random() < 0.6}
     return truth, Left(base, 1.0), Left(left, 3.0)
 
@@ -36,8 +36,10 @@ def test_precision_and_recall_are_those_of_a_count_by_hand(seed: int) -> None:
             groups[truth[key].origin] = groups.get(truth[key].origin, 0) + 1
     dirt = 0
     for key in removed:
-        if truth[key].kind in ("language", "salad", "advert", "leak"):
+        if truth[key].kind in ("language", "salad", "advert"):
             dirt += 1
+        elif truth[key].kind == "leak":
+            dirt += "planted" in base.texts[key]
         elif groups[truth[key].origin] > 1:
             groups[truth[key].origin] -= 1
             dirt += 1
@@ -59,8 +61,12 @@ def test_recall_of_copies_and_lines(seed: int) -> None:
     for target, kinds in {"exact": ("clean", "exact"), "near": ("clean", "exact", "near", "boilerplate")}.items():
         before, after = superfluous(base.texts, kinds), superfluous(left.texts, kinds)
         assert compare_steps(base, left, truth, [target]).recall == pytest.approx((before - after) / before)
-    lines = [sum("planted" in text for key, text in some.texts.items() if truth[key].planted) for some in (base, left)]
-    assert compare_steps(base, left, truth, ["boilerplate"]).recall == (lines[0] - lines[1]) / lines[0]
+    for kind in ("boilerplate", "leak"):
+        lines = [
+            sum("planted" in text for key, text in some.texts.items() if truth[key].kind == kind)
+            for some in (base, left)
+        ]
+        assert compare_steps(base, left, truth, [kind]).recall == (lines[0] - lines[1]) / lines[0]
 
 
 def test_a_truth_of_another_corpus_is_refused() -> None:
