@@ -24,6 +24,7 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.train.masked_set import write_config, write_masked_sets
 
 WAYS = {
@@ -54,7 +55,7 @@ def words(folder: Path, output: str, *others: str) -> list[str]:
     return [f"output={folder / output}", f"model.init_from={folder / 'dense'}", "evaluate.max_rows=32", *others]
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", mark_slow_but(["magnitude", "lottery"], WAYS))
 def test_a_run_resumes_to_the_bit_and_every_tool_reads_the_pruned_weights(
     folder: Path, one_rank: RankPool, name: str
 ) -> None:
