@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.harness import parser, print_table, write_json
 
-from clozeline.pipeline.clean.languages import LanguageIdentifier, LanguageOptions
+from clozeline.pipeline.clean.languages import LANGUAGES, LanguageRule
 from clozeline.registry import choose
 from clozeline.seeding import hash64
 
@@ -69,27 +69,10 @@ def read_pieces(folder: Path, length: int) -> Iterator[Piece]:
             yield Piece(piece[: 2 * length], KEPT.get(code[1]), hash64("half", path.stem) % 2)
 
 
-class Judge:
-    """An identifier with the rules of `clean`: what it accepts, of the kept languages."""
-
-    def __init__(self, keys: dict[str, Any]) -> None:
-        chosen = choose("clozeline.pipeline.clean.languages", keys)
-        self.first: LanguageIdentifier = chosen.build()
-        self.options: LanguageOptions = chosen.options
-        self.second: LanguageIdentifier | None = None
-        if self.options.agree is not None:
-            self.second = choose("clozeline.pipeline.clean.languages", self.options.agree).build()
-
-    def accept(self, text: str) -> str | None:
-        """Return the kept language that the text is accepted as."""
-        language, score = self.first.identify(text)
-        if SAME.get(language, language) not in KEPT.values() or score < self.options.least_score(language, len(text)):
-            return None
-        if self.second is not None and language in self.second.languages():
-            other, other_score = self.second.identify(text)
-            if other != language or other_score < self.options.threshold:
-                return None
-        return SAME.get(language, language)
+def accepted_as(rule: LanguageRule, text: str) -> str | None:
+    """Return the kept language that the text is accepted as."""
+    language, _, reason, _ = rule.judge(text)
+    return None if reason else SAME.get(language, language)
 
 
 def _shares(answers: Sequence[tuple[Piece, str | None]]) -> tuple[float, float]:
@@ -106,12 +89,12 @@ def main() -> None:
     options = made.parse_args()
     rows, cells = [], []
     for name, keys in CASES.items():
-        judge = Judge(keys)
+        rule = LanguageRule(choose(LANGUAGES, {"keep": [*KEPT.values(), *SAME], **keys}))
         line = [name]
         for length in LENGTHS:
             pieces = list(read_pieces(options.folder, length))
             start = time.process_time()
-            accepted = [judge.accept(piece.text) for piece in pieces]
+            accepted = [accepted_as(rule, piece.text) for piece in pieces]
             speed = sum(len(piece.text.encode()) for piece in pieces) / 1e6 / (time.process_time() - start)
             answers = list(zip(pieces, accepted, strict=True))
             figures = [*_shares(answers), *_shares([each for each in answers if each[0].half])]

@@ -10,6 +10,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
+from clozeline.pipeline.clean.languages import LANGUAGES
 from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUnits
 from clozeline.pipeline.clean.steps import SourceSteps
 from clozeline.pipeline.clean.unit import CleanUnits
@@ -23,10 +24,9 @@ from clozeline.registry import Chosen, OneOf, choose, find
 _CLEAN_VERSION: Final = 1
 
 _EXTRACTORS: Final = "clozeline.pipeline.clean.extractors"
-_LANGUAGES: Final = "clozeline.pipeline.clean.languages"
 _FILTERS: Final = "clozeline.pipeline.clean.filters"
 ChosenExtractor = Annotated[Chosen, OneOf(_EXTRACTORS)]
-ChosenLanguage = Annotated[Chosen, OneOf(_LANGUAGES)]
+ChosenLanguage = Annotated[Chosen, OneOf(LANGUAGES)]
 ChosenFilter = Annotated[Chosen, OneOf(_FILTERS)]
 
 
@@ -48,7 +48,7 @@ class CleanConfig:
 
     extractor: ChosenExtractor = field(default_factory=lambda: choose(_EXTRACTORS, "resiliparse"))
     """extractor of text from HTML"""
-    language: ChosenLanguage | None = field(default_factory=lambda: choose(_LANGUAGES, "py3langid"))
+    language: ChosenLanguage | None = field(default_factory=lambda: choose(LANGUAGES, "py3langid"))
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     filters: list[ChosenFilter] = field(
         default_factory=lambda: [

@@ -7,16 +7,13 @@ from urllib.parse import urlsplit
 
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import Filter
-from clozeline.pipeline.clean.languages import LanguageIdentifier, LanguageOptions
+from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
 from clozeline.pipeline.clean.unit_counts import UnitCounts, count_characters
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.readers import Counted
 from clozeline.pipeline.text.normal_form import count_control_characters, normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.registry import Chosen, choose
-
-LANGUAGES: Final = "clozeline.pipeline.clean.languages"
-LANGUAGE_REASONS: Final = ("language", "language_score", "language_disagreement")
+from clozeline.registry import Chosen
 
 RANK: Final = "clozeline.rank"
 """Key in `extra` of documents of which a share is kept, removed by the pass that keeps it."""
@@ -43,19 +40,14 @@ class Steps:
     """
 
     def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
-        language = source.language
-        self._identifier: LanguageIdentifier | None = None if language is None else language.build()
-        self._language: LanguageOptions | None = None if language is None else language.options
-        self._second: LanguageIdentifier | None = None
-        if self._language is not None and self._language.agree is not None:
-            self._second = choose(LANGUAGES, self._language.agree).build()
+        self._language = None if source.language is None else LanguageRule(source.language)
         self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.filters]
         self._pair_filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.pair_filters]
         self._annotate = [(chosen.name, chosen.build()) for chosen in source.annotate]
         self._share = source.share
         self._text_chars = text_chars
         self._tally = tally
-        self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(LANGUAGE_REASONS if language else [])]
+        self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(LANGUAGE_REASONS if self._language else [])]
         self.reasons += [reason for _, step in self._filters for reason in step.reasons]
 
     def screen(self, document: Document) -> bool:
@@ -109,24 +101,13 @@ class Steps:
     def _identify_language(self, document: Document, given_language: str | None) -> Document | None:
         if given_language is not None:
             return document.replace(language=given_language, language_score=1.0)
-        if self._identifier is None or self._language is None:
+        if self._language is None:
             return document
-        language, score = self._identifier.identify(document.text)
+        language, score, reason, detail = self._language.judge(document.text)
         document = document.replace(language=language, language_score=score)
-        if self._language.keep and language not in self._language.keep:
-            self._tally.reject(document, "language", "language", language)
+        if reason:
+            self._tally.reject(document, "language", reason, detail)
             return None
-        least = self._language.least_score(language, len(document.text)) if self._language.keep else 0
-        if score < least:
-            detail = f"{language} {score:.3f} < {least:.3f}"
-            self._tally.reject(document, "language", "language_score", detail)
-            return None
-        if self._language.keep and self._second is not None and language in self._second.languages():
-            other, other_score = self._second.identify(document.text)
-            if other != language or other_score < self._language.threshold:
-                detail = f"{language} {score:.3f}, but {self._language.agree}: {other} {other_score:.3f}"
-                self._tally.reject(document, "language", "language_disagreement", detail)
-                return None
         return document
 
     def _apply_filters(self, document: Document) -> Document | None:
