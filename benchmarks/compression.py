@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
@@ -31,6 +30,7 @@ from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.transfer import recipe_of, write_parts
 from clozeline.files import publish_text
 from clozeline.report.charts import render_svg
+from clozeline.tools.experiments.multirun.runner import run_at_once
 from clozeline.tools.models.compress import compress
 from clozeline.tools.models.compression.task_scores import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
@@ -59,14 +59,6 @@ def clozeline(*words: object, threads: int = 1) -> None:
     variables = os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
     log = {"stdout": subprocess.DEVNULL}
     subprocess.run([sys.executable, "-m", *command], check=True, cwd=ROOT, env=variables, **log)  # type: ignore[call-overload]
-
-
-def run_at_once(jobs: Iterable[Callable[[], object]]) -> None:
-    """Run independent trainings, as many at a time as there are cores; raise the first error at the end."""
-    os.environ.pop("MASTER_PORT", None)  # each training chooses a port of its own
-    with ThreadPoolExecutor(CORES) as pool:
-        for job in [pool.submit(job) for job in jobs]:
-            job.result()
 
 
 def keep_result(path: Path, measure: Callable[[], Any]) -> Any:
@@ -131,9 +123,9 @@ class Experiment:
             if not (runs[case][seed] / "heldout.json").exists():
                 clozeline("train", "--config", CONFIGS / "train_student.yaml", *cases[case], *words)
 
-        run_at_once(partial(train_student, case, seed) for case in cases for seed in self.seeds)
+        run_at_once((partial(train_student, case, seed) for case in cases for seed in self.seeds), CORES)
         bodies = [self.teacher, *(run for of_case in runs.values() for run in of_case)]
-        run_at_once(partial(self._tune_body, task, body) for body in bodies for task in self.tasks)
+        run_at_once((partial(self._tune_body, task, body) for body in bodies for task in self.tasks), CORES)
         return [self._body_row("teacher", [self.teacher]), *(self._body_row(case, runs[case]) for case in cases)]
 
     def _tune_body(self, task: str, body: Path) -> list[float]:
@@ -189,8 +181,8 @@ class Experiment:
     def prune(self) -> list[dict[str, Any]]:
         """Return the scores of each pruning method at each level."""
         trained = [(task, method, level) for task in self.tasks for method in TRAINED for level in LEVELS]
-        run_at_once(partial(self.tune, task, "dense", self.teacher) for task in self.tasks)
-        run_at_once(partial(self._tune_pruned, *each) for each in trained)
+        run_at_once((partial(self.tune, task, "dense", self.teacher) for task in self.tasks), CORES)
+        run_at_once((partial(self._tune_pruned, *each) for each in trained), CORES)
         rows = []
         for task in self.tasks:
             rows.append(_row("pruning", "dense", task, 0, self.tune(task, "dense", self.teacher)))

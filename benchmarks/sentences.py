@@ -10,17 +10,15 @@ and blingfire.
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.harness import parser, print_table, write_json
 
-from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
-from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.registry import choose
+from clozeline.tools.runs.evaluation.local_texts import text_lines
 
 Splitter = Callable[[str, str], Sequence[int]]
 FLOORS = {
@@ -44,7 +42,7 @@ def read_treebank(path: Path) -> Text:
     between = "" if path.name[:2] in ("zh", "ja") else " "
     parts: list[str] = []
     starts, length, new = set(), 0, False
-    for line in _lines(path):
+    for _, line in text_lines(path):
         if line.startswith(("# newdoc", "# newpar")):
             new = True
         elif line.startswith("# text = "):
@@ -52,11 +50,6 @@ def read_treebank(path: Path) -> Text:
             starts.add(length + len(parts[-2]))
             length, new = length + len(parts[-2]) + len(parts[-1]), False
     return Text("".join(parts), frozenset(starts - {0}))
-
-
-def _lines(path: Path) -> Iterator[str]:
-    for _, line in ByteLines(path, 0, path.stat().st_size, Limits(), Account(), resume=False):
-        yield bytes(line).decode()  # type: ignore[arg-type]
 
 
 def f1(text: Text, found: Sequence[int]) -> float:

@@ -63,6 +63,19 @@ def documents_folder(recipe: Recipe, before: str) -> Path:
     raise ConfigurationError(f"'{before}' needs documents, but the recipe has no earlier stage that writes them")
 
 
+def document_stages() -> list[str]:
+    """Return the names of the stages that write documents, in order."""
+    return [name for name in all_stages() if _class_of(name).writes_documents]
+
+
+def last_documents(output: Path) -> Path:
+    """Return the folder of the documents that a pipeline leaves; ConfigurationError if it has none."""
+    for name in reversed(document_stages()):
+        if any((folder := output / name / "documents").glob("*.arrow")):
+            return folder
+    raise ConfigurationError(f"{output}: expected the documents of a pipeline, got none; run the pipeline again")
+
+
 def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
     """Return the stage of the recipe that gives the tokenizer; ConfigurationError unless there is exactly one."""
     giving = [name for name in all_stages() if _class_of(name).writes_tokenizer]

@@ -24,11 +24,10 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, publish_text
-from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.seeding import hash64
 from clozeline.tools.command import IntermixedArguments, plural, run_tool
 from clozeline.tools.experiments.multirun.dirt import COPIES, MAKERS, SITES, SPOILING, Material
-from clozeline.tools.runs.evaluation.local_texts import named_texts
+from clozeline.tools.runs.evaluation.local_texts import stored_texts
 from clozeline.tools.settings import add_settings, settings_of
 
 Share = Annotated[float, Field(ge=0, le=4)]
@@ -80,14 +79,6 @@ class _Entry:
     planted: tuple[str, ...] = ()
 
 
-def _read_texts(path: Path) -> Iterator[str]:
-    arrow = sorted(path.glob("*.arrow")) if path.is_dir() else []
-    if arrow:
-        yield from (document.text for file in arrow for document in read_documents(file))
-    else:
-        yield from (text for _, text in named_texts(path))
-
-
 def _cut(texts: Iterator[str], words: int) -> Iterator[str]:
     """Yield pieces of about `words` words, cut between lines; shorter ends are left out."""
     for text in texts:
@@ -111,7 +102,7 @@ def spoil(options: SpoilOptions) -> dict[str, int]:
     """
     if options.output.exists():
         raise ConfigurationError(f"output: {options.output} exists; choose a new folder, or remove it")
-    pieces = dict.fromkeys(_cut(_read_texts(options.text), options.words))  # without repeated ones
+    pieces = dict.fromkeys(_cut(stored_texts(options.text), options.words))  # without repeated ones
     order = sorted(pieces, key=lambda piece: hash64("spoil", options.seed, piece))[: options.documents]
     # the first documents are held out, the next give the items; the others are the corpus
     heldout = max(1, round(len(order) * options.heldout))
@@ -124,7 +115,7 @@ def spoil(options: SpoilOptions) -> dict[str, int]:
     # an item ends like a sentence, so that no filter of lines takes it for a heading
     items = [f"{' '.join(piece.split()[:50]).rstrip('.,;:!?')}." for piece in order[heldout:taken]]
     clean, leaked = order[taken:], items[::2]
-    foreign = [] if options.foreign is None else list(_cut(_read_texts(options.foreign), options.words))
+    foreign = [] if options.foreign is None else list(_cut(stored_texts(options.foreign), options.words))
     material = Material([word for piece in clean[:2000] for word in piece.split()], foreign, leaked)
     entries = list(_spoil_documents(clean, options, material))
     entries.sort(key=lambda entry: hash64("order", options.seed, entry.kind, entry.origin, entry.text))

@@ -24,12 +24,13 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text, read_json
+from clozeline.pipeline.execution.stage_order import last_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, section
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun.comparison import mean_text
-from clozeline.tools.experiments.multirun.data_steps import last_documents, read_left, read_truth, step_lines
+from clozeline.tools.experiments.multirun.data_steps import read_left, read_truth, step_lines
 from clozeline.tools.experiments.multirun.pair_accuracy import PairTest, pair_table
 from clozeline.tools.experiments.multirun.runner import Training, collect_all, write_report
 from clozeline.tools.experiments.multirun.runs_picture import Panels
@@ -37,6 +38,7 @@ from clozeline.tools.experiments.multirun.study_plan import (
     Plan,
     Study,
     Variant,
+    have_own_pipelines,
     load_study,
     look_for_items,
     plan_training,
@@ -116,7 +118,7 @@ def _run_study(options: argparse.Namespace) -> None:
     variants = look_for_items(variants, [str(path.resolve()) for path in options.items])
     seeds = range(options.first_seed, options.first_seed + study.seeds)
     folders = make_all_sets(folder, output, variants, options.input, named_files(options.heldout))
-    own_pipelines = any(variant.pipeline is not None for variant in variants.values())
+    own_pipelines = have_own_pipelines(variants)
     if options.truth and not own_pipelines:
         raise ConfigurationError(f"truth: {folder.name} has one pipeline for all variants, so there are no steps")
     truth = None if options.truth is None else read_truth(options.truth)

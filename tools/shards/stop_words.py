@@ -9,23 +9,22 @@ genre leaves traces in a list: take documents of several.
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.stage_order import last_documents
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.text.stop_words import STRINGS, write_stop_words
 from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.settings import add_settings, settings_of
-
-_STAGES: Final = ("decontaminate", "dedup", "clean")
 
 
 @config_class
@@ -42,15 +41,6 @@ class StopWordOptions:
     """lowest score of the language of a document that is counted"""
     documents: Annotated[int, Field(ge=1)] = 20
     """documents of a language at least; for others there is no list"""
-
-
-def _documents(folder: Path) -> Iterator[Document]:
-    folders = (folder, *(folder / stage / "documents" for stage in _STAGES))
-    files = next((files for each in folders if (files := sorted(each.glob("*.arrow")))), None)
-    if files is None:
-        raise ConfigurationError(f"{folder}: expected the output of a pipeline, or documents (*.arrow), got neither")
-    for file in files:
-        yield from read_documents(file)
 
 
 def count_words(documents: Iterable[Document], options: StopWordOptions) -> dict[str, list[str]]:
@@ -87,7 +77,8 @@ def _run(options: argparse.Namespace) -> None:
     chosen = settings_of(StopWordOptions, options.overrides)
     if chosen.output.exists():
         raise ConfigurationError(f"output: {chosen.output} exists; choose a new folder, or remove it")
-    lists = count_words(_documents(options.folder), chosen)
+    folder = options.folder if any(options.folder.glob("*.arrow")) else last_documents(options.folder)
+    lists = count_words(read_all_documents(folder), chosen)
     if not lists:
         raise ConfigurationError(
             f"{options.folder}: expected a language with {chosen.documents} documents of score {chosen.score} or more, "

@@ -24,11 +24,10 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.text.linear_model import BITS, UNIT, LinearModel, feature_indices
 from clozeline.pipeline.text.word_hashes import WordHashes
 from clozeline.tools.command import Arguments, plural, run_tool
-from clozeline.tools.runs.evaluation.local_texts import files_of, texts_of_files
+from clozeline.tools.runs.evaluation.local_texts import stored_texts
 from clozeline.tools.settings import add_settings, settings_of
 
 _WORD_BYTES: Final = 8
@@ -108,11 +107,8 @@ def _read_side(patterns: Sequence[str], most: int, words: WordHashes) -> _Side:
 def _read_texts(patterns: Sequence[str]) -> Iterator[str]:
     for pattern in patterns:
         paths = sorted(glob.glob(pattern, recursive=True)) or [pattern]  # noqa: PTH207 (absolute patterns)
-        for file in (file for path in paths for file in files_of(Path(path))):
-            if file.suffix == ".arrow":
-                yield from (document.text for document in read_documents(file))
-            else:
-                yield from texts_of_files(file)
+        for path in paths:
+            yield from stored_texts(Path(path))
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -81,6 +81,12 @@ def read_documents(file: Path | RecordedFile) -> Iterator[Document]:
         yield Document(**row)
 
 
+def read_all_documents(folder: Path) -> Iterator[Document]:
+    """Yield the documents of all files of a folder, in order."""
+    for file in sorted(folder.glob("*.arrow")):
+        yield from read_documents(file)
+
+
 def read_rejects(file: Path | RecordedFile) -> Iterator[Rejection]:
     """Return the rejections of a file, in order."""
     return (Rejection(**row) for row in _read(file, REJECT_SCHEMA))

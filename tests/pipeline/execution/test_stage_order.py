@@ -10,11 +10,14 @@ from clozeline.pipeline.execution.runner import stage_key
 from clozeline.pipeline.execution.stage_order import (
     all_stages,
     check_recipe,
+    document_stages,
     documents_folder,
+    last_documents,
     stage_of,
     stages_of,
     tokenizer_stage,
 )
+from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.recipe import Recipe, part_of_stage
 
 
@@ -89,3 +92,15 @@ def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(name, 
     plain = {"corpus": "c", "output": "out", "clean": {}, "dedup": {}, "train_tokenizer": {}}
     keys = [stage_key(stage_of(validate(Recipe, data, "test"), name), "up") for data in (plain, {**plain, key: value})]
     assert (keys[0] != keys[1]) == changes
+
+
+def test_the_last_documents_are_those_of_the_last_stage_that_wrote_some(tmp_path):
+    with pytest.raises(ConfigurationError, match="expected the documents of a pipeline, got none"):
+        last_documents(tmp_path)
+    for stage in document_stages():
+        (tmp_path / stage / "documents").mkdir(parents=True)
+    write_documents(tmp_path / "clean" / "documents" / "000000.arrow", [])
+    assert last_documents(tmp_path) == tmp_path / "clean" / "documents"
+    write_documents(tmp_path / "dedup" / "documents" / "000000.arrow", [])
+    assert last_documents(tmp_path) == tmp_path / "dedup" / "documents"
+    assert document_stages()[0] == "clean"

@@ -16,7 +16,8 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import read_json
-from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.execution.stage_order import document_stages, last_documents
+from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.tools.experiments.multirun.dirt import MAKERS
 from clozeline.tools.experiments.multirun.study_plan import Variant
 from clozeline.tools.experiments.multirun.study_scores import verdict
@@ -26,9 +27,6 @@ WORTHLESS: Final = frozenset({"language", "salad", "advert", "leak"})
 """Kinds of documents that are dirt by themselves, `leak` while the item is in the text; copies are dirt while another
 copy is left."""
 KINDS: Final = ("clean", *MAKERS)
-_STAGES: Final = ("decontaminate", "dedup", "clean")
-"""Stages that write documents, the last first."""
-
 Key = tuple[str, int]
 """A document: name of its file, byte offset."""
 
@@ -75,20 +73,11 @@ def read_truth(path: Path) -> dict[Key, Fact]:
     }
 
 
-def last_documents(output: Path) -> Path:
-    """Return the folder of the documents that a pipeline leaves; ConfigurationError if it has none."""
-    for name in _STAGES:
-        if (folder := output / name / "documents").is_dir():
-            return folder
-    raise ConfigurationError(f"{output}: expected the documents of a pipeline, got none; run the pipeline again")
-
-
 def read_left(output: Path) -> Left:
     """Return the documents that a finished pipeline leaves, with the seconds of its stages up to them."""
-    texts: dict[Key, str] = {}
-    for file in sorted(last_documents(output).glob("*.arrow")):
-        texts |= {(Path(each.source).name, each.offset): each.text for each in read_documents(file)}
-    reports = (read_json(output / name / "report.json") or {} for name in _STAGES)
+    documents = read_all_documents(last_documents(output))
+    texts = {(Path(each.source).name, each.offset): each.text for each in documents}
+    reports = (read_json(output / name / "report.json") or {} for name in document_stages())
     return Left(texts, sum(float(report.get("seconds", 0)) for report in reports))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.tools.experiments.multirun.comparison import mean_text
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordModel
@@ -29,7 +29,7 @@ class PairTest:
     @classmethod
     def read(cls, pairs: Path, documents: Path) -> PairTest:
         """Read the first hundred pairs of each paradigm, and count the words of a stage's documents."""
-        texts = (document.text for file in sorted(documents.glob("*.arrow")) for document in read_documents(file))
+        texts = (document.text for document in read_all_documents(documents))
         return cls(read_pairs(pairs, _PER_PARADIGM), WordModel(texts))
 
     def figures(self, run: Path, trained: TrainedModel, kinds: Sequence[Score]) -> dict[str, Any]:

@@ -81,11 +81,16 @@ def collect_all(trainings: Iterable[Training], at_once: int = 1) -> None:
     if at_once == 1:
         for training in trainings:
             training.collect()
-        return
+    else:
+        run_at_once([training.collect for training in trainings], at_once)
+
+
+def run_at_once(jobs: Iterable[Callable[[], object]], at_once: int) -> None:
+    """Run jobs that train, some of them concurrently; the first error is raised when all others are through."""
     os.environ.pop("MASTER_PORT", None)  # concurrent trainings need one port each
     with ThreadPoolExecutor(at_once) as pool:
-        for collected in [pool.submit(training.collect) for training in trainings]:
-            collected.result()
+        for ended in [pool.submit(job) for job in jobs]:
+            ended.result()
 
 
 def run_step(

@@ -139,6 +139,11 @@ def _depth(name: str, variants: Mapping[str, Variant]) -> int:
     return 0 if base is None else 1 + _depth(base, variants)
 
 
+def have_own_pipelines(variants: Mapping[str, Variant]) -> bool:
+    """Return whether the variants change the pipeline, each with sets of its own; `load_study` refuses a mixture."""
+    return any(variant.pipeline is not None for variant in variants.values())
+
+
 def look_for_items(variants: Mapping[str, Variant], files: list[str]) -> dict[str, Variant]:
     """Return the variants; those that decontaminate get the files of evaluation items, or are left out without any."""
     result: dict[str, Variant] = {}

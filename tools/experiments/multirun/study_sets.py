@@ -14,7 +14,7 @@ from clozeline.files import publish_text
 from clozeline.pipeline.shards.store import as_url
 from clozeline.tools.experiments.multirun.demo_chain import crawl
 from clozeline.tools.experiments.multirun.runner import run_step
-from clozeline.tools.experiments.multirun.study_plan import Variant, merge
+from clozeline.tools.experiments.multirun.study_plan import Variant, have_own_pipelines, merge
 
 _PAGES: Final = 1000
 """Maximum pages of the demo's crawl: all of the documentation."""
@@ -44,7 +44,7 @@ def make_all_sets(
             held-out files are given for variants that share one pipeline, or for a measure that no variant has.
     """
     measures = list(dict.fromkeys(measure for variant in variants.values() for measure in variant.measures))
-    own = any(variant.pipeline is not None for variant in variants.values())
+    own = have_own_pipelines(variants)
     if own and measures[0] not in heldout:
         raise ConfigurationError(
             f"heldout: the variants of {folder.name} have pipelines of their own, and are compared on files that none "
