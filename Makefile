@@ -42,7 +42,10 @@ ablation: $(STAMP)  ## which corruption for which architecture, at equal arithme
 
 data: $(STAMP)  ## what each step of a pipeline is worth, on clean prose with known dirt: make data TEXT=FILE [FOREIGN=FILE] [PAIRS=DIR]
 	test -d runs/data/corpus || $(BIN)/clozeline spoil-corpus text=$(TEXT) $(addprefix foreign=,$(FOREIGN)) output=runs/data/corpus
+	test -f runs/data/quality.npz || $(BIN)/clozeline train-quality good=[runs/data/corpus/good.jsonl] \
+	  web=runs/data/corpus/documents output=runs/data/quality.npz
 	$(BIN)/clozeline study configs/studies/data --output runs/data/study --input runs/data/corpus/documents \
+	  --quality runs/data/quality.npz \
 	  --truth runs/data/corpus/truth.jsonl $(foreach name,prose leaked unseen,--heldout $(name)=runs/data/corpus/$(name).jsonl) \
 	  $(addprefix --items runs/data/corpus/,leaked.jsonl unseen.jsonl) $(addprefix --pairs ,$(PAIRS))
 

@@ -3,9 +3,9 @@
 The text is cut into documents of a page. Some are copied, exactly or nearly, some get the lines of a site or an
 evaluation item, and documents in other languages, word salad and adverts are added. `documents/` holds the corpus as
 lines of JSON with `text` and `url`, in an order that tells nothing. `truth.jsonl` says of each document, by file and
-byte offset, what it is. `prose.jsonl` is clean text of documents that are not in the corpus; `leaked.jsonl` and
-`unseen.jsonl` are evaluation items, with and without copies in it. `clozeline study configs/studies/data` measures what
-the steps of a pipeline are worth on such a corpus.
+byte offset, what it is. `prose.jsonl` is clean text of documents that are not in the corpus, and `good.jsonl` more of
+it, for `clozeline train-quality`. `leaked.jsonl` and `unseen.jsonl` are evaluation items, with and without copies in it.
+`clozeline study configs/studies/data` measures what the steps of a pipeline are worth on such a corpus.
 """
 
 import argparse
@@ -55,6 +55,8 @@ class SpoilOptions:
     """share of the clean documents that is kept out of the corpus"""
     items: Annotated[int, Field(ge=2)] = 200
     """evaluation items, of 50 words each, from documents that are not in the corpus; every second one is leaked"""
+    good: int = 300
+    """documents that are not in the corpus, good texts for `clozeline train-quality`"""
     exact: Share = 0.2
     """exact copies"""
     near: Share = 0.2
@@ -104,23 +106,25 @@ def spoil(options: SpoilOptions) -> dict[str, int]:
         raise ConfigurationError(f"output: {options.output} exists; choose a new folder, or remove it")
     pieces = dict.fromkeys(_cut(stored_texts(options.text), options.words))  # without repeated ones
     order = sorted(pieces, key=lambda piece: hash64("spoil", options.seed, piece))[: options.documents]
-    # the first documents are held out, the next give the items; the others are the corpus
+    # the first documents are held out, the next give the items, then come good texts; the others are the corpus
     heldout = max(1, round(len(order) * options.heldout))
-    taken = heldout + options.items
+    first_good = heldout + options.items
+    taken = first_good + options.good
     if len(order) < 2 * taken:
         raise ConfigurationError(
-            f"text: expected at least {2 * taken} documents of {options.words} words for {options.items} items and "
-            f"{heldout} held-out documents, got {len(order)}; give more text, or fewer items"
+            f"text: expected at least {2 * taken} documents of {options.words} words for {options.items} items, "
+            f"{options.good} good and {heldout} held-out documents, got {len(order)}; give more text, or fewer of them"
         )
     # an item ends like a sentence, so that no filter of lines takes it for a heading
-    items = [f"{' '.join(piece.split()[:50]).rstrip('.,;:!?')}." for piece in order[heldout:taken]]
+    items = [f"{' '.join(piece.split()[:50]).rstrip('.,;:!?')}." for piece in order[heldout:first_good]]
     clean, leaked = order[taken:], items[::2]
     foreign = [] if options.foreign is None else list(_cut(stored_texts(options.foreign), options.words))
     material = Material([word for piece in clean[:2000] for word in piece.split()], foreign, leaked)
     entries = list(_spoil_documents(clean, options, material))
     entries.sort(key=lambda entry: hash64("order", options.seed, entry.kind, entry.origin, entry.text))
     _write_corpus(entries, options.output)
-    for name, texts in (("prose", order[:heldout]), ("leaked", leaked), ("unseen", items[1::2])):
+    prose = {"prose": order[:heldout], "good": order[first_good:taken]}
+    for name, texts in {**prose, "leaked": leaked, "unseen": items[1::2]}.items():
         _write_lines(options.output / f"{name}.jsonl", [{"id": f"{name}-{i}", "text": t} for i, t in enumerate(texts)])
     counts = Counter(entry.kind for entry in entries)
     facts = {name: str(value) for name, value in vars(options).items() if name not in ("text", "output", "foreign")}

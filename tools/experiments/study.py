@@ -38,9 +38,9 @@ from clozeline.tools.experiments.multirun.study_plan import (
     Plan,
     Study,
     Variant,
+    give_files,
     have_own_pipelines,
     load_study,
-    look_for_items,
     plan_training,
 )
 from clozeline.tools.experiments.multirun.study_scores import batch_losses, loss_of, verdict
@@ -115,7 +115,8 @@ def _run_study(options: argparse.Namespace) -> None:
     # read the study, and make its sets
     study, variants = load_study(folder)
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
-    variants = look_for_items(variants, [str(path.resolve()) for path in options.items])
+    quality = None if options.quality is None else str(options.quality.resolve())
+    variants = give_files(variants, [str(path.resolve()) for path in options.items], quality)
     seeds = range(options.first_seed, options.first_seed + study.seeds)
     folders = make_all_sets(folder, output, variants, options.input, named_files(options.heldout))
     own_pipelines = have_own_pipelines(variants)
@@ -176,6 +177,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=[],
         metavar="FILE",
         help="evaluation items, which variants with `decontaminate` look for; without, there are no such variants",
+    )
+    parser.add_argument(
+        "--quality",
+        type=some_path,
+        metavar="FILE",
+        help="model of train-quality, for variants with the filter `quality`; without, there are no such variants",
     )
     parser.add_argument("--truth", type=Path, metavar="FILE", help="truth.jsonl of a spoilt corpus; default: none")
     parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")

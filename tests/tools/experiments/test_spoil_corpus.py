@@ -26,7 +26,7 @@ def prose(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spoil(prose: Path, output: Path, *words: str) -> int:
     foreign = output.parent / "foreign.txt"
     foreign.write_text("ein Text in einer anderen Sprache " * 10, encoding="utf-8")
-    return main([f"text={prose}", f"foreign={foreign}", f"output={output}", "words=60", "items=40", *words])
+    return main([f"text={prose}", f"foreign={foreign}", f"output={output}", "words=60", "items=40", "good=30", *words])
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -48,9 +48,9 @@ def test_truth_leads_to_each_document(prose: Path, tmp_path: Path) -> None:
     for origin, copies in texts.items():
         if origin >= 0 and {"clean", "exact"} <= copies.keys():
             assert copies["clean"] == copies["exact"]
-    # held-out prose and unseen items are in no document, leaked items in some
+    # held-out prose, good texts and unseen items are in no document, leaked items in some
     everything = b"".join(files.values()).decode()
-    for name, expected in (("prose", False), ("unseen", False), ("leaked", True)):
+    for name, expected in (("prose", False), ("good", False), ("unseen", False), ("leaked", True)):
         held = rows_of(tmp_path / "corpus" / f"{name}.jsonl")
         assert held
         assert any(json.dumps(row["text"])[1:-1] in everything for row in held) == expected
@@ -82,7 +82,7 @@ def test_too_little_text_and_an_existing_folder_are_refused(
     prose: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert spoil(prose, tmp_path / "corpus", "items=400") == 64
-    assert "give more text, or fewer items" in capsys.readouterr().err
+    assert "give more text, or fewer of them" in capsys.readouterr().err
     assert not (tmp_path / "corpus").exists()
     assert spoil(prose, tmp_path, "items=4") == 64
     assert "exists; choose a new folder" in capsys.readouterr().err

@@ -144,17 +144,26 @@ def have_own_pipelines(variants: Mapping[str, Variant]) -> bool:
     return any(variant.pipeline is not None for variant in variants.values())
 
 
-def look_for_items(variants: Mapping[str, Variant], files: list[str]) -> dict[str, Variant]:
-    """Return the variants; those that decontaminate get the files of evaluation items, or are left out without any."""
+def give_files(variants: Mapping[str, Variant], items: list[str], quality: str | None) -> dict[str, Variant]:
+    """Return the variants with the files of evaluation items and of a quality model.
+
+    `decontaminate` gets the items, and the filter `quality` the model. Variants whose file is not there are left out.
+    """
     result: dict[str, Variant] = {}
     for name, variant in variants.items():
-        keys = variant.pipeline or {}
-        if "decontaminate" in keys and files:
-            keys = merge(keys, {"decontaminate": {"against": files}})
-        elif "decontaminate" in keys:
-            continue
-        result[name] = replace(variant, pipeline=keys if variant.pipeline is not None else None)
+        keys = deepcopy(variant.pipeline)
+        scoring = [each for each in (keys or {}).get("clean", {}).get("filters", []) if _is_quality(each)]
+        if keys is not None and "decontaminate" in keys:
+            keys = merge(keys, {"decontaminate": {"against": items}})
+        for each in scoring:
+            each["model"] = quality
+        if (items or "decontaminate" not in (keys or {})) and (quality or not scoring):
+            result[name] = replace(variant, pipeline=keys)
     return result
+
+
+def _is_quality(chosen: object) -> bool:
+    return isinstance(chosen, dict) and chosen.get("name") == "quality"
 
 
 def plan_training(

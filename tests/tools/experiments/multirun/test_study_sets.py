@@ -13,7 +13,7 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.multirun import study_sets
 from clozeline.tools.experiments.multirun.data_steps import read_left
-from clozeline.tools.experiments.multirun.study_plan import load_study, look_for_items
+from clozeline.tools.experiments.multirun.study_plan import give_files, load_study
 from clozeline.tools.experiments.multirun.study_sets import make_all_sets, measured_sets, named_files
 
 STUDY = Path(__file__).parents[4] / "configs" / "studies" / "data"
@@ -74,12 +74,17 @@ def test_words_without_a_use_are_refused(study: Path, tmp_path: Path) -> None:
         make_all_sets(study, tmp_path, shared, "texts", {"causal": "a"})
 
 
-def test_without_items_no_variant_decontaminates() -> None:
+def test_variants_without_their_files_are_left_out() -> None:
     _, variants = load_study(STUDY)
-    assert "decontaminate" in variants
-    assert "decontaminate" not in look_for_items(variants, [])
-    assert list(look_for_items(variants, ["items.jsonl"])) == list(variants)
-    pipeline = look_for_items(variants, ["items.jsonl"])["decontaminate"].pipeline
+    assert variants.keys() - give_files(variants, [], None).keys() == {"decontaminate", "quality"}
+    assert variants.keys() - give_files(variants, ["items.jsonl"], None).keys() == {"quality"}
+    complete = give_files(variants, ["items.jsonl"], "model.npz")
+    assert list(complete) == list(variants)
+    scoring = complete["quality"].pipeline
+    assert scoring is not None
+    assert scoring["clean"]["filters"][-1] == {"name": "quality", "keep": 0.9, "model": "model.npz"}
+    assert scoring["clean"]["filters"][:-1] == variants["lines"].pipeline["clean"]["filters"]  # type: ignore[index]
+    pipeline = complete["decontaminate"].pipeline
     assert pipeline is not None
     assert pipeline["decontaminate"]["against"] == ["items.jsonl"]
     assert pipeline["dedup"] == variants["lines"].pipeline["dedup"]  # type: ignore[index]
