@@ -3,8 +3,8 @@
 The text is cut into documents of a page. Some are copied, exactly or nearly, some get the lines of a site or an
 evaluation item, and documents in other languages, word salad and adverts are added. `documents/` holds the corpus as
 lines of JSON with `text` and `url`, in an order that tells nothing. `truth.jsonl` says of each document, by file and
-byte offset, what it is. `prose.jsonl` is clean text of documents that are not in the corpus; `good.jsonl` is more of it,
-for `clozeline train-quality`. `leaked.jsonl` and `unseen.jsonl` are evaluation items, with and without copies in the
+byte offset, what it is. `prose.jsonl` is clean text of documents that are not in the corpus; `good.jsonl` is more, for
+`clozeline train-quality`. `leaked.jsonl` and `unseen.jsonl` are evaluation items, with and without copies in the
 corpus. `clozeline study configs/studies/data` measures what the steps of a pipeline are worth on it.
 """
 
