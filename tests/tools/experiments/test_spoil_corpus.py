@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,19 @@ def test_truth_leads_to_each_document(prose: Path, tmp_path: Path) -> None:
         held = rows_of(tmp_path / "corpus" / f"{name}.jsonl")
         assert held
         assert any(json.dumps(row["text"])[1:-1] in everything for row in held) == expected
+
+
+def test_each_original_is_there_once_and_dirt_by_its_share(prose: Path, tmp_path: Path) -> None:
+    shares = {"exact": 0.3, "near": 0.2, "boilerplate": 0.25, "salad": 0.4, "advert": 0.5, "language": 0.1}
+    assert spoil(prose, tmp_path / "corpus", *(f"{kind}={share}" for kind, share in shares.items())) == 0
+    truth = rows_of(tmp_path / "corpus" / "truth.jsonl")
+    originals = [fact["origin"] for fact in truth if fact["kind"] in ("clean", "boilerplate", "leak")]
+    assert sorted(originals) == list(range(len(originals)))
+    kinds = Counter(fact["kind"] for fact in truth)
+    for kind, share in shares.items():
+        expected = share * len(originals)
+        assert abs(kinds[kind] - expected) < 4 * (expected * (1 - share)) ** 0.5, kind
+    assert kinds["leak"] > 0
 
 
 def test_addresses_and_order_tell_nothing_of_the_kind(prose: Path, tmp_path: Path) -> None:

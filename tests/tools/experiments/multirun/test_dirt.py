@@ -59,6 +59,16 @@ def test_copies_foreign_texts_and_salad() -> None:
         assert not shingles(TEXT) & shingles(make("salad", seed)[0])
 
 
+def test_half_of_the_salad_has_sentences_of_twelve_words() -> None:
+    salads = [make("salad", seed)[0] for seed in range(200)]
+    in_sentences = [salad for salad in salads if "," not in salad]
+    assert abs(len(in_sentences) - 100) < 4 * 50**0.5
+    for salad in in_sentences:
+        words = salad.split()
+        assert len(words) == len(WORDS)
+        assert 0.6 < sum(word.endswith(".") for word in words) * 12 / len(words) <= 1
+
+
 @pytest.mark.parametrize("kind", MAKERS)
 def test_equal_draws_give_equal_documents(kind: str) -> None:
     assert make(kind, 5) == make(kind, 5)
