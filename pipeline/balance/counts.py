@@ -22,5 +22,6 @@ class BalanceCounts(Counts, total=False):
     skipped: dict[str, int]  # documents without copies, by reason
     texts: dict[str, dict[str, LanguageCounts]]  # by language and source
     pairs: dict[str, dict[str, LanguageCounts]]  # the same for aligned texts
+    rates: dict[str, dict[str, int]]  # `documents` and those that `passed`, by class of cluster sizes
     clusters: dict[str, int]  # documents `kept` for others, and all `documents` of their clusters
     balanced: dict[str, int]  # expected tokens of the copies, by language

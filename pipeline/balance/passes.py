@@ -13,7 +13,8 @@ import numpy as np
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.apportionment import copy_factors
 from clozeline.pipeline.balance.counts import BalanceCounts, Kind, LanguageCounts
-from clozeline.pipeline.balance.selection import Selection
+from clozeline.pipeline.balance.pass_rates import factors_of_rates
+from clozeline.pipeline.balance.selection import SELECTED_COLUMNS, Selection
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, add_counts, records, total_counts
 from clozeline.pipeline.ingest.documents.copies import (
@@ -30,10 +31,6 @@ from clozeline.pipeline.shards.splits import is_heldout
 from clozeline.recorded_file import check_files, find_file
 
 BALANCE_VERSION: Final = 1
-SELECTED_COLUMNS: Final = (
-    "language", "language_score", "source_group", "host", "url", "n_chars", "n_words", "flags",
-)  # fmt: skip
-"""Columns of documents that `select` may name, next to those in `extra`."""
 _KINDS: Final[tuple[Kind, ...]] = ("texts", "pairs")
 _LOG = logging.getLogger(__name__)
 Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
@@ -137,6 +134,8 @@ class WriteFactors(Pass[BalanceCounts]):
     max_copies: int
     weights: Mapping[str, float]
     duplicates: Mapping[int, float]
+    rehydrate: float | None = None
+    """highest factor of a class of cluster sizes, if the factors follow from the share that passes"""
     name: str = "main"
     units: int = 1
 
@@ -146,7 +145,10 @@ class WriteFactors(Pass[BalanceCounts]):
         for record in records(output.folder, "count"):
             add_counts(counts, record.counts)
         content: dict[str, Any] = {"format": 1, "alpha": self.alpha, "max_copies": self.max_copies}
-        content |= _duplicate_facts(self.duplicates, self.max_copies)
+        duplicates = self.duplicates
+        if self.rehydrate is not None:
+            duplicates = factors_of_rates(total_counts(output.folder, "rate")["rates"], self.rehydrate)
+        content |= _duplicate_facts(duplicates, self.max_copies)
         classes = DuplicateFactors.read(output.folder, content)
         factors: dict[str, dict[str, str]] = {}
         balanced: dict[str, int] = {}

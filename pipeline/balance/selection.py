@@ -14,6 +14,10 @@ from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 
+SELECTED_COLUMNS: Final = (
+    "language", "language_score", "source_group", "host", "url", "n_chars", "n_words", "flags",
+)  # fmt: skip
+"""Columns of documents that an expression may name, next to those in `extra`."""
 _COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne, ast.In: lambda value, listed: value in listed,
@@ -29,14 +33,12 @@ class Selection:
     `extra.NAME` is a field of the input that is no column. A comparison with a value that a document lacks is false.
     """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, key: str = "balance.select") -> None:
+        self.text, self._key = text, key
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise ConfigurationError(
-                f"balance.select: {text!r} is no expression ({error}); expected one {_EXAMPLE}"
-            ) from error
+            raise ConfigurationError(f"{key}: {text!r} is no expression ({error}); expected one {_EXAMPLE}") from error
         self.names: set[str] = set()
         self._check_condition(self._tree)
 
@@ -47,7 +49,7 @@ class Selection:
             near = difflib.get_close_matches(name, listed, 1)
             hint = f"did you mean '{near[0]}'?" if near else f"columns: {', '.join(listed)}"
             raise ConfigurationError(
-                f"balance.select: no stage writes the column '{name}'; {hint} Add its filter to clean.annotate, or "
+                f"{self._key}: no stage writes the column '{name}'; {hint} Add its filter to clean.annotate, or "
                 f"write extra.{name} for a field of the input"
             )
 
@@ -82,7 +84,7 @@ class Selection:
 
     def _refuse(self, node: ast.AST) -> None:
         raise ConfigurationError(
-            f"balance.select: {ast.unparse(node)!r} in {self.text!r} is not allowed; expected comparisons of columns "
+            f"{self._key}: {ast.unparse(node)!r} in {self.text!r} is not allowed; expected comparisons of columns "
             f"with numbers and strings, joined by and, or, not, {_EXAMPLE}"
         )
 
@@ -101,7 +103,7 @@ class Selection:
             return all(_COMPARISONS[type(operation)](left, right) for operation, left, right in pairs)
         except TypeError as error:
             raise ConfigurationError(
-                f"balance.select: {ast.unparse(node)!r} compares {' with '.join(map(repr, values))}: {error}"
+                f"{self._key}: {ast.unparse(node)!r} compares {' with '.join(map(repr, values))}: {error}"
             ) from error
 
 

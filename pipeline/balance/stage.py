@@ -10,20 +10,30 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.cluster_sizes import WriteClusterSizes
 from clozeline.pipeline.balance.counts import BalanceCounts, LanguageCounts
+from clozeline.pipeline.balance.pass_rates import RATES_KEY, SIZE_CLASSES, CountPassing
 from clozeline.pipeline.balance.passes import (
     BALANCE_VERSION,
-    SELECTED_COLUMNS,
     CountTokens,
     MergeUnselected,
     SelectDocuments,
     WriteFactors,
 )
-from clozeline.pipeline.balance.selection import Selection
+from clozeline.pipeline.balance.selection import SELECTED_COLUMNS, Selection
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.splits import split_amount
+
+
+@config_class
+class Rehydration:
+    """Copies by cluster size, from the share of documents of that size that pass filters (arXiv 2506.20920)."""
+
+    passes: str
+    """documents that pass, an expression as in `select`, such as `gopher_quality == ''`"""
+    most: Annotated[float, Field(ge=1, le=255)] = 3.0
+    """factor of the sizes with the highest share; it falls to 1 for the share of all documents and below"""
 
 
 @config_class
@@ -44,6 +54,12 @@ class BalanceConfig:
     duplicates: dict[Annotated[int, Field(ge=1)], Annotated[float, Field(ge=0, le=255)]] = field(default_factory=dict)
     """cluster size → further factor on the copies of the document that dedup kept of the cluster, 0 to 255; other sizes
     take the factor of the next smaller one, and below all it is 1: {2: 1.5, 10: 3} repeats what a crawl holds often"""
+    rehydrate: Rehydration | None = None
+    """factors of cluster sizes that follow from the documents, instead of `duplicates`"""
+
+    def __post_init__(self) -> None:
+        if self.rehydrate is not None and self.duplicates:
+            raise ValueError("expected `duplicates` (a table) or `rehydrate` (a rule), got both; remove one of them")
 
 
 class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
@@ -56,7 +72,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     order: ClassVar[int] = 65
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-    added: ClassVar[tuple[str, ...]] = ("select", "duplicates")
+    added: ClassVar[tuple[str, ...]] = ("select", "duplicates", "rehydrate")
 
     def version(self) -> int:
         return BALANCE_VERSION
@@ -67,13 +83,18 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         for source in sorted(self.config.sources.keys() - known if known else ()):
             yield f"balance.sources: no input has the source '{source}'; the inputs have {', '.join(sorted(known))}"
 
-        if self.config.duplicates and not self.recipe.has("dedup"):
-            yield "balance.duplicates: expected the recipe's key 'dedup', whose clusters it counts; `dedup: {}` adds it"
-        if self.config.select is not None:
-            try:
-                Selection(self.config.select).check_names(self._columns())
-            except ConfigurationError as error:
-                yield str(error)
+        rehydrate = self.config.rehydrate
+        if (self.config.duplicates or rehydrate is not None) and not self.recipe.has("dedup"):
+            key = "rehydrate" if rehydrate is not None else "duplicates"
+            yield f"balance.{key}: expected the recipe's key 'dedup', whose clusters it counts; `dedup: {{}}` adds it"
+        expressions = {"balance.select": self.config.select}
+        expressions |= {} if rehydrate is None else {RATES_KEY: rehydrate.passes}
+        for key, expression in expressions.items():
+            if expression is not None:
+                try:
+                    Selection(expression, key).check_names(self._columns())
+                except ConfigurationError as error:
+                    yield str(error)
 
     def _columns(self) -> Iterator[str]:
         """Yield the columns of documents that an expression may name."""
@@ -90,6 +111,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         """Return the passes; those that select documents come first, before tokens are counted."""
         tokens, config, select = self.recipe.folder("encode"), self.config, self.config.select
         passes: list[Pass[BalanceCounts]] = []
+        rehydrate, duplicates = config.rehydrate, config.duplicates
         if select is not None:
             parts = len(self.plan.units)
             passes = [
@@ -97,13 +119,17 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
                 MergeUnselected(parts, select),
             ]
         shards = len(Manifest.load(tokens).shards)
-        if config.duplicates:
+        if duplicates or rehydrate is not None:
             passes.append(WriteClusterSizes(self.recipe.folder("dedup")))
-        held_out, seed, duplicates = self.recipe.heldout.fraction, self.recipe.seed, config.duplicates
+        if rehydrate is not None:
+            duplicates = dict.fromkeys(SIZE_CLASSES, 1.0)  # `WriteFactors` computes their factors
+            passes.append(CountPassing(len(self.plan.units), documents_folder(self.recipe, "encode"), rehydrate.passes))
+        held_out, seed = self.recipe.heldout.fraction, self.recipe.seed
+        most = None if rehydrate is None else rehydrate.most
         return [
             *passes,
             CountTokens(shards, tokens, held_out, seed, duplicates, select is not None),
-            WriteFactors(config.alpha, config.max_copies, config.sources, duplicates),
+            WriteFactors(config.alpha, config.max_copies, config.sources, duplicates, most),
         ]
 
     def row(self, counts: BalanceCounts) -> Row:

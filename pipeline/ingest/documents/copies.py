@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -46,9 +46,13 @@ class DuplicateFactors:
         """Return the factors in the content of `factors.json`, with the sizes of clusters; None if it has none."""
         if "duplicates" not in content:
             return None
-        sizes = np.load(io.BytesIO(find_file(folder, "sizes-000000", SIZES_FILE).buffer()))
         by_size = {int(size): Fraction(factor) for size, factor in content["duplicates"].items()}
-        return DuplicateFactors(by_size, int(content["max_copies"]), sizes)
+        return DuplicateFactors(by_size, int(content["max_copies"]), _read_sizes(folder))
+
+    @staticmethod
+    def read_classes(folder: Path, classes: Iterable[int]) -> DuplicateFactors:
+        """Return classes of sizes by their smallest size, without factors, with the sizes of clusters."""
+        return DuplicateFactors(dict.fromkeys(classes, Fraction(1)), 1, _read_sizes(folder))
 
     def size_class(self, uid: bytes) -> int:
         """Return the largest size in the table that the cluster of a document reaches; 0 if it is below all."""
@@ -61,6 +65,12 @@ class DuplicateFactors:
     def of_class(self, factor: Fraction, size_class: int) -> Fraction:
         """Return the mean copies of the documents of a class, from those of their language and source."""
         return min(factor * self.by_size.get(size_class, Fraction(1)), Fraction(self.most))
+
+
+def _read_sizes(folder: Path) -> NDArray[Any]:
+    """Return the rows of `SIZE_ROW` that `balance` wrote."""
+    sizes: NDArray[Any] = np.load(io.BytesIO(find_file(folder, "sizes-000000", SIZES_FILE).buffer()))
+    return sizes
 
 
 @dataclass(frozen=True)
