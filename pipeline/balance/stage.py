@@ -74,6 +74,9 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
     added: ClassVar[tuple[str, ...]] = ("select", "duplicates", "rehydrate")
 
+    def expansion(self) -> float:
+        return 0.0  # no documents
+
     def version(self) -> int:
         return BALANCE_VERSION
 

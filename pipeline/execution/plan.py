@@ -62,6 +62,11 @@ class Plan:
     digest: str
     inputs: tuple[dict[str, Any], ...]
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of all inputs, as they are stored."""
+        return sum(facts["bytes"] for facts in self.inputs)
+
     @cached_property
     def units(self) -> tuple[tuple[PlannedRange, ...], ...]:
         """The ranges of each unit."""

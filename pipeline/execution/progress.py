@@ -36,6 +36,10 @@ class Progress:
         """Report that a file made by a user is removed, because its subject is rebuilt."""
         self.console.print(f"{path} is removed: what it speaks of is made again", highlight=False, soft_wrap=True)
 
+    def warn(self, message: str) -> None:
+        """Show a warning that does not end the run."""
+        self.console.print(message, highlight=False, soft_wrap=True)
+
     def report_skips(self, files: Sequence[Path]) -> None:
         """Say which files of input folders are skipped, the first ones by name."""
         self.console.print(

@@ -9,6 +9,7 @@ from clozeline.command import Parser, Terminal, keys_of, print_keys, program_nam
 from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
 from clozeline.pipeline import stage_names
+from clozeline.pipeline.execution.free_space import free_bytes, size_text
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import earlier_report, write_run_report
@@ -77,6 +78,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     plan = load_plan(recipe)
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     upstream: str | None = plan.digest
+    largest = 0
     for name in stages_of(recipe):
         run: StageRun[Any] | None = None
         with suppress(StorageError):  # its passes depend on files that an earlier stage must still write
@@ -89,7 +91,10 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
             missing = run.missing()
             named = zip(run.passes, missing, strict=False)
             to_do = ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
-            upstream = None if missing else run.digest(upstream)
+            if missing:
+                to_do += f"; about {size_text(run.expected_bytes(missing, largest or plan.bytes))}"
+            upstream, largest = None if missing else run.digest(upstream), max(largest, run.bytes())
         if only in (None, name):
-            console.print(f"{name}: {to_do}", highlight=False)
+            console.print(f"{name}: {to_do}", highlight=False, soft_wrap=True)
+    console.print(f"free space: {size_text(free_bytes(recipe.output_folder))}", highlight=False)
     return 0

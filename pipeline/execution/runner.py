@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, cast
 from clozeline.configuration.config import config_digest, save_yaml, to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish, sweep
+from clozeline.pipeline.execution.free_space import check_free_space
 from clozeline.pipeline.execution.inputs import files_to_skip
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, freeze_plan, load_plan
@@ -67,13 +68,13 @@ def run_recipe(
         plan = freeze_plan(recipe, verify=verify) if starts else load_plan(recipe, verify=verify)
         if starts and (skipped := files_to_skip(recipe.input)):
             progress.report_skips(skipped)
-        upstream = plan.digest
+        upstream, largest = plan.digest, 0
         provided: dict[str, tuple[str, int]] = {}
         for name in names:
             stage = stage_of(recipe, name, plan)
             run = StageRun(stage, stage_key(stage, upstream), verify)
             if only in (None, name):
-                summaries.append(run.execute(progress))
+                summaries.append(run.execute(progress, largest or plan.bytes))
                 _check_handover(provided, stage, summaries[-1].counts)
                 if summaries[-1].counts.get("documents_out") == 0:
                     raise stage.nothing_left(summaries[-1].counts)
@@ -84,7 +85,7 @@ def run_recipe(
                 )
             if only == name:
                 break
-            upstream = run.digest(upstream)
+            upstream, largest = run.digest(upstream), max(largest, run.bytes())
             provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
 
 
@@ -164,6 +165,24 @@ class StageRun(Generic[C]):
         """Return the records of all passes, in order."""
         return [record for work in self.passes for record in records(self.stage.folder, work.name)]
 
+    def bytes(self) -> int:
+        """Return the bytes of all outputs that later stages may read."""
+        return sum(record.bytes for record in self.all_records())
+
+    def expected_bytes(self, missing: Sequence[Sequence[int]], before: int) -> int:
+        """Return about how many bytes the missing units will write.
+
+        They follow from finished units of the same stage, or else from `before`, the bytes of the largest stage so far.
+        """
+        expected, key = 0, self.runners[0].key
+        for work, units in zip(self.passes, missing, strict=False):
+            finished = [record.bytes for record in records(self.stage.folder, work.name) if record.key == key]
+            if finished:
+                expected += sum(finished) * len(units) // len(finished)
+            elif units and not work.intermediate:
+                return round(self.stage.expansion() * before)
+        return expected
+
     def counts(self) -> C:
         """Return the sums over all records."""
         counts: Counts = {}
@@ -187,8 +206,11 @@ class StageRun(Generic[C]):
         """Return the digest of everything published up to and with this stage."""
         return config_digest({"upstream": upstream, "outputs": outputs_digest(self.all_records())})
 
-    def execute(self, progress: Progress) -> StageSummary:
-        """Run missing units, then sum counts, write the report and remove intermediate files."""
+    def execute(self, progress: Progress, before: int = 0) -> StageSummary:
+        """Run missing units, then sum counts, write the report and remove intermediate files.
+
+        `before` are the bytes of the largest stage so far, or of the inputs: they say how much space it needs.
+        """
         start = time.monotonic()
         previous, missing = earlier_report(self.stage.folder / "report.json"), self.missing()
         folder, stale = self.stage.folder, []
@@ -197,6 +219,8 @@ class StageRun(Generic[C]):
             present = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
             keys = {path: None if record is None else record.key for path, record in present.items()}
             stale = [path for path, key in keys.items() if path not in paths or key != self.runners[0].key]
+            if warning := check_free_space(self.stage.name, folder, self.expected_bytes(missing, before)):
+                progress.warn(warning)
         plain = to_plain(self.stage.recipe)
         with publish(folder / "config.yaml") as temporary:  # the keys of stages last, in the order they run
             stages = {name: plain.pop(name) for name in all_stages()}

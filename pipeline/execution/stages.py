@@ -120,6 +120,10 @@ class Stage(ABC, Generic[K, C]):
     def row(self, counts: C) -> Row:
         """Return the stage's row of the table of a run, from the sums over all its units."""
 
+    def expansion(self) -> float:
+        """Return about how many bytes it writes for each byte of the largest stage before it, or of the inputs."""
+        return 1.0
+
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with its configuration, as far as that can be known before any stage runs."""
         yield from ()

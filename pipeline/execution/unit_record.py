@@ -116,6 +116,12 @@ class UnitRecord:
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
         publish_json(self.path(folder, self.pass_name, self.unit), seal(data))
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of its published outputs, without intermediates."""
+        kept = (facts["bytes"] for name, facts in self.outputs.items() if not name.startswith(f"{TEMPORARY}/"))
+        return sum(kept)
+
     def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
         """Return the first output that is missing, or has another size (or hash, with `verify`), and why; or "".
 

@@ -98,6 +98,9 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
                 role = "tokenizer.specials='{pad: PIECE}'"
                 yield f"tokenizer.path {self.config.path}: {error}; {role} gives the role to a piece that it has"
 
+    def expansion(self) -> float:
+        return 0.0  # no documents
+
     def version(self) -> int:
         """Return a hash of everything in the tokenizer's files that determines ids."""
         return hash64(self.foreseen_tokenizer().vocabulary.fingerprint)

@@ -1,0 +1,63 @@
+"""Free space: the expectation against what stages write, and a disk that is too small."""
+
+from __future__ import annotations
+
+import json
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from clozeline.errors import StorageError
+from clozeline.pipeline.execution import free_space
+from clozeline.pipeline.execution.free_space import check_free_space, free_bytes, size_text
+from clozeline.pipeline.execution.recipe_command import main
+from tests.pipeline.miniature import RECIPE, write_corpus
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 KB"), (7_340_000_000, "7.3 GB"), (2.5e16, "25000.0 TB")],
+)
+def test_sizes_are_told_in_decimal_units(size: float, text: str) -> None:
+    assert size_text(size) == text
+
+
+def test_a_stage_is_refused_below_half_of_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert free_bytes(tmp_path / "not" / "yet" / "there") > 0
+    monkeypatch.setattr(free_space.shutil, "disk_usage", lambda folder: Usage(2000, 1000, 1000))
+    assert check_free_space("dedup", tmp_path, 1000) == ""
+    assert "expected about 2.0 KB" in check_free_space("dedup", tmp_path, 2000)
+    with pytest.raises(StorageError, match=r"dedup: expected about 2.0 KB .* got 1.0 KB of free space"):
+        check_free_space("dedup", tmp_path, 2002)
+
+
+def test_a_disk_that_is_full_ends_the_run_before_the_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command goes on where there is space, and a dry run names sizes that are about right."""
+    write_corpus(tmp_path / "corpus")
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    words = ["--config", str(tmp_path / "recipe.yaml"), f"input={tmp_path / 'corpus'}", f"output={tmp_path / 'out'}"]
+    assert main(["--dry-run", *words]) == 0
+    assert "free space: " in capsys.readouterr().out
+    with monkeypatch.context() as patched:
+        patched.setattr(free_space.shutil, "disk_usage", lambda folder: Usage(2000, 1990, 10))
+        assert main(words) == 74
+        assert "clean: expected about" in capsys.readouterr().err
+        assert not list((tmp_path / "out" / "clean").rglob("*.arrow"))
+    assert main(words) == 0
+    # half of the units of a stage are gone: the others say what they need
+    records = sorted((tmp_path / "out" / "dedup" / "records").glob("0*.json"))
+    lost = records[: len(records) // 2]
+    sizes = [sum(facts["bytes"] for facts in json.loads(path.read_text())["outputs"].values()) for path in lost]
+    for path in lost:
+        path.unlink()
+    capsys.readouterr()
+    assert main(["--dry-run", *words]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("dedup:"))
+    number, unit = line.rpartition("about ")[2].split()
+    expected = float(number) * {"bytes": 1, "KB": 1000}[unit]
+    assert 0.3 * sum(sizes) < expected < 3 * sum(sizes)
