@@ -147,6 +147,8 @@ def _run_study(options: argparse.Namespace) -> None:
     lines, panels = [*_table_lines(study, runs), *pair_table(runs)], [*_panels(runs, first)]
     if own_pipelines:
         lines += step_lines(variants, runs, {name: read_left(folders[name].parent) for name in variants}, truth)
+        example = output / "runs" / f"{next(iter(variants))}-{seeds[0]}"
+        lines.append(f"documents behind the loss of a step: clozeline explain-batch --run {example} --step N")
     # the held-out losses over FLOPs, with as many runs per chart as there are colors
     charted = [[*first.values()][start : start + SHADES] for start in range(0, len(first), SHADES)]
     charts = (section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops"))) for some in charted)

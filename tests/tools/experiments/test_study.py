@@ -42,7 +42,8 @@ def test_losses_are_those_of_the_trainer(
     shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_study(tmp_path, flops=6e8, one="masked_lm", two="unilm")
-    monkeypatch.setattr(tool, "_make_sets", lambda *_: shard_sets / "corrupt")  # the sets are there already
+    sets = shard_sets / "corrupt"  # there already
+    monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets))
     monkeypatch.setenv("MASTER_PORT", "29500")  # of the user's own; runs beside one another need a port each
     words = [str(folder), "--output", str(tmp_path / "out")]
     assert tool.main(words) == 0
