@@ -1,8 +1,9 @@
 """Repeat documents in training so that small languages and chosen sources get a larger share."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -19,11 +20,14 @@ from clozeline.pipeline.balance.passes import (
     WriteFactors,
 )
 from clozeline.pipeline.balance.selection import SELECTED_COLUMNS, Selection
+from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.splits import split_amount
+from clozeline.recorded_file import find_file
 
 
 @config_class
@@ -132,8 +136,18 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         return [
             *passes,
             CountTokens(shards, tokens, held_out, seed, duplicates, select is not None),
-            WriteFactors(config.alpha, config.max_copies, config.sources, duplicates, most),
+            WriteFactors(config.alpha, config.max_copies, config.sources, duplicates, most, self.kept_values()),
         ]
+
+    def to_keep(self) -> dict[str, Any]:
+        """Return the factors of the complete stage."""
+        content = json.loads(find_file(self.folder, "000000", FACTORS_FILE).text())
+        return {"factors": content["factors"], "duplicates": content.get("duplicates", {})}
+
+    def kept_values(self) -> Mapping[str, Any]:
+        """Return the factors that stay while the run grows."""
+        kept: Mapping[str, Any] | None = KeptState.load(self.recipe.output_folder).of(self.name, self.own_digest())
+        return kept or {}
 
     def row(self, counts: BalanceCounts) -> Row:
         """Show all documents, and of the training documents the tokens before and after balancing."""

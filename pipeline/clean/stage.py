@@ -15,6 +15,7 @@ from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUn
 from clozeline.pipeline.clean.steps import SourceSteps
 from clozeline.pipeline.clean.unit import CleanUnits
 from clozeline.pipeline.clean.unit_counts import CleanCounts
+from clozeline.pipeline.execution.forgotten import Forgotten
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.recipe import Recipe
@@ -130,6 +131,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             planned=self.plan.units, sources=sources, corpus=self.recipe.corpus, seed=seed, limits=self.recipe.limits,
             keep_text=self.config.keep_text, fail_truncated=self.recipe.on_error.truncated == "fail", units=units,
             limit=self.recipe.limit, name="score" if shares else "main",
+            forgotten=Forgotten.load(self.recipe.output_folder),
         )  # fmt: skip
         return [first, ChooseCuts(), ApplyCuts(units, shares, seed, self.config.keep_text)] if shares else [first]
 

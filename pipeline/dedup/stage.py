@@ -175,7 +175,8 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         plan = self.plan
         documents, ranges = documents_folder(self.recipe, self.name), count_ranges(plan.shards)
-        parts = Parts(documents, self.folder, len(plan.units), ranges, self._other)
+        generations = tuple(each.units for each in plan.generations)
+        parts = Parts(documents, self.folder, len(plan.units), ranges, self._other, generations)
         exact, near = self.config.exact, self.config.near
         passes: list[Pass[DedupCounts]] = []
         if exact is not None:

@@ -1,12 +1,13 @@
 """The plan: input files cut into units or packed into them, and the number of shards, fixed before any task starts.
 
 Everything later (names, seeds, accounting) depends on units, never on tasks. The plan holds no absolute path, and its
-digest covers no time, so moving or copying the inputs keeps every uid.
+digest covers no time, so moving or copying the inputs keeps every uid. A run that grows has generations of inputs: new
+units follow the old ones, which keep their numbers.
 """
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -27,7 +28,8 @@ from clozeline.pipeline.ingest.readers import check_options, detect, is_guess
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.sealed_json import seal, unseal
 
-PLAN_FORMAT: Final = 1
+PLAN_FORMAT: Final = 2
+"""Format of plans with several generations of inputs; with a single one the file has format 1."""
 # Options that plans of this format hold for every input, whatever its reader; others are held where they are given.
 _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
 # Room for no further file, not even an empty one.
@@ -50,9 +52,18 @@ class PlannedRange:
     path: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Inputs, units and shards of a run up to and with the inputs that it got at once."""
+
+    inputs: int
+    units: int
+    shards: int
+
+
 @dataclass(frozen=True)
 class Plan:
-    """Ranges in order of source name and offset, and the number of shards of every later set.
+    """Ranges in order of generation, source name and offset, and the number of shards of every later set.
 
     A unit is one range, or several consecutive small files.
     """
@@ -61,6 +72,7 @@ class Plan:
     shards: int
     digest: str
     inputs: tuple[dict[str, Any], ...]
+    generations: tuple[Generation, ...]
 
     @property
     def bytes(self) -> int:
@@ -78,21 +90,56 @@ class Plan:
             {name: value for name, value in asdict(planned).items() if name not in ("entry", "path")}
             for planned in self.ranges
         ]
-        return {"format": PLAN_FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units}
+        plain = {"format": 1, "shards": self.shards, "inputs": list(self.inputs), "units": units}
+        if len(self.generations) > 1:
+            plain |= {"format": PLAN_FORMAT, "generations": [asdict(each) for each in self.generations]}
+        return plain
+
+    def until(self, generation: int) -> "Plan":
+        """Return the plan as it was before later generations joined."""
+        last = self.generations[generation]
+        ranges = tuple(planned for planned in self.ranges if planned.unit < last.units)
+        generations = self.generations[: generation + 1]
+        return _with_digest(Plan(ranges, last.shards, "", self.inputs[: last.inputs], generations))
 
 
-def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> Plan:
+def _make_plan(recipe: Recipe, generations: Sequence[Sequence[SourceFile]], saved: Plan | None) -> Plan:
     """Cut the files; those that the saved plan holds with the same options are not opened again."""
     known = {} if saved is None else {facts["source"]: facts for facts in saved.inputs}
+    files = [file for generation in generations for file in generation]
+    inputs = [_facts(file, known.get(file.source)) for file in files]
+    _check_readers(recipe, files, inputs, known.keys())
+    plan, rest = Plan((), 0, "", (), ()), iter(inputs)
+    for number, generation in enumerate(generations):
+        added = [(file, next(rest)) for file in generation]
+        alone = _add_generation(recipe, plan, added, _NONE)
+        frozen = saved is not None and number < len(saved.generations) and saved.until(number).digest == alone.digest
+        # a run that began when each file was a unit of its own stays complete
+        plan = alone if frozen else _add_generation(recipe, plan, added, recipe.plan_options.unit_bytes)
+    return plan
+
+
+def _add_generation(
+    recipe: Recipe, plan: Plan, added: Sequence[tuple[SourceFile, dict[str, Any]]], shared: int
+) -> Plan:
+    """Return the plan with the units of further inputs after its own; small files share units of `shared` bytes."""
     pieces: list[list[PlannedRange]] = []
-    inputs: list[dict[str, Any]] = []
-    for file in files:
-        facts = _facts(file, known.get(file.source))
-        inputs.append(facts)
+    for file, facts in added:
         count = max(1, -(-file.bytes // recipe.plan_options.unit_bytes)) if facts["splittable"] else 1
         bounds = [file.bytes * index // count for index in range(count + 1)]
         planned = PlannedRange(0, file.source, file.entry.source, facts["reader"], 0, 0, file.entry, file.path)
         pieces.append([replace(planned, start=start, end=end) for start, end in pairwise(bounds)])
+    ranges = (*plan.ranges, *_number_units(pieces, shared, plan.generations[-1].units if plan.generations else 0))
+    inputs = (*plan.inputs, *(facts for _, facts in added))
+    shards = max(1, -(-sum(facts["bytes"] for facts in inputs) // recipe.plan_options.shard_bytes))
+    generation = Generation(len(inputs), ranges[-1].unit + 1, shards)
+    return _with_digest(Plan(ranges, shards, "", inputs, (*plan.generations, generation)))
+
+
+def _check_readers(
+    recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence[dict[str, Any]], known: Collection[str]
+) -> None:
+    """Refuse files of unknown type in folders, and options that no reader of an entry has."""
     readers = {facts["source"]: facts["reader"] for facts in inputs if facts["source"] not in known}
     if recipe.has(PLAN_STAGE):  # files of a task have readers of their own
         doubtful = [file for file in files if file.folder is not None and file.bytes > 0 and file.entry.reader is None]
@@ -106,17 +153,32 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
             check_options(entry.options, readers_of[id(entry)])
         except ConfigurationError as error:
             raise ConfigurationError(f"input {entry.path!r}: {error}") from error
-    shards = max(1, -(-sum(file.bytes for file in files) // recipe.plan_options.shard_bytes))
-    alone = _with_digest(Plan(_number_units(pieces, _NONE), shards, "", tuple(inputs)))
-    if saved is not None and saved.digest == alone.digest:
-        return alone  # a run that began when each file was a unit of its own stays complete
-    return _with_digest(Plan(_number_units(pieces, recipe.plan_options.unit_bytes), shards, "", tuple(inputs)))
 
 
-def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tuple[PlannedRange, ...]:
-    """Number the units: consecutive files that are not cut share one while they have `shared` bytes or less."""
+def _split_generations(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> list[list[SourceFile]]:
+    """Return the files of each generation: those of the saved plan, then new ones by the entry that names them."""
+    saved_generations = () if saved is None else saved.generations
+    sources = () if saved is None else saved.inputs
+    ends = [0, *(each.inputs for each in saved_generations)]
+    known = {
+        facts["source"]: number for number, (start, end) in enumerate(pairwise(ends)) for facts in sources[start:end]
+    }
+    if not recipe.extend:
+        generations: list[list[SourceFile]] = [[] for _ in saved_generations or (0,)]
+        for file in files:
+            generations[known.get(file.source, 0)].append(file)
+        return generations
+    entries = {id(entry): len(saved_generations) + index for index, entry in enumerate(recipe.input)}
+    by_number: dict[int, list[SourceFile]] = {}
+    for file in files:
+        by_number.setdefault(known.get(file.source, entries[id(file.entry)]), []).append(file)
+    return [by_number[number] for number in sorted(by_number)]
+
+
+def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int, first: int) -> tuple[PlannedRange, ...]:
+    """Number the units from `first`: consecutive files that are not cut share one of `shared` bytes or less."""
     planned_ranges: list[PlannedRange] = []
-    unit, room = -1, _NONE
+    unit, room = first - 1, _NONE
     for ranges in pieces:
         whole = len(ranges) == 1
         for planned in ranges:
@@ -155,34 +217,42 @@ def _path(recipe: Recipe) -> Path:
     return recipe.folder(PLAN_STAGE) / "plan.json"
 
 
-def _read(recipe: Recipe) -> Plan | None:
+def saved_plan(recipe: Recipe) -> Plan | None:
+    """Return the frozen plan of a run, without the paths of its inputs; None before its first start."""
     path = _path(recipe)
     if not path.exists():
         return None
     try:
         data = unseal(parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT)
-        if data["format"] != PLAN_FORMAT:
-            raise ValueError(f"format {data['format']}, this version reads {PLAN_FORMAT}")
-        if unknown := data.keys() - {"format", "shards", "inputs", "units"}:
+        if data["format"] not in (1, PLAN_FORMAT):
+            raise ValueError(f"format {data['format']}, this version reads 1 and {PLAN_FORMAT}")
+        if unknown := data.keys() - {"format", "shards", "inputs", "units", "generations"}:
             raise ValueError(f"unknown keys {sorted(unknown)}")
-        ranges = tuple(PlannedRange(**planned) for planned in data["units"])
-        return _with_digest(Plan(ranges, data["shards"], "", tuple(data["inputs"])))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        ranges, inputs = tuple(PlannedRange(**planned) for planned in data["units"]), tuple(data["inputs"])
+        single = {"inputs": len(inputs), "units": ranges[-1].unit + 1, "shards": data["shards"]}
+        generations = tuple(Generation(**each) for each in data.get("generations", [single]))
+        return _with_digest(Plan(ranges, data["shards"], "", inputs, generations))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise IntegrityError(
             f"{path}: not a plan as it was written ({error}); remove this file and run `clozeline clean` with "
             "the same inputs and configuration, which writes it again"
         ) from error
 
 
-def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
-    """Return the plan, after writing it as `clean/plan.json` where the file does not hold it yet.
-
-    The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
-    plan, and every stage is done again.
-    """
+def require_input(recipe: Recipe) -> None:
+    """Raise ConfigurationError unless the recipe has an input."""
     if not recipe.input:
         raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
-    plan, saved = load_plan(recipe, verify=verify), _read(recipe)
+
+
+def freeze_plan(recipe: Recipe, plan: Plan | None = None) -> Plan:
+    """Return the plan (default: that of the recipe), after writing it to `clean/plan.json` if the file differs.
+
+    The list of inputs is frozen by the first start, and grows by `extend=true` only. Other options of an input, or
+    other keys of `plan`, make a new plan, and every stage is done again.
+    """
+    require_input(recipe)
+    plan, saved = plan or load_plan(recipe), saved_plan(recipe)
     if saved is None or saved.as_json() != plan.as_json():
         publish_json(_path(recipe), seal(plan.as_json()))
     return plan
@@ -193,7 +263,7 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
 
     `verify` compares the content of every input, also of those whose size and time are as before.
     """
-    saved = _read(recipe)
+    saved = saved_plan(recipe)
     if not recipe.input:
         if saved is None:
             raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")
@@ -202,11 +272,20 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     if saved is not None:
         ranges = ((planned.source, planned.start, planned.end) for planned in saved.ranges)
         changed = find_input_changes(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
+        added = {file.source for file in files} - {facts["source"] for facts in saved.inputs}
+        if recipe.extend:
+            changed = [source for source in changed if source not in added]
+            if not changed and not added and len(saved.generations) == 1:
+                raise ConfigurationError(
+                    f"extend: {_path(recipe)} already has all {len(files):,} inputs: add new files to input, such as "
+                    "input=[OLD, NEW], or leave extend out"
+                )
         if changed:
             paths = ", ".join(str(entry.path) for entry in recipe.input)
+            remedy = "restore them" if recipe.extend else "restore them, add new files by extend=true"
             raise ConfigurationError(
                 f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in "
-                f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: restore "
-                "them, or use another output folder"
+                f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: {remedy}, "
+                "or use another output folder"
             )
-    return _make_plan(recipe, files, saved)
+    return _make_plan(recipe, _split_generations(recipe, files, saved), saved)

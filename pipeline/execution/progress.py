@@ -46,6 +46,10 @@ class Progress:
             f"input: {len(files):,} files of no known kind skipped: {join_names(files)}", highlight=False
         )
 
+    def report_growth(self, output: Path, files: int) -> None:
+        """Say how many files join a complete run."""
+        self.console.print(f"{output}: {files:,} new input file{'s' * (files != 1)} join the run", highlight=False)
+
     def waiting(self) -> None:
         """Say that another run holds the output."""
         self.console.print("another run is writing this output: waiting for it", highlight=False)

@@ -1,7 +1,7 @@
 """Run a recipe, or one stage of it: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -10,11 +10,12 @@ from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
 from clozeline.pipeline import stage_names
 from clozeline.pipeline.execution.free_space import free_bytes, size_text
+from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import earlier_report, write_run_report
-from clozeline.pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_key
-from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stage_of, stages_of
+from clozeline.pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_runs
+from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stages_of
 from clozeline.pipeline.execution.summary_table import print_table
 from clozeline.pipeline.recipe import Recipe, load_recipe
 
@@ -76,24 +77,24 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
     console = Terminal()
     plan = load_plan(recipe)
+    if recipe.extend:
+        check_extension(recipe, only)
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
-    upstream: str | None = plan.digest
+    runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False)
     largest = 0
     for name in stages_of(recipe):
         run: StageRun[Any] | None = None
         with suppress(StorageError):  # its passes depend on files that an earlier stage must still write
-            if upstream is not None:
-                stage = stage_of(recipe, name, plan)
-                run = StageRun(stage, stage_key(stage, upstream), verify=False)
-        if run is None or upstream is None:
-            to_do, upstream = "follows from the stages before it", None
+            run = next(runs, None)
+        if run is None:
+            to_do = "follows from the stages before it"
         else:
             missing = run.missing()
             named = zip(run.passes, missing, strict=False)
             to_do = ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
             if missing:
                 to_do += f"; about {size_text(run.expected_bytes(missing, largest or plan.bytes))}"
-            upstream, largest = None if missing else run.digest(upstream), max(largest, run.bytes())
+            runs, largest = iter(()) if missing else runs, max(largest, run.bytes())
         if only in (None, name):
             console.print(f"{name}: {to_do}", highlight=False, soft_wrap=True)
     console.print(f"free space: {size_text(free_bytes(recipe.output_folder))}", highlight=False)

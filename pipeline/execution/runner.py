@@ -12,9 +12,12 @@ from clozeline.configuration.config import config_digest, save_yaml, to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish, sweep
 from clozeline.pipeline.execution.free_space import check_free_space
+from clozeline.pipeline.execution.forgotten import Forgotten
+from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.inputs import files_to_skip
+from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.output_lock import one_at_a_time
-from clozeline.pipeline.execution.plan import PLAN_STAGE, freeze_plan, load_plan
+from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input, saved_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.run_units import run_units
@@ -65,28 +68,99 @@ def run_recipe(
         raise ConfigurationError(f"the recipe has no '{only}' key; its stages are: {', '.join(names)}")
     with one_at_a_time(recipe.output_folder, progress.waiting):
         starts = only in (None, PLAN_STAGE) and PLAN_STAGE in names
-        plan = freeze_plan(recipe, verify=verify) if starts else load_plan(recipe, verify=verify)
-        if starts and (skipped := files_to_skip(recipe.input)):
-            progress.report_skips(skipped)
-        upstream, largest = plan.digest, 0
-        provided: dict[str, tuple[str, int]] = {}
-        for name in names:
-            stage = stage_of(recipe, name, plan)
-            run = StageRun(stage, stage_key(stage, upstream), verify)
-            if only in (None, name):
-                summaries.append(run.execute(progress, largest or plan.bytes))
+        if starts:
+            require_input(recipe)
+        plan = load_plan(recipe, verify=verify)
+        if recipe.extend:
+            _run_before_growth(recipe, only, plan, progress, verify=verify)
+        if recipe.rebalance:
+            KeptState.remove(recipe.output_folder)
+        if starts:
+            freeze_plan(recipe, plan)
+            if skipped := files_to_skip(recipe.input):
+                progress.report_skips(skipped)
+        run_stages(recipe, plan, only, progress, summaries, verify=verify)
+
+
+def _run_before_growth(recipe: Recipe, only: str | None, plan: Plan, progress: Progress, *, verify: bool) -> None:
+    """Complete the run with the inputs that it has, in a new output with the first ones, and keep its state."""
+    check_extension(recipe, only)
+    saved, output = saved_plan(recipe), recipe.output_folder
+    first = plan.until(0 if saved is None else len(saved.generations) - 1)
+    if recipe.rebalance or first.digest == plan.digest:
+        return
+    freeze_plan(recipe, first)
+    run_stages(recipe, first, None, progress, [], verify=verify)
+    keep_state(recipe, first)
+    progress.report_growth(output, len(plan.inputs) - len(first.inputs))
+
+
+def keep_state(recipe: Recipe, plan: Plan) -> None:
+    """Keep the tokenizer and the factors of a complete run, unless they are kept already."""
+    kept = KeptState.load(recipe.output_folder)
+    for name in stages_of(recipe):
+        stage = stage_of(recipe, name, plan)
+        if (state := stage.to_keep()) is not None:
+            kept = kept.with_stage(name, stage.own_digest(), state)
+    kept.save(recipe.output_folder)
+
+
+def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool) -> Iterator["StageRun[Any]"]:
+    """Yield the runs of the stages in order; each must be complete before the next one is asked for."""
+    kept, upstream = KeptState.load(recipe.output_folder), plan.digest
+    for name in stages_of(recipe):
+        stage = stage_of(recipe, name, plan)
+        kept_key = kept.of(name, stage.own_digest()) if stage.writes_tokenizer else None
+        key = kept_key or stage_key(stage, upstream)
+        run = StageRun(stage, key, verify, unit_keys(recipe, plan, key) if name == PLAN_STAGE else ())
+        run.kept = kept_key is not None
+        yield run
+        upstream = run.digest(upstream)
+
+
+def unit_keys(recipe: Recipe, plan: Plan, key: str) -> Sequence[str]:
+    """Return the keys of the units of `clean`: those of earlier generations stay, others forget documents."""
+    forgotten = Forgotten.load(recipe.output_folder)
+    keys: list[str] = []
+    for number, generation in enumerate(plan.generations[:-1]):
+        before = plan.until(number)
+        keys += [stage_key(stage_of(recipe, PLAN_STAGE, before), before.digest)] * (generation.units - len(keys))
+    keys += [key] * (len(plan.units) - len(keys))
+    for unit, hashes in forgotten.units.items():
+        if unit < len(keys):
+            keys[unit] = config_digest({"key": keys[unit], "forgotten": hashes})
+    return keys
+
+
+def run_stages(
+    recipe: Recipe,
+    plan: Plan,
+    only: str | None,
+    progress: Progress,
+    summaries: list[StageSummary],
+    *,
+    verify: bool = False,
+) -> None:
+    """Run the stages of a plan, or one of them, in an output folder that this process holds."""
+    provided: dict[str, tuple[str, int]] = {}
+    largest = 0
+    for run in stage_runs(recipe, plan, verify=verify):
+        stage, name = run.stage, run.stage.name
+        if only in (None, name):
+            summaries.append(run.execute(progress, largest or plan.bytes))
+            if not run.kept:  # a kept tokenizer learned from the documents of its time
                 _check_handover(provided, stage, summaries[-1].counts)
-                if summaries[-1].counts.get("documents_out") == 0:
-                    raise stage.nothing_left(summaries[-1].counts)
-            elif gap := run.gap():
-                raise ConfigurationError(
-                    f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline {name}` with the "
-                    "same configuration first"
-                )
-            if only == name:
-                break
-            upstream, largest = run.digest(upstream), max(largest, run.bytes())
-            provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
+            if summaries[-1].counts.get("documents_out") == 0:
+                raise stage.nothing_left(summaries[-1].counts)
+        elif gap := run.gap():
+            raise ConfigurationError(
+                f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline {name}` with the "
+                "same configuration first"
+            )
+        if only == name:
+            break
+        largest = max(largest, run.bytes())
+        provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
 
 
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
@@ -102,6 +176,8 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
         facts["limit"] = stage.recipe.limit
     if files := stage.files():
         facts["files"] = files
+    if kept := stage.kept_values():
+        facts["kept"] = kept
     return config_digest({**facts, "upstream": upstream, "version": stage.version()})
 
 
@@ -128,10 +204,13 @@ def _complete(folder: Path) -> Iterator[None]:
 class StageRun(Generic[C]):
     """One stage of a run: find missing units and run them."""
 
-    def __init__(self, stage: Stage[Any, C], key: str, verify: bool) -> None:
+    kept: bool = False
+    """its output is that of another upstream, which the run keeps"""
+
+    def __init__(self, stage: Stage[Any, C], key: str, verify: bool, unit_keys: Sequence[str] = ()) -> None:
         self.stage = stage
         self.passes = list(stage.passes())
-        self.runners = [UnitRunner(stage, work, key) for work in self.passes]
+        self.runners = [UnitRunner(stage, work, key, unit_keys) for work in self.passes]
         self.verify = verify
 
     def missing(self) -> list[list[int]]:
@@ -215,10 +294,14 @@ class StageRun(Generic[C]):
         previous, missing = earlier_report(self.stage.folder / "report.json"), self.missing()
         folder, stale = self.stage.folder, []
         if missing:  # find records of another configuration, which no sum and no manifest may hold; nothing changes yet
-            paths = {UnitRecord.path(folder, work.name, unit) for work in self.passes for unit in range(work.units)}
+            expected = {
+                UnitRecord.path(folder, runner.work.name, unit): runner.key_of(unit)
+                for runner in self.runners
+                for unit in range(runner.work.units)
+            }
             present = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
             keys = {path: None if record is None else record.key for path, record in present.items()}
-            stale = [path for path, key in keys.items() if path not in paths or key != self.runners[0].key]
+            stale = [path for path, key in keys.items() if expected.get(path) != key or key is None]
             if warning := check_free_space(self.stage.name, folder, self.expected_bytes(missing, before)):
                 progress.warn(warning)
         plain = to_plain(self.stage.recipe)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from clozeline.files import file_hash
+from clozeline.pipeline.execution.plan import PLAN_FORMAT
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
@@ -98,7 +99,7 @@ def write_newer(path: Path) -> tuple[int, int]:
         return 2, 1
     plain: dict[str, Any] = json.loads(text)
     checksum = plain.pop("checksum", None)
-    latest = {"checkpoint.json": FORMAT_WHOLE, FACTORS_FILE: FACTORS_FORMAT}
+    latest = {"checkpoint.json": FORMAT_WHOLE, FACTORS_FILE: FACTORS_FORMAT, "plan.json": PLAN_FORMAT}
     known = latest.get(path.name, plain.get("format", 1))
     plain["format"] = known + 1
     if path.name in ("manifest.json", "checkpoint.json"):
