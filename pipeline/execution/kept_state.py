@@ -1,4 +1,4 @@
-"""What stays when a run grows or forgets documents: its tokenizer, and the factors of `balance`.
+"""Keep the tokenizer and the factors of `balance` when a run grows or forgets documents.
 
 `kept.json` holds the key of the stage that gave the tokenizer, and the factors. Both count only while the keys of their
 stages in the recipe are as they were.
