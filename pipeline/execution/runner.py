@@ -11,8 +11,8 @@ from typing import Any, Final, Generic, cast
 from clozeline.configuration.config import config_digest, save_yaml, to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish, sweep
-from clozeline.pipeline.execution.free_space import check_free_space
 from clozeline.pipeline.execution.forgotten import Forgotten
+from clozeline.pipeline.execution.free_space import check_free_space
 from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.inputs import files_to_skip
 from clozeline.pipeline.execution.kept_state import KeptState
