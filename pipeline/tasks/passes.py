@@ -10,8 +10,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal, require_written, total_counts
+from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, code_switch, read_dictionary
+from clozeline.pipeline.tasks.code_switching import code_switch
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
 from clozeline.pipeline.tasks.group_split import exclude_overlaps, split_by_group
 from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFile, TaskItem, TaskReader
@@ -20,6 +21,7 @@ from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES, set_writer
 from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_facts
 from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen
@@ -100,8 +102,8 @@ class TaskSets(Pass[TaskCounts]):
         if source.is_training and isinstance(reader, SimilarPairs):
             items = map(reader.select_for_training, items)
         if source.is_training and self.code_switch is not None:
-            dictionaries = [read_dictionary(path, self.limits) for path in self.code_switch.dictionaries]
-            items = code_switch(items, self.code_switch, dictionaries, reader.facts, self.seed)
+            switcher = read_switcher(self.code_switch, self.limits, self.seed, "tasks")
+            items = code_switch(items, switcher, reader.facts)
         rows = builder.rows(items)
         add_counts(builder.counts, {"notes": notes})
         output.inputs[source.source] = file_hash(source.path)

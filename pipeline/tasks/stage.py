@@ -14,7 +14,8 @@ from clozeline.pipeline.execution.inputs import SourceFile, source_files
 from clozeline.pipeline.execution.stage_order import tokenizer_stage
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
-from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, read_dictionary
+from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
+from clozeline.pipeline.tasks.code_switching import check_switched_head
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
 from clozeline.pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, is_training_split, open_reader
 from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
@@ -22,6 +23,7 @@ from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.split_files import split_files
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen, OneOf
 from clozeline.seeding import hash64
@@ -89,9 +91,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         facts = open_reader(self.config.reader, self.config.similarity, self.recipe.limits).facts
         head, switch = facts.head, self.config.code_switch
         if switch is not None:
-            switch.check_head(facts)
-            for path in switch.dictionaries:
-                read_dictionary(path, self.recipe.limits)
+            check_switched_head(facts)
+            read_switcher(switch, self.recipe.limits, self.recipe.seed, self.name)
         # published sets that a run without their files would remove
         inputs = ", ".join(str(entry.path) for entry in self.recipe.input)
         for manifest in sorted((self.folder / facts.name).glob("*/manifest.json")):

@@ -32,6 +32,8 @@ class EncodeCounts(Counts, total=False):
     target_languages: dict[str, int]
     """target tokens by language"""
     sentences: _SentenceCounts
+    code_switch: dict[str, int]
+    """`words` of the sentences that were chosen, and those that a translation `replaced`"""
     tokens_by_language: dict[str, int]
     tokens_by_source: dict[str, int]
     merged: ShardCounts

@@ -7,11 +7,14 @@ from typing import Annotated, Any, ClassVar, cast
 import numpy as np
 
 from clozeline.configuration.config import config_class, to_plain
+from clozeline.files import file_hash
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.stage_order import documents_folder, tokenizer_stage
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.shards.splits import split_amount
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, TokenizeDocuments
@@ -26,6 +29,9 @@ class EncodeConfig:
         default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
     )
     """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
+    code_switch: CodeSwitchConfig | None = None
+    """translate words of the training documents by dictionaries, sentence by sentence, so that masked and translation
+    LM learn from mixed languages: {dictionaries: [en-de.txt], sentence_rate: 0.5, word_rate: 0.3}; null: none"""
 
 
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
@@ -35,6 +41,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     order: ClassVar[int] = 60
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
+    added: ClassVar[tuple[str, ...]] = ("code_switch",)
 
     def version(self) -> int:
         tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
@@ -43,7 +50,14 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     def mistakes(self) -> Iterator[str]:
         """Check that the recipe has a tokenizer."""
         tokenizer_stage(self.recipe)
+        if self.config.code_switch is not None:
+            read_switcher(self.config.code_switch, self.recipe.limits, self.recipe.seed, self.name)
         yield from ()
+
+    def files(self) -> Mapping[str, str]:
+        """Return the hashes of the dictionaries."""
+        switch = self.config.code_switch
+        return {} if switch is None else {str(path): file_hash(path) for path in switch.dictionaries}
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
         recipe, plan = self.recipe, self.plan
@@ -55,7 +69,18 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         id_bytes = np.dtype(source.foreseen_tokenizer().vocabulary.id_dtype).itemsize
         index = recipe.folder("decontaminate") if recipe.has("decontaminate") else None
         return [
-            TokenizeDocuments("tokenise", units, documents, tokenizer, self.config.sentences, runs, recipe.seed),
+            TokenizeDocuments(
+                "tokenise",
+                units,
+                documents,
+                tokenizer,
+                self.config.sentences,
+                runs,
+                recipe.seed,
+                self.config.code_switch,
+                recipe.heldout.fraction,
+                recipe.limits,
+            ),
             *runs.passes(),
             Codes("codes", 1, id_bytes),
             Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed),

@@ -1,8 +1,9 @@
 """First pass of encode: tokenize the documents of a part into a run sorted by shard order."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
+from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 from clozeline.pipeline.text.sentences import Sentences
 from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.sentence_starts import sentence_starts
@@ -23,7 +28,7 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen
-from clozeline.seeding import order_key
+from clozeline.seeding import hash64, order_key
 
 TOKENIZE_VERSION: Final = 3
 _BATCH_DOCUMENTS: Final = 256
@@ -41,6 +46,36 @@ class TokenDocument:
     """sentences before merging those that start at the same token"""
     target_ids: NDArray[Any]
     """tokens of a pair's target side"""
+
+
+@dataclass(frozen=True)
+class SentenceSwitcher:
+    """Translates words of the sentences of training documents; held-out documents stay as they are."""
+
+    words: WordSwitcher
+    splitter: Sentences
+    heldout: float
+
+    def switch(self, document: Document, counts: EncodeCounts) -> Document:
+        """Return a document with translated words on both sides, and count them."""
+        if is_heldout(document.uid, self.heldout, self.words.seed):
+            return document
+        text = self._switch_text(document, "text", document.text, document.language, counts)
+        if document.target_text is None:
+            return document.replace(text=text)
+        language = document.target_language or document.language
+        target = self._switch_text(document, "target", document.target_text, language, counts)
+        return document.replace(text=text, target_text=target)
+
+    def _switch_text(self, document: Document, side: str, text: str, language: str, counts: EncodeCounts) -> str:
+        starts = self.splitter.starts(text, language)
+        sentences = [text[start:end] for start, end in pairwise((*starts, len(text)))]
+        for number, sentence in enumerate(sentences):
+            index = hash64("sentence", document.uid, side, number)
+            if self.words.chooses(index):
+                sentences[number], words, replaced = self.words.translate_text(index, sentence)
+                add_counts(counts, {"code_switch": {"words": words, "replaced": replaced}})
+        return "".join(sentences)
 
 
 def token_documents(
@@ -72,16 +107,25 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     sentences: Chosen
     runs: Exchange
     seed: int
+    code_switch: CodeSwitchConfig | None = None
+    heldout: float = 0.0
+    limits: Limits = field(default_factory=Limits)
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
         splitter: Sentences = self.sentences.build()
         counts: EncodeCounts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
+        switcher: SentenceSwitcher | None = None
+        if self.code_switch is not None:
+            words = read_switcher(self.code_switch, self.limits, self.seed, "encode")
+            switcher = SentenceSwitcher(words, splitter, self.heldout)
         relative = self.runs.file(unit)
         with output.file(relative) as file, file.open("wb") as sink:
             dtype, shards = tokenizer.vocabulary.id_dtype, self.runs.destinations
             writer = RunWriter(PieceWriter(sink, relative), dtype, shards)
             for batch in _batches(read_documents(documents_of(self.documents, unit))):
+                if switcher is not None:
+                    batch = [switcher.switch(document, counts) for document in batch]
                 for item in token_documents(batch, tokenizer, splitter):
                     add_counts(counts, _count(item))
                     if len(item.ids):

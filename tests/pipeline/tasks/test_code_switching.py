@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import doctest
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.dictionaries import read_dictionary
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks import code_switching
-from clozeline.pipeline.tasks.code_switching import CodeSwitchConfig, Dictionary, code_switch, read_dictionary
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.code_switching import check_switched_head
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, TaskItem
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig, Dictionary, WordSwitcher
 
 TEXTS = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
 TAGS = TaskFacts(name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",))
@@ -19,6 +22,16 @@ FRENCH: Dictionary = {"cat": ["chat"], "runs": ["court"]}
 
 def config(sentences: float = 1.0, words: float = 1.0) -> CodeSwitchConfig:
     return CodeSwitchConfig(dictionaries=[Path("x")], sentence_rate=sentences, word_rate=words)
+
+
+def code_switch(
+    items: Sequence[TaskItem | Rejected],
+    chosen: CodeSwitchConfig,
+    dictionaries: Sequence[Dictionary],
+    facts: TaskFacts,
+    seed: int,
+) -> Iterator[TaskItem | Rejected]:
+    return code_switching.code_switch(items, WordSwitcher(chosen, dictionaries, seed), facts)
 
 
 def rows(count: int) -> list[LabeledText | TaggedWords | Rejected]:
@@ -72,15 +85,19 @@ def test_examples_in_docstrings() -> None:
 def test_files_of_words_and_translations(tmp_path: Path) -> None:
     path = tmp_path / "en-de.txt"
     path.write_text("cat Katze\nCat\tKater\nnew\tganz neu\n\n", encoding="utf-8")
-    assert read_dictionary(path, Limits()) == {"cat": ["Katze", "Kater"], "new": ["ganz neu"]}
-    for text, message in (("cat\n", "line 1: expected a word and its translation, got 'cat'"), ("", "got none")):
-        path.write_text(text, encoding="utf-8")
+    assert read_dictionary(path, Limits(), "key") == {"cat": ["Katze", "Kater"], "new": ["ganz neu"]}
+    refused = {
+        b"cat\n": "line 1: expected a word and its translation, got 'cat'", b"": "got none",
+        b"a b\ncat K\xe4tzchen\n": "line 2: expected a word and its translation, got 'bad_utf8'",
+    }  # fmt: skip
+    for content, message in refused.items():
+        path.write_bytes(content)
         with pytest.raises(ConfigurationError, match=message):
-            read_dictionary(path, Limits())
+            read_dictionary(path, Limits(), "key")
     with pytest.raises(ConfigurationError, match="no such file"):
-        read_dictionary(tmp_path / "none.txt", Limits())
+        read_dictionary(tmp_path / "none.txt", Limits(), "key")
 
 
 def test_answers_that_are_places_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="replaced words move the answers of the head span"):
-        config().check_head(TaskFacts(name="squad", head="span", metrics=("f1",)))
+        check_switched_head(TaskFacts(name="squad", head="span", metrics=("f1",)))

@@ -1,0 +1,43 @@
+"""Read dictionaries in MUSE's format: lines of a word and its translation."""
+
+from pathlib import Path
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
+
+
+def read_switcher(config: CodeSwitchConfig, limits: Limits, seed: int, stage: str) -> WordSwitcher:
+    """Return what replaces words, with the dictionaries of the key `code_switch` of a stage."""
+    key = f"{stage}.code_switch.dictionaries"
+    return WordSwitcher(config, [read_dictionary(path, limits, key) for path in config.dictionaries], seed)
+
+
+def read_dictionary(path: Path, limits: Limits, key: str) -> dict[str, list[str]]:
+    """Return the translations of each word: `cat Katze`, or `cat<tab>wilde Katze`, plain or compressed.
+
+    `key` is that of the configuration that names the file.
+
+    Raises:
+        ConfigurationError: the file is missing or has no pair, or a line is damaged or not a pair.
+    """
+    translations: dict[str, list[str]] = {}
+    if not path.is_file():
+        raise ConfigurationError(f"{key}: {path}: no such file")
+    lines = ByteLines(path, 0, path.stat().st_size, limits, Account(), resume=False)
+    for number, (_, line) in enumerate(lines):
+        text = line.decode("utf-8-sig", "replace").strip() if isinstance(line, bytes) else ""
+        if text or not isinstance(line, bytes):
+            word, _, other = text.partition("\t" if "\t" in text else " ")
+            damage = line.reason if isinstance(line, Cut) else "line_bytes" if not text else ""
+            damage = damage or ("bad_utf8" if "\ufffd" in text else "")
+            if damage or not word.strip() or not other.strip():
+                raise ConfigurationError(
+                    f"{path}, line {number + 1}: expected a word and its translation, got {damage or text!r}"
+                )
+            translations.setdefault(word.strip().lower(), []).append(other.strip())
+    if not translations:
+        raise ConfigurationError(f"{path}: expected lines of a word and its translation, got none")
+    return translations

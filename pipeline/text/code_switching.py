@@ -1,0 +1,67 @@
+"""Dictionary code-switching: words of a text in other languages (CoSDA-ML, Qin et al. 2020, arXiv 2006.06402)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.seeding import hash64
+
+Dictionary: TypeAlias = Mapping[str, Sequence[str]]
+"""Translations of each lower-case word."""
+_WORD: Final = re.compile(r"[^\W\d_]+")
+
+
+@config_class
+class CodeSwitchConfig:
+    """Dictionaries, and how many words they replace."""
+
+    dictionaries: Annotated[list[Path], Field(min_length=1)]
+    """one file per language: lines of a word and its translation, separated by a tab or a space"""
+    sentence_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """share of the rows or sentences in which words are replaced"""
+    word_rate: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """share of the words of such a row or sentence that are replaced, if a dictionary contains them"""
+
+
+@dataclass(frozen=True)
+class WordSwitcher:
+    """Replaces words by translations, from a hash of the seed, the index of the row and that of the word.
+
+    Each word draws a language and one of its translations; a word that the dictionary lacks stays. Capitalization is
+    kept.
+    """
+
+    config: CodeSwitchConfig
+    dictionaries: Sequence[Dictionary]
+    seed: int
+
+    def chooses(self, index: int) -> bool:
+        """Return whether words of the row or sentence of that index are replaced."""
+        return self._uniform("sentence", index, 0) < self.config.sentence_rate
+
+    def translate(self, index: int, number: int, word: str) -> str:
+        """Return the word at position `number` of a row, or its translation."""
+        if self._uniform("word", index, number) >= self.config.word_rate:
+            return word
+        dictionary = self.dictionaries[int(self._uniform("language", index, number) * len(self.dictionaries))]
+        if (choice := dictionary.get(word.lower())) is None:
+            return word
+        new = choice[int(self._uniform("translation", index, number) * len(choice))]
+        return new[:1].upper() + new[1:] if word[:1].isupper() else new
+
+    def translate_text(self, index: int, text: str, first: int = 0) -> tuple[str, int, int]:
+        """Return a text with translated words, its words, and how many were replaced; its first word is `first`."""
+        parts, end, number, replaced = list[str](), 0, first, 0
+        for match in _WORD.finditer(text):
+            new = self.translate(index, number, match[0])
+            parts += [text[end : match.start()], new]
+            end, number, replaced = match.end(), number + 1, replaced + (new != match[0])
+        return "".join((*parts, text[end:])), number - first, replaced
+
+    def _uniform(self, purpose: str, index: int, number: int) -> float:
+        return float(hash64("code switch", purpose, self.seed, index, number) >> 11) / 2**53
