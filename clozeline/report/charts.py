@@ -156,7 +156,7 @@ def lines(
     told = [f"{line.name} from {short(line.points[0][1])} to {short(line.points[-1][1])}" for line in shown]
     keys = [_key(number, line.name) for number, line in enumerate(shown)]
     keys += [_key(number, name, dashed=True) for number, name in enumerate(named, len(shown))]
-    return _figure(title, [*told, *named], _plot(x_name, paint, x_scale), keys if len(keys) > 1 else ())
+    return figure(title, [*told, *named], _plot(x_name, paint, x_scale), keys if len(keys) > 1 else ())
 
 
 def areas(title: str, series: Sequence[Series], x_name: str) -> str:
@@ -173,7 +173,7 @@ def areas(title: str, series: Sequence[Series], x_name: str) -> str:
 
     sums = [math.fsum(ys) for ys in heights]
     names = [f"{line.name} {100 * size / (sum(sums) or 1):.1f} %" for line, size in zip(series, sums, strict=True)]
-    return _figure(title, names, _plot(x_name, paint), [_key(*pair) for pair in enumerate(names)])
+    return figure(title, names, _plot(x_name, paint), [_key(*pair) for pair in enumerate(names)])
 
 
 def histogram(title: str, edges: Sequence[int], counts: Sequence[int], x_name: str) -> str:
@@ -194,7 +194,7 @@ def histogram(title: str, edges: Sequence[int], counts: Sequence[int], x_name: s
     first, last = edges[highest], edges[highest + 1] - 1
     most = f"{first:,}" if first == last else f"{first:,} to {last:,}"
     told = f"{sum(counts):,} from {edges[0]:,} to {edges[-1] - 1:,}, most of them {most}"
-    return _figure(title, [told], _plot(x_name, paint, integers=True))
+    return figure(title, [told], _plot(x_name, paint, integers=True))
 
 
 def thin_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -266,18 +266,19 @@ def _draw_box_rows(
 
         for number, ((name, value), row) in enumerate(zip(labels, boxes, strict=True)):
             top = height * number
-            axes.text(0, top + 11, _label(name, _LINE_CHARACTERS - len(value)), fontsize=11)
-            shown = _label(value, _LINE_CHARACTERS)
+            axes.text(0, top + 11, clip_label(name, _LINE_CHARACTERS - len(value)), fontsize=11)
+            shown = clip_label(value, _LINE_CHARACTERS)
             axes.text(WIDTH, top + 11, shown, fontsize=11, color=MUTED, horizontalalignment="right")
             for x, width, thickness, color, *edge in row:
                 style = {"facecolor": color, "edgecolor": edge[0] if edge else "none", "clip_on": False}
                 axes.add_patch(Rectangle((x, top + 16), width, thickness, **style))
 
     told = [f"{name} {value}" for name, value in labels]
-    return _figure(title, told, canvas(height * len(labels), paint)) if labels else ""
+    return figure(title, told, canvas(height * len(labels), paint)) if labels else ""
 
 
-def _figure(title: str, told: Sequence[str], svg: str, keys: Sequence[str] = ()) -> str:
+def figure(title: str, told: Sequence[str], svg: str, keys: Sequence[str] = ()) -> str:
+    """Return a picture with its title and keys above it, and what it says in words (`told`) for screen readers."""
     described = f"{title}: {'; '.join(told)}"
     caption = f"<figcaption><b>{escape(title)}</b> {' '.join(keys)}</figcaption>"
     return f"<figure>{caption}{svg.replace('>', f'><title>{escape(described)}</title>', 1)}</figure>"
@@ -298,7 +299,7 @@ def _plot(x_name: str, paint: Paint, x_scale: Literal["linear", "log"] = "linear
         left, right, top, bottom = _MARGINS
         width, height = WIDTH - left - right, _PLOT_HEIGHT - top - bottom
         axes.set_position((left / WIDTH, bottom / _PLOT_HEIGHT, width / WIDTH, height / _PLOT_HEIGHT))
-        axes.set_xlabel(_label(x_name, _LABEL_CHARACTERS))
+        axes.set_xlabel(clip_label(x_name, _LABEL_CHARACTERS))
         axes.set_xscale(x_scale)
         if x_scale == "linear":
             axes.xaxis.set_major_locator(MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10], integer=True))
@@ -311,7 +312,7 @@ def _plot(x_name: str, paint: Paint, x_scale: Literal["linear", "log"] = "linear
     return _svg(_PLOT_HEIGHT, draw)
 
 
-def _label(text: str, limit: int) -> str:
+def clip_label(text: str, limit: int) -> str:
     """Return text on one line, cut to `limit` columns; characters of East Asian scripts take two."""
     shown, width = "", 0
     for character in " ".join(visible(text).split()):

@@ -13,9 +13,10 @@ from clozeline.pipeline.execution.free_space import free_bytes, size_text
 from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.report import earlier_report, write_run_report
+from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_runs
 from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stages_of
+from clozeline.pipeline.execution.stage_report import earlier_report
 from clozeline.pipeline.execution.summary_table import print_table
 from clozeline.pipeline.recipe import Recipe, load_recipe
 

@@ -1,19 +1,23 @@
-"""Write the report of a run: `report.json` per stage and in total, and the page `report.html`."""
+"""Write the report of a run: `report.json` and the page `report.html`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.errors import IntegrityError, StorageError
-from clozeline.files import parse_json, publish_json, publish_text, read_json
-from clozeline.format_version import refuse_newer
-from clozeline.pipeline.execution.edit_samples import EditSamples, merge_edits
+from clozeline.files import publish_json, publish_text, read_json
 from clozeline.pipeline.execution.plan import PLAN_STAGE
+from clozeline.pipeline.execution.report_origins import (
+    draw_provenance,
+    iter_deciders,
+    iter_fertility,
+    iter_slowest,
+    read_manifests,
+    way_back,
+)
 from clozeline.pipeline.execution.report_samples import (
     Parts,
     SampleText,
@@ -22,14 +26,11 @@ from clozeline.pipeline.execution.report_samples import (
     sample_kept_texts,
     sample_rejects,
 )
-from clozeline.pipeline.execution.unit_record import Counts, UnitRecord
-from clozeline.pipeline.shards.manifest import FORMAT
+from clozeline.pipeline.execution.stage_report import REPORT_FORMAT, StageFacts, earlier_report
 from clozeline.report.charts import Bar, Step, bars, funnel, histogram, shares
 from clozeline.report.html_page import collapsible, facts, grid, listing, page, quote, section, table
-from clozeline.sealed_json import seal, unseal
+from clozeline.sealed_json import seal
 
-REPORT_FORMAT: Final = 1
-"""Number in every `report.json`; raised when a key of it gets another meaning."""
 # Groups of reasons, and the count that their shares are of.
 _LEFT_OUT: Final = {
     "ignored": "records_in", "malformed": "records_in", "bytes_undecoded": "bytes_owned",
@@ -45,60 +46,6 @@ _LEFT: Final = {"clean": "kept", "dedup": "unique"}
 _SUITE: Final = ("evaluation suite", "items", "not read", "found in documents", "too short", "documents", "words found")
 
 
-@dataclass(frozen=True)
-class StageFacts:
-    """The content of a stage's `report.json`."""
-
-    name: str
-    folder: Path
-    counts: Mapping[str, Any]
-    units: int
-    bytes: int
-    seconds: float
-    edits: EditSamples
-
-    @staticmethod
-    def read(folder: Path) -> StageFacts:
-        """Read the report of a stage that is complete."""
-        data = read_report(folder / "report.json", f"run `clozeline {folder.name}` again, which writes it")
-        numbers = (data["counts"], data["units"], data["bytes"], data["seconds"])
-        return StageFacts(folder.name, folder, *numbers, data.get("edits", {}))
-
-    @property
-    def documents(self) -> Path:
-        return self.folder / "documents"
-
-
-def read_report(path: Path, remedy: str) -> dict[str, Any]:
-    """Return the content of a `report.json`; `remedy` is what writes it again, for messages."""
-    try:
-        data = unseal(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
-    except (ValueError, AttributeError) as error:
-        raise IntegrityError(f"{path}: damaged: {error}; {remedy}") from error
-    if data.get("format") != REPORT_FORMAT:
-        raise IntegrityError(f"{path}: format {data.get('format')}, this version reads {REPORT_FORMAT}; {remedy}")
-    return data
-
-
-def earlier_report(path: Path) -> dict[str, Any]:
-    """Return the content of a `report.json`, empty where it is missing or damaged; NewerFormatError is raised."""
-    try:
-        return read_report(path, "")
-    except (IntegrityError, StorageError):
-        return {}
-
-
-def write_stage_report(folder: Path, name: str, counts: Counts, records: Sequence[UnitRecord], seconds: float) -> None:
-    """Write `report.json` of a stage from its records."""
-    size = sum(file["bytes"] for record in records for file in record.outputs.values())
-    facts = {"stage": name, "counts": counts, "units": len(records), "bytes": size, "seconds": round(seconds, 3)}
-    edits = merge_edits(record.edits for record in records)
-    content = {"format": REPORT_FORMAT, **facts, **({"edits": edits} if edits else {})}
-    publish_json(folder / "report.json", seal(content))
-
-
 def write_run_report(output: Path, names: Sequence[str]) -> Path:
     """Write `report.json` and `report.html` of a run, unless they are newer than its stages' files; return the page.
 
@@ -111,7 +58,13 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
     if path.exists() and path.stat().st_mtime_ns > newest and {folder.name for folder in folders} <= told:
         return path
     stages = [StageFacts.read(folder) for folder in folders]
-    plain = {stage.name: {"counts": stage.counts, "bytes": stage.bytes, "seconds": stage.seconds} for stage in stages}
+    plain = {
+        stage.name: {
+            "counts": stage.counts, "bytes": stage.bytes, "seconds": stage.seconds, "slowest": stage.slowest,
+            "deciders": stage.deciders,
+        }
+        for stage in stages
+    }  # fmt: skip
     publish_json(output / "report.json", seal({"format": REPORT_FORMAT, "stages": plain}))
     publish_text(path, page("Clozeline · what happened to every document", _parts(output, stages)))
     return path
@@ -128,7 +81,7 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     times = bars(
         "Seconds a stage, and MB of input a second", [Bar(each.name, each.seconds, rate) for each, rate in rates]
     )
-    yield grid(funnel("From records to examples", _steps(stages)), times)
+    yield grid(funnel("From documents to examples", _steps(stages)), times)
     yield section("Left out, and why", grid(*_reasons(stages)))
     for suites in (stage.counts["suites"] for stage in stages if "suites" in stage.counts):
         yield section("Contamination", table(_SUITE, [_suite_row(*suite) for suite in sorted(suites.items())]))
@@ -138,15 +91,16 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
         yield section("What is kept", grid(*_shapes(stages, parts)), "<h3>Three of the texts</h3>", texts)
     yield section("What is edited", *_iter_edits(stages))
     yield section("What is dropped", *_iter_drops(holders))
-    yield section("Where it comes from", *_provenance(output, inputs, stages))
+    yield section("Tokens", *iter_fertility(stages))
+    yield section("Where it comes from", *_provenance(output, plan, stages))
 
 
 def _steps(stages: Sequence[StageFacts]) -> list[Step]:
     """Return the funnel: each step that a stage of the run has counted."""
     amounts: list[tuple[str, int]] = []
     for stage in stages:
-        if "records_in" in stage.counts:
-            amounts += [("records", stage.counts["records_in"]), ("documents", stage.counts["documents_in"])]
+        if not amounts and "documents_in" in stage.counts:
+            amounts.append(("documents", stage.counts["documents_in"]))
         if stage.documents.is_dir():
             amounts.append((_LEFT.get(stage.name, f"after {stage.name}"), stage.counts["documents_out"]))
     parts = ["", *(f"{100 * after / max(1, before):.1f} %" for (_, before), (_, after) in pairwise(amounts))]
@@ -234,7 +188,10 @@ def _iter_drops(holders: Sequence[StageFacts]) -> Iterator[str]:
         yield "clean.keep_text is the share of rejected documents that keep it.</p>"
 
 
-def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Sequence[StageFacts]) -> Iterator[str]:
+def _provenance(output: Path, plan: Mapping[str, Any], stages: Sequence[StageFacts]) -> Iterator[str]:
+    inputs, manifests = plan["inputs"], read_manifests(output, stages)
+    yield grid(draw_provenance(plan, stages, manifests))
+    yield way_back(manifests)
     rows = [(file["source"], file["reader"], file["bytes"]) for file in inputs[:_LISTED]]
     if len(inputs) > len(rows):
         rows.append((f"{len(inputs) - len(rows):,} others", "", sum(file["bytes"] for file in inputs[_LISTED:])))
@@ -244,15 +201,13 @@ def _provenance(output: Path, inputs: Sequence[Mapping[str, Any]], stages: Seque
         yield f"<h3>Inputs without a record</h3>{table(['source', 'bytes'], empty)}"
     written = [(stage.name, stage.units, stage.bytes, stage.seconds) for stage in stages]
     yield f"<h3>Stages</h3>{table(['stage', 'units', 'bytes written', 'seconds'], written)}"
-    sets = []
-    for path in (path for stage in stages for path in sorted(stage.folder.rglob("manifest.json"))):
-        manifest = parse_json(path.read_text(encoding="utf-8"))
-        refuse_newer(path, manifest, FORMAT)
-        totals = [manifest["totals"][key] for key in ("samples", "tokens", "shards", "bytes")]
-        sets.append((str(path.parent.relative_to(output)), *totals, manifest["checksum"][:16]))
+    yield from iter_slowest(stages)
+    totals = {name: (manifest.totals, manifest.checksum[:16]) for name, manifest in manifests.items()}
+    sets = [(name, each.samples, each.tokens, each.shards, each.bytes, sum_) for name, (each, sum_) in totals.items()]
     if sets:
         header = ["set", "rows", "tokens", "shards", "bytes", "checksum of the manifest"]
         yield f"<h3>Shard sets</h3>{table(header, sets)}"
+    yield from iter_deciders(stages)
     for stage in stages:
         yield collapsible(f"All counts of {stage.name}", table(["count", ""], sorted(_leaves(stage.counts))))
     yield collapsible("Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8")))

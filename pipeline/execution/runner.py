@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, cast
 from clozeline.configuration.config import config_digest, save_yaml, to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish, sweep
+from clozeline.pipeline.execution.deciders import deciders_of
 from clozeline.pipeline.execution.forgotten import Forgotten
 from clozeline.pipeline.execution.free_space import check_free_space
 from clozeline.pipeline.execution.growth import check_extension
@@ -19,9 +20,9 @@ from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input, saved_plan
 from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.run_units import run_units
 from clozeline.pipeline.execution.stage_order import all_stages, stage_of, stages_of
+from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import Pass, Row, Stage
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
@@ -363,7 +364,7 @@ class StageRun(Generic[C]):
         if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]
         else:
-            write_stage_report(folder, self.stage.name, counts, records, seconds)
+            write_stage_report(folder, self.stage.name, counts, records, seconds, deciders_of(self.stage))
         if not self.stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
         summary = StageSummary(self.stage.name, counts, self.stage.row(counts), size, seconds, len(records), skipped)

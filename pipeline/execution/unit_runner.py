@@ -4,14 +4,16 @@ import errno
 import os
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from clozeline.errors import ClozelineError, StorageError, message_text
 from clozeline.files import cannot_write
+from clozeline.pipeline.execution.slow_units import finished_marker, started_marker
 from clozeline.pipeline.execution.stages import Pass, Stage
-from clozeline.pipeline.execution.unit_record import LOGS, TEMPORARY, Output, UnitRecord
+from clozeline.pipeline.execution.unit_record import LOGS, Output, UnitRecord
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class UnitRunner:
         folder = self.stage.folder
         marker = self._marker(unit)
         try:
-            marker.parent.mkdir(parents=True, exist_ok=True)
+            for path in (marker, finished_marker(folder, self.work.name, unit)):
+                path.parent.mkdir(parents=True, exist_ok=True)
             marker.touch()
         except OSError as error:
             raise StorageError(cannot_write(marker, error)) from error
@@ -60,14 +63,15 @@ class UnitRunner:
                 self.work.name, unit, key, "ok", counts, files, inputs=output.inputs, edits=output.edits
             )
             record.save(folder)
-        marker.unlink(missing_ok=True)
+        with suppress(OSError):  # the time of the marker, the start of the unit, is all that is left of it
+            marker.replace(finished_marker(folder, self.work.name, unit))
 
     def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
         record = UnitRecord(self.work.name, unit, self.key_of(unit), "failed", {}, {}, message, exit_code, trace)
         record.save(self.stage.folder)
 
     def _marker(self, unit: int) -> Path:
-        return self.stage.folder / TEMPORARY / "running" / f"{self.work.name}-{unit:06d}"
+        return started_marker(self.stage.folder, self.work.name, unit)
 
     def key_of(self, unit: int) -> str:
         """Return the key that the record of a unit must have."""

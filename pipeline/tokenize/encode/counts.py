@@ -12,6 +12,13 @@ class _SentenceCounts(TypedDict):
     merged: int
 
 
+class _TextCounts(TypedDict):
+    """Text of the encoded documents, or first sides of pairs."""
+
+    words: int
+    characters: int
+
+
 class ShardCounts(TypedDict, total=False):
     """Contents of shards; a set without pairs has no target tokens."""
 
@@ -35,6 +42,8 @@ class EncodeCounts(Counts, total=False):
     code_switch: dict[str, int]
     """`words` of the sentences that were chosen, and those that a translation `replaced`"""
     tokens_by_language: dict[str, int]
+    text_by_language: dict[str, _TextCounts]
+    """earlier versions did not count it"""
     tokens_by_source: dict[str, int]
     merged: ShardCounts
     """content of the shards"""

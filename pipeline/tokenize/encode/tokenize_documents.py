@@ -146,6 +146,9 @@ def _count(item: TokenDocument) -> EncodeCounts:
         "characters": len(item.document.text),
         "sentences": {"found": item.sentences, "merged": item.sentences - len(item.sentence_starts)},
         "tokens_by_language": {item.document.language: tokens},
+        "text_by_language": {
+            item.document.language: {"words": item.document.n_words, "characters": len(item.document.text)}
+        },
         "tokens_by_source": {item.document.source_group: tokens},
     }
     if other:

@@ -14,8 +14,8 @@ from clozeline.pipeline.clean.quality_cut import CUTS_FILE
 from clozeline.pipeline.clean.unit_counts import count_characters
 from clozeline.pipeline.execution.kept_state import KeptState, record_key
 from clozeline.pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
-from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline.execution.stage_report import read_report
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, UID_BYTES, UNSELECTED_FILE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from clozeline.pipeline.execution.report import read_report
+from clozeline.pipeline.execution.stage_report import read_report
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.tokenize.train.sample import mean_copies
 from clozeline.tools.shards.validation.stage_counts import recount, shares
