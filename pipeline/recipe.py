@@ -31,13 +31,26 @@ def part_of_stage(stage: str, part: str) -> Any:
 
 
 @config_class
+class InputStore:
+    """How to read inputs from a store or web server; local files need nothing of it."""
+
+    retries: Annotated[int, Field(ge=0)] = 4
+    """further tries after a request that failed by a timeout, a closed or cut connection, a short answer, or the status
+    408, 429 or 5xx; a missing file and a denied access are never tried again"""
+    timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
+    """seconds that one request may take"""
+    fsspec: dict[str, Any] = field(default_factory=dict)
+    """options of fsspec's file system, such as `endpoint_url`; http takes none"""
+
+
+@config_class
 class InputEntry:
     """Files of one source and how to read them."""
 
     WORD: ClassVar = "path"
 
     path: Annotated[str | list[str], HOME_EXPANDED]
-    """file, folder or glob (`**` descends), or a list of them"""
+    """file, folder or glob (`**` descends), a URL of a file or of a glob, or a list of them"""
     reader: str | None = None
     """name of a reader; default: found by magic bytes, then by extension"""
     source: str = "default"
@@ -48,6 +61,8 @@ class InputEntry:
     """language code of the other sides of pairs; default: `und`"""
     unknown: Literal["refuse", "skip"] = "refuse"
     """files in a folder that no reader knows by content or name, such as pictures: an error, or skipped and listed"""
+    store: InputStore | None = None
+    """requests to the store of a URL: `{retries, timeout_s, fsspec}`"""
     options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)
     """options of the reader; a recipe gives them next to the keys above"""
 
@@ -59,7 +74,10 @@ class InputEntry:
 
     @model_serializer(mode="wrap")
     def _with_options(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {**plain(self), **self.options}
+        values = {**plain(self), **self.options}
+        if values["store"] is None:
+            del values["store"]
+        return values
 
 
 _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if name != "options")

@@ -1,6 +1,7 @@
 """Redact secrets of a configuration from everything that is written or printed.
 
-Secrets are values of keys such as `secret`, `access_key`, `token` and `password`, and the user and password in a URL.
+Secrets are values of keys such as `secret`, `access_key`, `token` and `password`, in a URL the user and password, and
+signatures and keys of its query, such as `X-Amz-Signature` and `sig`.
 Only this module decides that. Configurations are written through `redact`, messages through `redact_text`. The
 latter also replaces every secret that this process has read, so that texts of other packages do not show it either.
 """
@@ -22,6 +23,10 @@ _OPTIONS_OF_PACKAGES: Final = frozenset({"fsspec", "storage_options"})
 _USERINFO: Final = re.compile(
     r"([a-z][a-z0-9+.-]*:/{1,2})(?:[^/?#\s]*|[^/?#\s:@]*:(?!\d+/)[^\s\"'<>]*)@", re.IGNORECASE
 )
+_QUERY: Final = re.compile(r"(?<=[?&])([\w.-]+)=([^&#\s\"'<>]+)")
+_SIGNATURES: Final = frozenset({"sig", "key"})
+"""Further keys of a query that hold a secret: the signature of Azure, and keys of web services."""
+_MASKED_QUERY: Final = re.compile(rf"(?<=[?&])[\w.-]+={re.escape(MASK)}&?")
 _MASKED_USERINFO: Final = re.compile(rf"(:/{{1,2}}){re.escape(MASK)}@")
 _QUOTED_ENTRY: Final = re.compile(r"""((["'])([\w.-]+)\2:\s*)("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,{}\[\]]+)""")
 _ASSIGNMENT: Final = re.compile(r"([\w.-]+)=([^\s,;&)\]}]+)")
@@ -56,7 +61,17 @@ def redact(plain: Any, *above: str) -> Any:
         }
     if isinstance(plain, (list, tuple)):
         return [redact(item, *above) for item in plain]
-    return _USERINFO.sub(rf"\1{MASK}@", plain) if isinstance(plain, str) else plain
+    return _redact_url(plain) if isinstance(plain, str) else plain
+
+
+def _redact_url(text: str) -> str:
+    """Mask user, password and signatures of the URLs in a text."""
+    text = _USERINFO.sub(rf"\1{MASK}@", text)
+    return _QUERY.sub(lambda match: f"{match[1]}={MASK}" if _signs(match[1]) else match[0], text)
+
+
+def _signs(key: str) -> bool:
+    return key.lower() in _SIGNATURES or is_secret(key)
 
 
 def _holds_secret(value: Any, key: str, *above: str) -> bool:
@@ -66,7 +81,7 @@ def _holds_secret(value: Any, key: str, *above: str) -> bool:
 def redact_text(text: str) -> str:
     """Redact secrets in text: in URLs, in `key=value`, in quoted mappings, and all secrets read so far."""
     text = redact_known_secrets(text)
-    text = _USERINFO.sub(rf"\1{MASK}@", text)
+    text = _redact_url(text)
     text = _ASSIGNMENT.sub(lambda match: _mask(match, match[1], match[2], f"{match[1]}="), text)
     return _QUOTED_ENTRY.sub(lambda match: _mask(match, match[3], match[4], match[1]), text)
 
@@ -97,6 +112,8 @@ def remember(plain: Any) -> None:
     for keys, value in _leaves(plain):
         urls = _USERINFO.finditer(value) if isinstance(value, str) else ()
         secrets = [url[0].removeprefix(url[1]).removesuffix("@").partition(":")[2] for url in urls]
+        if isinstance(value, str):
+            secrets += [query[2] for query in _QUERY.finditer(value) if _signs(query[1])]
         if any(_holds_secret(value, key, *keys[:depth]) for depth, key in enumerate(keys)):
             secrets += str(value).splitlines()
         for secret in secrets:
@@ -108,7 +125,7 @@ def remember(plain: Any) -> None:
 def iter_masked_keys(plain: Any) -> Iterator[str]:
     """Yield the dotted keys whose values `redact` has masked."""
     for keys, value in _leaves(plain):
-        if isinstance(value, str) and (value == MASK or _MASKED_USERINFO.search(value)):
+        if isinstance(value, str) and (value == MASK or _MASKED_USERINFO.search(value) or _MASKED_QUERY.search(value)):
             yield ".".join(keys)
 
 
@@ -118,4 +135,4 @@ def without_masks(plain: Any) -> Any:
         return {key: without_masks(value) for key, value in plain.items() if value != MASK}
     if isinstance(plain, list):
         return [without_masks(item) for item in plain]
-    return _MASKED_USERINFO.sub(r"\1", plain) if isinstance(plain, str) else plain
+    return _MASKED_QUERY.sub("", _MASKED_USERINFO.sub(r"\1", plain)) if isinstance(plain, str) else plain

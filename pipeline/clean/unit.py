@@ -11,8 +11,9 @@ from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
 from clozeline.pipeline.clean.steps import SourceSteps, Steps, parse_host
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from clozeline.pipeline.execution.forgotten import Forgotten
-from clozeline.pipeline.execution.input_changes import other_name, range_hash, range_name
+from clozeline.pipeline.execution.input_changes import observe_file, other_name, range_hash, range_name
 from clozeline.pipeline.execution.plan import PlannedRange
+from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, require_equal
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
@@ -75,8 +76,10 @@ class CleanUnits(Pass[CleanCounts]):
         if quota.is_used():
             return
         path = _find_input(planned)
-        files = (path, *_companion_files(planned).values())
-        before = {file: (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
+        files: tuple[Path | RemoteFile, ...] = (path, *_companion_files(planned).values())
+        before = [observe_file(file) for file in files]
+        if isinstance(path, RemoteFile) and before[0] != (path.size, path.version):
+            raise StorageError(f"{path}: changed since the inputs were listed: run again")
         entry = planned.entry or InputEntry(path=str(path))
         source = self.sources[planned.source_group]
         steps = steps_by_source.get(planned.source_group)
@@ -97,9 +100,9 @@ class CleanUnits(Pass[CleanCounts]):
             if kept is not None:
                 tally.keep(kept)
                 yield kept
-        for file, (size, changed_ns) in before.items():
-            if (file.stat().st_size, file.stat().st_mtime_ns) != (size, changed_ns):
-                raise StorageError(f"{file}: changed while it was read ({size} bytes before): run again later")
+        for file, facts in zip(files, before, strict=True):
+            if observe_file(file) != facts:
+                raise StorageError(f"{file}: changed while it was read ({facts[0]} bytes before): run again later")
         if quota.is_used():
             tally.cut()
             return
@@ -164,9 +167,11 @@ class _Quota:
                     return
 
 
-def _find_input(planned: PlannedRange) -> Path:
+def _find_input(planned: PlannedRange) -> Path | RemoteFile:
     if planned.path is None or not planned.path.is_file():
         raise StorageError(f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the first run")
+    if isinstance(planned.path, RemoteFile):
+        return planned.path.restricted(planned.start, planned.end)
     return planned.path
 
 

@@ -8,21 +8,35 @@ import xxhash
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.execution.inputs import SourceFile
+from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.unit_record import records
 from clozeline.pipeline.ingest.readers import other_files
 
-OBSERVED: Final = ("mtime_ns", "ends_xxh3", "others")
+OBSERVED: Final = ("mtime_ns", "version", "ends_xxh3", "others")
 """Facts of an input that say whether it changed; they are no part of the plan's digest."""
 
 _END_BYTES: Final = 1 << 16
 _CHUNK_BYTES: Final = 1 << 20
 
 
-def fingerprint_file(path: Path, size: int) -> dict[str, Any]:
-    """Return the time of the last change of a file, and the hash of its first and last 64 KiB."""
+def file_version(path: Path | RemoteFile) -> dict[str, Any]:
+    """Return the time of the last change of a file, or its version in its store."""
+    return {"version": path.version} if isinstance(path, RemoteFile) else {"mtime_ns": path.stat().st_mtime_ns}
+
+
+def observe_file(path: Path | RemoteFile) -> tuple[int, int | str]:
+    """Return the present size of a file, and the time of its last change or its version in its store."""
+    if isinstance(path, RemoteFile):
+        return path.observe()
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+def fingerprint_file(path: Path | RemoteFile, size: int) -> dict[str, Any]:
+    """Return the time of the last change of a file, or its version, and the hash of its first and last 64 KiB."""
     try:
         first, last = (range_hash(path, *ends) for ends in ((0, _END_BYTES), (max(0, size - _END_BYTES), size)))
-        return {"mtime_ns": path.stat().st_mtime_ns, "ends_xxh3": first + last}
+        return {**file_version(path), "ends_xxh3": first + last}
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
 
@@ -43,8 +57,10 @@ def other_name(source: str, option: str) -> str:
     return f"{source} {option}"
 
 
-def range_hash(path: Path, start: int, end: int) -> str:
+def range_hash(path: Path | RemoteFile, start: int, end: int) -> str:
     """Return the XXH3-128 (hex) of a range of a file, as far as the file goes."""
+    if isinstance(path, RemoteFile):
+        return path.range_hash(start, end)
     digest = xxhash.xxh3_128()
     with path.open("rb") as file:
         file.seek(start)
@@ -75,12 +91,12 @@ def find_input_changes(
     """
     before = {facts["source"]: facts for facts in inputs}
     changed = before.keys() ^ {file.source for file in files}
-    compared: dict[str, Path] = {}
+    compared: dict[str, Path | RemoteFile] = {}
     whole: list[tuple[str, int, int]] = []
     for name, path, facts in _iter_files_of_plan(before, files):
         if not path.is_file() or path.stat().st_size != facts["bytes"]:
             changed.add(name)
-        elif verify or facts.get("mtime_ns") not in (None, path.stat().st_mtime_ns):
+        elif verify or _may_differ(facts, path):
             compared[name] = path
             whole.append((name, 0, facts["bytes"]))
             if "ends_xxh3" in facts and facts["ends_xxh3"] != fingerprint_file(path, facts["bytes"])["ends_xxh3"]:
@@ -96,9 +112,14 @@ def find_input_changes(
     return sorted(changed)
 
 
+def _may_differ(facts: Mapping[str, Any], path: Path | RemoteFile) -> bool:
+    """Return whether time or version of a file are not those of the plan; plans of earlier versions hold neither."""
+    return bool(facts.keys() & {"mtime_ns", "version"}) and not file_version(path).items() <= facts.items()
+
+
 def _iter_files_of_plan(
     before: Mapping[str, Mapping[str, Any]], files: Sequence[SourceFile]
-) -> Iterator[tuple[str, Path, Mapping[str, Any]]]:
+) -> Iterator[tuple[str, Path | RemoteFile, Mapping[str, Any]]]:
     """Yield name, path and planned facts of the inputs in the plan, and of their further files under the same path."""
     for file in files:
         if (facts := before.get(file.source)) is None:

@@ -16,9 +16,11 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import stage_names
+from clozeline.pipeline.execution.remote_file import RemoteFile
+from clozeline.pipeline.execution.remote_listing import remote_files
 from clozeline.pipeline.ingest.readers import is_guess
 from clozeline.pipeline.recipe import InputEntry
-from clozeline.pipeline.shards.store import as_url
+from clozeline.pipeline.shards.store import as_url, local_path
 
 # Files that a message names.
 _NAMED: Final = 10
@@ -29,10 +31,19 @@ class SourceFile:
     """One input file with the entry it belongs to; `folder` is the folder of the entry in which it was found."""
 
     source: str
-    path: Path
+    path: Path | RemoteFile
     bytes: int
     entry: InputEntry
     folder: str | None = None
+
+    @property
+    def local_path(self) -> Path:
+        """The path of a file that is read where it lies; ConfigurationError for one in a store."""
+        if isinstance(self.path, RemoteFile):
+            raise ConfigurationError(
+                f"input {self.path}: only documents are read from a store; download this file, and give its local path"
+            )
+        return self.path
 
 
 def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> list[SourceFile]:
@@ -41,15 +52,13 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
     own = None if output is None else os.path.realpath(output)
     stages = [] if own is None else [os.path.join(own, stage) for stage in stage_names()]  # noqa: PTH118
     for entry in entries:
-        for pattern in _patterns(entry):
-            if (url := as_url(pattern)) is not None:
-                raise ConfigurationError(
-                    f"input {url}: remote inputs are not supported yet; download the files, and give their local path"
-                )
+        for pattern in map(_local, _patterns(entry)):
             if own is not None and Path(pattern).is_dir() and _is_below(own, os.path.realpath(pattern)):
                 raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
             for file in _expand(pattern, entry):
-                if any(_is_below(os.path.realpath(file.path.parent), stage) for stage in stages):
+                if isinstance(file.path, Path) and any(
+                    _is_below(os.path.realpath(file.path.parent), stage) for stage in stages
+                ):
                     raise ConfigurationError(f"input {pattern!r}: {file.path} is an output of this run; {_APART}")
                 if file.source in files:
                     raise ConfigurationError(
@@ -67,7 +76,21 @@ def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
+def _local(pattern: str) -> str:
+    """Return a URL of the scheme `file` as a path; refuse chained URLs."""
+    if "::" in pattern and as_url(pattern.rpartition("::")[2]) is not None:
+        raise ConfigurationError(
+            f"input {pattern}: a URL with `::`, which chains file systems, is not supported; give the URL of the file "
+            "itself: compressed files are read as they are"
+        )
+    return pattern if as_url(pattern) is not None else str(local_path(pattern))
+
+
 def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
+    if (url := as_url(pattern)) is not None:
+        for name, file in remote_files(url, entry):
+            yield SourceFile(_source_name(entry, os.fsencode(name)), file, file.size, entry)
+        return
     if Path(pattern).is_dir():
         root, folder = Path(pattern), pattern
         paths = [path for path in _files_of(root) if not _should_skip(path, entry)]
@@ -76,10 +99,15 @@ def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
     else:
         root, paths, folder = _root(pattern), _matches(pattern), None
     for path in paths:
-        # the name is unique and printable: `%`, control bytes and bytes that are not UTF-8 are written as %XX
-        name = os.fsencode(path.relative_to(root).as_posix()).decode("utf-8", "surrogateescape")
-        name = re.sub(r"[%\x00-\x1f\udc80-\udcff]", lambda match: f"%{ord(match[0]) & 0xFF:02X}", name)
-        yield SourceFile(f"{entry.source}/{name}", path, path.stat().st_size, entry, folder)
+        name = _source_name(entry, os.fsencode(path.relative_to(root).as_posix()))
+        yield SourceFile(name, path, path.stat().st_size, entry, folder)
+
+
+def _source_name(entry: InputEntry, path: bytes) -> str:
+    """Return the source of a file: unique and printable, with `%`, control bytes and invalid UTF-8 written as %XX."""
+    name = path.decode("utf-8", "surrogateescape")
+    name = re.sub(r"[%\x00-\x1f\udc80-\udcff]", lambda match: f"%{ord(match[0]) & 0xFF:02X}", name)
+    return f"{entry.source}/{name}"
 
 
 def _should_skip(path: Path, entry: InputEntry) -> bool:
@@ -178,7 +206,7 @@ def _root(pattern: str) -> Path:
     return Path(*takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts[:-1]))
 
 
-def join_names(files: Sequence[Path]) -> str:
+def join_names(files: Sequence[Path | RemoteFile]) -> str:
     """Return the names of files for a message, and after the first ten how many more there are."""
     return ", ".join(map(str, files[:_NAMED])) + (f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else "")
 

@@ -19,11 +19,13 @@ from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.input_changes import (
     OBSERVED,
+    file_version,
     find_input_changes,
     fingerprint_file,
     fingerprint_other_files,
 )
 from clozeline.pipeline.execution.inputs import SourceFile, check_kinds, source_files
+from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.ingest.readers import check_options, detect, is_guess
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.sealed_json import seal, unseal
@@ -32,6 +34,8 @@ PLAN_FORMAT: Final = 2
 """Format of plans with several generations of inputs; with a single one the file has format 1."""
 # Options that plans of this format hold for every input, whatever its reader; others are held where they are given.
 _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
+# Keys of an input that say where its files are, not how they are read.
+_OUTSIDE: Final = ("path", "source", "unknown", "store")
 # Room for no further file, not even an empty one.
 _NONE: Final = -1
 PLAN_STAGE: Final = "clean"
@@ -49,7 +53,7 @@ class PlannedRange:
     start: int
     end: int
     entry: InputEntry | None = None
-    path: Path | None = None
+    path: Path | RemoteFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +195,14 @@ def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int, first: 
 
 
 def _facts(file: SourceFile, known: dict[str, Any] | None) -> dict[str, Any]:
-    plain = {name: value for name, value in to_plain(file.entry).items() if name not in ("path", "source", "unknown")}
+    plain = {name: value for name, value in to_plain(file.entry).items() if name not in _OUTSIDE}
     options = {**_FIRST_OPTIONS, **plain}
     if known is not None and known["options"] == options:
-        if "mtime_ns" not in known:
+        if not known.keys() & {"mtime_ns", "version"}:
             return known
-        # the content is as before; the files may have other times
-        present = {**known, "mtime_ns": file.path.stat().st_mtime_ns}
+        # the content is as before; the files may have other times, and be in another store
+        present = {name: value for name, value in known.items() if name not in ("mtime_ns", "version")}
+        present |= file_version(file.path)
         if "others" in known:
             present["others"] = fingerprint_other_files(known["reader"], file.entry.options)
         return present

@@ -5,8 +5,9 @@ fsspec's HTTP reader fetches the complete object when a server ignores ranges, w
 
 import os
 import urllib.request
+from collections.abc import Mapping
 from http.client import RemoteDisconnected
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from urllib3 import PoolManager, ProxyManager, Retry, make_headers
@@ -15,11 +16,15 @@ from urllib3.util import Url, parse_url
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.shards.errors import ObjectTooShortError, StrayAnswerError
+from clozeline.pipeline.shards.object_facts import ObjectFacts
 
 _RETRIES: Final = Retry(total=None, connect=0, read=0, redirect=10, status=0, other=0)
 _CONNECTIONS: Final = 256
 # Bytes of an error's page that are read so that the connection can be kept.
 _ERROR_PAGE: Final = 1 << 16
+
+_Answer: TypeAlias = tuple[int, bytes, Mapping[str, str]]
+"""Status, body and headers."""
 
 
 class HttpRanges:
@@ -42,16 +47,7 @@ class HttpRanges:
             FileNotFoundError: status 401, 403, 404 or 410.
             OSError: anything that another try may cure.
         """
-        try:
-            try:
-                status, body = self._answer(url, part, limit, timeout)
-            except HTTPError as error:
-                if not isinstance(_root(error), RemoteDisconnected):
-                    raise
-                status, body = self._answer(url, part, limit, timeout)  # the server had closed the idle connection
-        except (HTTPError, ValueError) as error:
-            root = _root(error)
-            raise OSError(f"{type(root).__name__}: {root}") from error
+        status, body, _ = self._ask(url, part, limit, timeout)
         if status == (200 if part is None else 206):
             return body
         if status == 200:
@@ -59,20 +55,47 @@ class HttpRanges:
                 f"{url}: the server ignores ranges (status 200 instead of 206), so every block would fetch its whole "
                 "shard; copy the set to a server that knows them, or to a disk"
             )
-        if status in (401, 403, 404, 410):
-            raise FileNotFoundError(url)
         if status == 416 and part is not None:
             raise ObjectTooShortError(f"{url}: expected bytes at {part[0]}, got status 416: it ends before")
-        if status < 500 and status not in (408, 429):
-            raise StorageError(f"{url}: the server refuses with status {status}")
-        raise OSError(f"status {status}")
+        raise _error_of_status(url, status)
+
+    def facts(self, url: str, timeout: float) -> ObjectFacts:
+        """Return the size of an object, and its etag or the time of its last change, by asking for its first byte.
+
+        Raises:
+            StrayAnswerError: the server ignores ranges.
+            FileNotFoundError, StorageError, OSError: as for a range.
+        """
+        status, _, headers = self._ask(url, (0, 1), 1, timeout)
+        version = headers.get("ETag") or headers.get("Last-Modified") or ""
+        size = headers.get("Content-Range", "").rpartition("/")[2]
+        if status in (206, 416) and size.isdigit():
+            return ObjectFacts(int(size), version)
+        if status == 200 and headers.get("Content-Length") == "0":
+            return ObjectFacts(0, version)
+        if status in (200, 206, 416):
+            raise StrayAnswerError(f"{url}: the server ignores ranges, or does not say how long the file is")
+        raise _error_of_status(url, status)
 
     def close(self) -> None:
         """Close idle connections; a later request opens a new one."""
         for pool in self._pools.values():
             pool.clear()
 
-    def _answer(self, url: str, part: tuple[int, int] | None, limit: int, timeout: float) -> tuple[int, bytes]:
+    def _ask(self, url: str, part: tuple[int, int] | None, limit: int, timeout: float) -> _Answer:
+        """Return status, body and headers, after one further try if the server had closed an idle connection."""
+        try:
+            try:
+                return self._answer(url, part, limit, timeout)
+            except HTTPError as error:
+                if not isinstance(_root(error), RemoteDisconnected):
+                    raise
+                return self._answer(url, part, limit, timeout)
+        except (HTTPError, ValueError) as error:
+            root = _root(error)
+            raise OSError(f"{type(root).__name__}: {root}") from error
+
+    def _answer(self, url: str, part: tuple[int, int] | None, limit: int, timeout: float) -> _Answer:
         address = parse_url(url)
         headers = {"Accept-Encoding": "identity"}
         if address.auth is not None:
@@ -88,10 +111,10 @@ class HttpRanges:
                 body = answer.read(limit + 1, decode_content=False)
                 if len(body) <= limit:
                     answer.read(1)  # the end, or the error of a connection that was cut
-                return answer.status, body
+                return answer.status, body, answer.headers
             if answer.status != 200:  # a complete object may be long: keeping its connection is not worth reading it
                 answer.read(_ERROR_PAGE, decode_content=False)
-            return answer.status, b""
+            return answer.status, b"", answer.headers
         finally:
             answer.close() if answer.length_remaining else answer.release_conn()
 
@@ -105,6 +128,14 @@ class HttpRanges:
         login = make_headers(proxy_basic_auth=unquote(at.auth)) if at.auth else None
         pool = ProxyManager(at._replace(auth=None).url, proxy_headers=login, maxsize=_CONNECTIONS)
         return self._pools.setdefault(proxy, pool)
+
+
+def _error_of_status(url: str, status: int) -> Exception:
+    if status in (401, 403, 404, 410):
+        return FileNotFoundError(url)
+    if status < 500 and status not in (408, 429):
+        return StorageError(f"{url}: the server refuses with status {status}")
+    return OSError(f"status {status}")
 
 
 def _root(error: BaseException) -> BaseException:

@@ -5,13 +5,12 @@ twice in an epoch, and ranks need no coordination. `http(s)` speaks ranges itsel
 packages for it (s3fs, gcsfs, adlfs, ...) are imported on first use.
 """
 
-import contextlib
 import itertools
 import random
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
@@ -23,7 +22,9 @@ from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.redaction import remember
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards.errors import ObjectMissingError, ObjectTooShortError, StrayAnswerError
+from clozeline.pipeline.shards.fsspec_ranges import FsspecRanges
 from clozeline.pipeline.shards.http_ranges import HttpRanges
+from clozeline.pipeline.shards.object_facts import ObjectFacts
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
@@ -89,7 +90,7 @@ class RemoteStore:
         remember({"fsspec": options.fsspec, "url": base})
         self.options = options
         by_http = self.base.partition(":")[0].lower() in ("http", "https")
-        self._fetch = fetch or (HttpRanges() if by_http else _Fsspec(self.base, options.fsspec))
+        self._fetch = fetch or (HttpRanges() if by_http else FsspecRanges(self.base, options.fsspec))
         self._pause = pause
         self._lock = threading.Lock()
         self.requests = self.retries = self.bytes = 0
@@ -113,6 +114,22 @@ class RemoteStore:
         """List the bytes of every object in a folder (about `expected` objects); None where the store cannot list."""
         url, listing = self.url(folder) if folder else self.base, getattr(self._fetch, "sizes", None)
         return None if listing is None else self._retry(url, lambda: listing(url), 1 + expected // _NAMES_A_REQUEST)
+
+    def facts(self, name: str) -> ObjectFacts:
+        """Return the size and the version of an object; StorageError if there is none."""
+        url, timeout = self.url(name), self.options.timeout_s
+        result: ObjectFacts = self._retry(url, lambda: self._fetch.facts(url, timeout))  # type: ignore[attr-defined]
+        return result
+
+    def matches(self, pattern: str) -> dict[str, ObjectFacts]:
+        """Return the objects that match a pattern, by name; ConfigurationError where the store cannot list."""
+        if (find := getattr(self._fetch, "matches", None)) is None:
+            raise ConfigurationError(
+                f"{self.url(pattern)}: a web server cannot list its files, so a pattern has no meaning there; name "
+                "each file, as in input=[URL, URL]"
+            )
+        result: dict[str, ObjectFacts] = self._retry(self.url(pattern), lambda: find(self.base, pattern))
+        return result
 
     def close(self) -> None:
         """Close connections that wait for a next request; such a request opens a new one."""
@@ -179,42 +196,3 @@ def _within(seconds: float, request: Callable[[], T]) -> T:
     if not done.done():
         raise TimeoutError(f"no whole answer within {seconds:g} s")
     return done.result()
-
-
-class _Fsspec:
-    """Ranges by fsspec."""
-
-    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
-        import fsspec
-
-        try:
-            self._system, _ = fsspec.core.url_to_fs(url, **options)
-        except Exception as error:  # packages have errors of their own for credentials and options
-            raise ConfigurationError(f"{url}: no reader for this kind of store: {error}") from error
-
-    def __call__(self, url: str, part: Range | None, limit: int, timeout: float) -> bytes:
-        start, stop = (0, limit + 1) if part is None else part
-        with _errors_of_any_kind():
-            content: bytes = self._system.cat_file(self._system._strip_protocol(url), start=start, end=stop)
-        return content
-
-    def sizes(self, url: str) -> dict[str, int]:
-        """Return bytes by name; empty where the folder does not exist."""
-        try:
-            with _errors_of_any_kind():
-                self._system.invalidate_cache()
-                entries = self._system.ls(self._system._strip_protocol(url), detail=True)
-        except FileNotFoundError:
-            return {}
-        return {entry["name"].rsplit("/", 1)[-1]: int(entry["size"]) for entry in entries if entry["type"] == "file"}
-
-
-@contextlib.contextmanager
-def _errors_of_any_kind() -> Iterator[None]:
-    """Convert errors of file systems (requests, credentials, protocols) to OSError, so that they are retried."""
-    try:
-        yield
-    except OSError:
-        raise
-    except Exception as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error

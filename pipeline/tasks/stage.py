@@ -102,9 +102,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                     f"file again, or remove {manifest.parent}"
                 )
         # files that are both a training and another split, although `disjoint` is set
-        training = {file.path.resolve(): split for split, file in splits.items() if is_training_split(split)}
+        training = {file.local_path.resolve(): split for split, file in splits.items() if is_training_split(split)}
         for split, file in splits.items() if self.config.disjoint else ():
-            if not is_training_split(split) and (train := training.get(file.path.resolve())) is not None:
+            if not is_training_split(split) and (train := training.get(file.local_path.resolve())) is not None:
                 yield (
                     f"tasks.disjoint: {file.path} is both {train} and {split}, so no row of {split} would be left: "
                     f"give {split} a file of its own, or take it from train: tasks.carve='{{{split}: 0.1}}'"
@@ -118,9 +118,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
 
     def version(self) -> int:
         files, _ = self._files()
-        contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.path))]
+        contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.local_path))]
         reader = self.config.reader.build(self.recipe.limits)
-        companions = [path for file in files.values() for path in reader.companions(file.path)]
+        companions = [path for file in files.values() for path in reader.companions(file.local_path)]
         switch = self.config.code_switch
         dictionaries = [] if switch is None else [path for path in switch.dictionaries if path.is_file()]
         contents += [file_hash(path) for path in (*companions, *self.config.exclude, *dictionaries)]
@@ -136,9 +136,10 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 f"{', '.join(splits)}: leave a file out, or the key"
             )
         sources = (
-            *(SplitSource(split, file.source, file.path, carve if split == "train" else {}, split)
+            *(SplitSource(split, file.source, file.local_path, carve if split == "train" else {}, split)
               for split, file in splits.items()),
-            *(SplitSource(split, splits["train"].source, splits["train"].path, carve, "train") for split in carve),
+            *(SplitSource(split, splits["train"].source, splits["train"].local_path, carve, "train")
+              for split in carve),
         )  # fmt: skip
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:

@@ -1,15 +1,16 @@
 r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress, detect_codec
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _PIECE: Final = 1 << 20
+_FIRST_PIECE: Final = 1 << 12  # of the search for a line end, which is near as a rule
 
 
 class Cut(NamedTuple):
@@ -23,18 +24,18 @@ Line: TypeAlias = bytes | int | Cut
 r"""A line without its `\n`, the length of a line over the limit, or a cut line."""
 
 
-def find_line_start(path: Path, position: int) -> int:
+def find_line_start(path: InputFile, position: int) -> int:
     """Return the offset of the first line that starts at `position` or later; the size of the file if none does."""
     if position == 0:
         return 0
     with path.open("rb") as file:
         file.seek(position - 1)  # a line starts at `position` if the byte before it is a line end
-        at = position - 1
-        while piece := file.read(_PIECE):
+        at, size = position - 1, _FIRST_PIECE
+        while piece := file.read(size):
             end = piece.find(b"\n")
             if end != -1:
                 return at + end + 1
-            at += len(piece)
+            at, size = at + len(piece), min(_PIECE, 2 * size)
         return at
 
 
@@ -47,7 +48,7 @@ class ByteLines:
     """
 
     def __init__(
-        self, path: Path, start: int, end: int, limits: Limits, account: Account, *, resume: bool = True
+        self, path: InputFile, start: int, end: int, limits: Limits, account: Account, *, resume: bool = True
     ) -> None:
         self.rest = False
         self._path, self._range = path, (start, end)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
-from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeAlias
 
 import lz4.frame
 import zstandard
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.input_file import FileBytes, InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _HEAD: Final = 1 << 12  # bytes of the first read of a member; each further read doubles the total, up to `_CHUNK`
@@ -54,7 +54,7 @@ class Damage(Exception):
         self.content = content
 
 
-Seekable: TypeAlias = BinaryIO | mmap.mmap
+Seekable: TypeAlias = BinaryIO | mmap.mmap | FileBytes
 
 
 class Decoder(Protocol):
@@ -189,7 +189,7 @@ def decompress(
 
 
 def decompress_file(
-    path: Path, limits: Limits, account: Account | None = None, *, start: int = 0, resume: bool = True
+    path: InputFile, limits: Limits, account: Account | None = None, *, start: int = 0, resume: bool = True
 ) -> Iterator[bytes | Damage]:
     """Yield the content of a file, plain (from `start` on) or compressed, like `decompress`."""
     with path.open("rb") as file:

@@ -9,11 +9,11 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.decompression import Damage, decode_member, decompress_file, detect_codec
+from clozeline.pipeline.ingest.formats.input_file import FileBytes, InputFile, map_bytes
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
@@ -118,7 +118,12 @@ class _GzipRecordStream(RecordStream):
     kind = "warc-gz"
 
     def __init__(
-        self, data: mmap.mmap, start: int, limits: Limits, begins_record: Callable[[bytes], bool], account: Account
+        self,
+        data: mmap.mmap | FileBytes,
+        start: int,
+        limits: Limits,
+        begins_record: Callable[[bytes], bool],
+        account: Account,
     ) -> None:
         super().__init__(iter(()), account, None, start)
         self._data, self._limits, self._begins_record = data, limits, begins_record
@@ -183,22 +188,21 @@ class _GzipRecordStream(RecordStream):
 
 
 def open_record_stream(
-    path: Path, start: int, limits: Limits, begins_record: Callable[[bytes], bool], account: Account
+    path: InputFile, start: int, limits: Limits, begins_record: Callable[[bytes], bool], account: Account
 ) -> RecordStream:
     """Open the stream of a non-empty file; a file that cannot be split starts at 0."""
     with path.open("rb") as file:
         head = file.read(256)
         codec = detect_codec(head)
         if codec == "gzip" or (codec is None and path.suffix == ".gz" and not begins_record(head)):
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return _GzipRecordStream(data, start, limits, begins_record, account)
+            return _GzipRecordStream(map_bytes(path), start, limits, begins_record, account)
     if codec is None:
         return RecordStream(decompress_file(path, limits, start=start), account, None, start)
     decoding = Account()
     return RecordStream(decompress_file(path, limits, decoding), account, decoding)
 
 
-def find_record(path: Path, position: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> int | None:
+def find_record(path: InputFile, position: int, limits: Limits, begins_record: Callable[[bytes], bool]) -> int | None:
     """Return the first member from `position` of a gzip file that starts a record, else its size; None if not gzip."""
     stream = open_record_stream(path, 0, limits, begins_record, Account())
     if not isinstance(stream, _GzipRecordStream):

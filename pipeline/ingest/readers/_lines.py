@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
 from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, detect_codec
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS
@@ -35,10 +35,10 @@ class LineFile(ABC):
         """Return whether the file is uncompressed and not UTF-16, so that lines can be found from the middle."""
         return detect_codec(head) is None and detect_utf16(head) is None
 
-    def first(self, path: Path, position: int) -> int:
+    def first(self, path: InputFile, position: int) -> int:
         return find_line_start(path, position)
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield the lines that start in [start, end); all lines of a compressed file."""
         lines = ByteLines(path, start, end, self._limits, account)
         for offset, line in lines:

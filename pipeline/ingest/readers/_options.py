@@ -1,6 +1,7 @@
 """Select and check the reader options that a recipe sets among the keys of an input; each reader declares its own."""
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field, fields
 from pathlib import Path
@@ -12,6 +13,7 @@ from clozeline.registry import find, names
 
 FILE: Final = {"file": True}
 """Metadata of an option that names a companion file, which is read along with each file of the input."""
+_URL: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _READERS = "clozeline.pipeline.ingest.readers"
 
 
@@ -28,6 +30,11 @@ def options_of(reader: str, values: Mapping[str, Any]) -> dict[str, Any]:
 def other_files(reader: str, values: Mapping[str, Any]) -> dict[str, Path]:
     """Return the companion files of a reader, by option."""
     options = [name for name, option in _options(reader).items() if option.metadata.get("file")]
+    for name in options:
+        if _URL.match(str(values.get(name) or "")):
+            raise ConfigurationError(
+                f"input.{name}: {values[name]} is a URL; download this file, and give its local path"
+            )
     return {name: Path(values[name]) for name in options if values.get(name)}
 
 

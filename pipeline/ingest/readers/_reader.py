@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file, detect_codec
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.registry import find, names
 
@@ -63,13 +64,13 @@ class Reader(Protocol):
     def splittable(head: bytes) -> bool:
         """Return whether a file with these first bytes can be read by byte ranges."""
 
-    def first(self, path: Path, position: int) -> int:
+    def first(self, path: InputFile, position: int) -> int:
         """Return where the first record of a range from `position` starts; the size of the file if there is none.
 
         A range owns the bytes from its first record to that of the next range.
         """
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield the records that start in [start, end), in order; `account` counts what the file holds."""
 
 
@@ -80,7 +81,7 @@ class OneRange:
     def splittable(head: bytes) -> bool:
         return False
 
-    def first(self, path: Path, position: int) -> int:
+    def first(self, path: InputFile, position: int) -> int:
         return position
 
 
@@ -91,7 +92,7 @@ _COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
 _MAGICS: Final = {"warc": (b"WARC/", b"filedesc://"), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
 
 
-def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
+def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     """Return the reader of a file and whether the file can be split.
 
     `named` wins; else the first bytes (after decompression) decide, then the suffix, then `text`.
@@ -110,12 +111,12 @@ def detect(path: Path, named: str | None = None) -> tuple[str, bool]:
     return name, splittable
 
 
-def is_guess(path: Path, reader: str | None = None) -> bool:
+def is_guess(path: InputFile, reader: str | None = None) -> bool:
     """Return whether `detect` falls back to a default because neither content nor name of the file decide."""
     return _match_suffix(path) is None and (detect(path)[0] if reader is None else reader) == _GUESS
 
 
-def _match_content(path: Path, head: bytes) -> str | None:
+def _match_content(path: InputFile, head: bytes) -> str | None:
     for name, magics in _MAGICS.items():
         if head.startswith(magics):
             return name
@@ -126,11 +127,11 @@ def _match_content(path: Path, head: bytes) -> str | None:
     return "json_array" if text.startswith(b"[") and _suffix(path) == ".json" else None
 
 
-def _match_suffix(path: Path) -> str | None:
+def _match_suffix(path: InputFile) -> str | None:
     suffix = _suffix(path)
     return next((reader for reader in names(_READERS) if suffix in find(_READERS, reader).suffixes), None)
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: InputFile) -> str:
     name = PurePosixPath(path.name.lower())
     return PurePosixPath(name.stem).suffix if name.suffix in _COMPRESSIONS else name.suffix

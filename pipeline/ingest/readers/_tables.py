@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import pyarrow as pa
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, explain_unusable, make_record
@@ -30,6 +31,11 @@ Table = tuple[pa.Schema, Iterable[Part]]
 """Columns and parts of a table."""
 
 
+def open_arrow(path: InputFile) -> pa.NativeFile:
+    """Open a file for Arrow's readers."""
+    return pa.memory_map(str(path)) if isinstance(path, Path) else pa.PythonFile(path.open("rb"), "r")
+
+
 class TableFile(OneRange, ABC):
     """A reader of tables, batch by batch; a subclass opens its format."""
 
@@ -46,10 +52,10 @@ class TableFile(OneRange, ABC):
         return (*FIELD_REASONS, "bad_utf8", f"{kind}_error", "schema")
 
     @abstractmethod
-    def table(self, path: Path) -> AbstractContextManager[Table]:
+    def table(self, path: InputFile) -> AbstractContextManager[Table]:
         """Open the file."""
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield all rows; of a damaged part those before the damage, then the rows of the next part."""
         size, damaged = path.stat().st_size, 0
         try:

@@ -1,7 +1,6 @@
 """The base of readers whose files are one document each."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import ClassVar
 
 from clozeline.configuration.config import config_class
@@ -9,6 +8,7 @@ from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import decode
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange, RawRecord
 
@@ -29,7 +29,7 @@ class WholeFile(OneRange):
     def __init__(self, options: Options, limits: Limits) -> None:
         self._limits = limits
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         account.records += 1
         flags, pieces, length, size = 0, [], 0, path.stat().st_size
         for piece in decompress_file(path, self._limits, account, resume=False):

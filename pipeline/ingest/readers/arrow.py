@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile
+from clozeline.pipeline.ingest.formats.input_file import InputFile
+from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile, open_arrow
 
 _FILE_MAGIC: Final = b"ARROW1"
 
@@ -22,9 +22,9 @@ class Arrow(TableFile):
     reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("arrow")
 
     @contextmanager
-    def table(self, path: Path) -> Iterator[Table]:
+    def table(self, path: InputFile) -> Iterator[Table]:
         """Open an IPC file, or a stream as written by `datasets`."""
-        with pa.memory_map(str(path)) as source:
+        with open_arrow(path) as source:
             if source.read(len(_FILE_MAGIC)) == _FILE_MAGIC:
                 with pa.ipc.open_file(source) as file:
                     indices = range(file.num_record_batches)

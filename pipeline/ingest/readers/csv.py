@@ -6,7 +6,6 @@ import csv
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import field
-from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
@@ -15,6 +14,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import REASONS
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, explain_unusable, make_record
@@ -50,7 +50,7 @@ class Csv(OneRange):
     def __init__(self, options: Options, limits: Limits) -> None:
         self._options, self._limits = options, limits
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
         lines = _Lines(ByteLines(path, start, end, self._limits, account))

@@ -6,12 +6,12 @@ import codecs
 import json
 import re
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, make_record, parse_integer
@@ -51,7 +51,7 @@ class JsonArray(OneRange):
         self._options, self._limits = options, limits
         self._decoder = json.JSONDecoder(parse_int=parse_integer)
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         text = _Text(recode_utf16(decompress_file(path, self._limits, account), account))
         account.separators += text.pass_over(_MARK) + text.skip_blanks()
         is_array = text.begins("[")

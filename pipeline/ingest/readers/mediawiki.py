@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar, Final
 from xml.parsers import expat
 
@@ -10,6 +9,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange, RawRecord
 
@@ -42,7 +42,7 @@ class Mediawiki(OneRange):
     def __init__(self, options: Options, limits: Limits) -> None:
         self._limits = limits
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         pages = _Pages(self._limits.record_bytes)
         reason = ""
         for piece in decompress_file(path, self._limits, account, resume=False):

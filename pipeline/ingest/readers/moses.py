@@ -11,6 +11,7 @@ from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import REASONS
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import FILE, Counted, Item, OneRange, RawRecord
 
@@ -38,7 +39,7 @@ class Moses(OneRange):
         self._target = Path(options.target_path)
         self._limits = limits
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         if not self._target.is_file():
             raise StorageError(f"{self._target}: no such file; `target_path` names the other sides of {path}")
         size, target_size, target_account = path.stat().st_size, self._target.stat().st_size, Account()

@@ -8,7 +8,8 @@ from typing import ClassVar, Final
 
 import pyarrow.parquet
 
-from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile
+from clozeline.pipeline.ingest.formats.input_file import InputFile
+from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile, open_arrow
 
 _BATCH_ROWS: Final = 256
 
@@ -22,8 +23,9 @@ class Parquet(TableFile):
     reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("parquet")
 
     @contextmanager
-    def table(self, path: Path) -> Iterator[Table]:
-        with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+    def table(self, path: InputFile) -> Iterator[Table]:
+        source = path if isinstance(path, Path) else open_arrow(path)
+        with pyarrow.parquet.ParquetFile(source, page_checksum_verification=True) as file:
             metadata = file.metadata
             rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
             read = partial(file.iter_batches, _BATCH_ROWS)

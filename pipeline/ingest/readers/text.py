@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Item, RawRecord
 from clozeline.pipeline.ingest.readers._whole_file import WholeFile
@@ -50,7 +50,7 @@ class Text(WholeFile):
     def __init__(self, options: Options, limits: Limits) -> None:
         self._limits, self._split = limits, options.split
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield the document, or its chapters: their locator is the offset in the text as UTF-8."""
         for item in super().read(path, start, end, account):
             if not isinstance(item, RawRecord) or self._split is None:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
@@ -14,6 +13,7 @@ from clozeline.pipeline.ingest.formats.charset import decode
 from clozeline.pipeline.ingest.formats.content_sniffing import HTML_TYPES, contradicts_html, looks_like_html
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, detect_codec
 from clozeline.pipeline.ingest.formats.http_message import content_type, parse_response
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.formats.record_stream import RecordStream, find_record, open_record_stream
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
@@ -75,7 +75,7 @@ class Warc:
         """Return whether records can be found from the middle of the file: in gzip and uncompressed files."""
         return detect_codec(head) in (None, "gzip")
 
-    def first(self, path: Path, position: int) -> int:
+    def first(self, path: InputFile, position: int) -> int:
         """Return the offset of the first record, in a gzip file of the first member, from `position` on."""
         size = path.stat().st_size
         if position in (0, size):
@@ -88,7 +88,7 @@ class Warc:
         dropped, is_record = _seek_record(stream)
         return position - 1 + dropped if is_record else size
 
-    def read(self, path: Path, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         """Yield the records that start (in gzip files: whose member starts) in [start, end)."""
         size = path.stat().st_size
         start, end = self.first(path, start), self.first(path, end)

@@ -151,10 +151,3 @@ def test_empty_folders_are_named(tmp_path):
     (tmp_path / "in" / ".hidden").mkdir(parents=True)
     with pytest.raises(ConfigurationError, match="the folder holds no file to read"):
         names(tmp_path / "in")
-
-
-@pytest.mark.parametrize("url", ["s3://bucket/a.jsonl", "hf://datasets/a/b", "https://site.example/a.jsonl.gz"])
-def test_a_remote_input_is_refused_as_such(url):
-    with pytest.raises(ConfigurationError, match="remote inputs are not supported yet; download the files") as caught:
-        source_files([InputEntry(path=["a.jsonl", url][1:])])
-    assert f"input {url}:" in str(caught.value)

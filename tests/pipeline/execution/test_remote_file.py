@@ -1,0 +1,275 @@
+"""Inputs by URL: the same documents as from a disk, by ranges, with retries, and never silently from changed files."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pytest
+import zstandard
+from pyarrow import parquet
+
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.execution import remote_file
+from clozeline.pipeline.execution.inputs import source_files
+from clozeline.pipeline.execution.plan import freeze_plan, load_plan
+from clozeline.pipeline.execution.unit_record import records
+from clozeline.pipeline.recipe import InputEntry
+from tests.pipeline.captures import responses
+from tests.pipeline.clean.cleaning import recipe_for, run_clean
+from tests.range_site import RangeSite
+
+SENTENCE = "The ferry left the harbor before the fog came in, and nobody on the pier waved. "
+PLAN = {"unit_bytes": 1 << 16, "shard_bytes": 1 << 20}
+LARGE = {"unit_bytes": 1 << 18, "shard_bytes": 1 << 20}
+
+
+def texts(count, words=12):
+    return [f"Document {number}. {SENTENCE * words}" for number in range(count)]
+
+
+def lines(count, words=12):
+    return b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts(count, words))
+
+
+def table(count):
+    return pa.table({"text": texts(count), "note": [str(number) for number in range(count)]})
+
+
+def parquet_bytes(count):
+    sink = io.BytesIO()
+    parquet.write_table(table(count), sink, row_group_size=50)
+    return sink.getvalue()
+
+
+def arrow_bytes(count):
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, table(count).schema) as writer:
+        writer.write_table(table(count), max_chunksize=50)
+    return sink.getvalue()
+
+
+def captures(count):
+    """Gzip members that are not compressed, so that the file has several units."""
+    return b"".join(gzip.compress(response, 0) for response in responses(count))
+
+
+FILES = {
+    "a.jsonl": lines(300), "b.jsonl.gz": gzip.compress(lines(100)), "c.jsonl.zst": zstandard.compress(lines(60)),
+    "d.parquet": parquet_bytes(100), "e.arrow": arrow_bytes(100), "f.txt": "".join(texts(3)).encode(),
+    "g.warc.gz": captures(100), "h.jsonl.bz2": bz2.compress(lines(30)), "i 100%.jsonl": lines(5), "j.jsonl": b"",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_kept_bytes():
+    """Each test begins like a new process, and retries do not wait."""
+    remote_file._contents.clear()
+    remote_file._stores.clear()
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr("clozeline.pipeline.shards.store._LONGEST_PAUSE_S", 0.0)
+
+
+@pytest.fixture
+def bucket():
+    """FILES in fsspec's store in memory, in a folder."""
+    system = fsspec.filesystem("memory")
+    system.pipe({f"/bucket/in/{name}": content for name, content in FILES.items()})
+    system.pipe_file("/bucket/in/.hidden.jsonl", lines(1))
+    yield "memory://bucket/in"
+    system.rm("/bucket", recursive=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "in"
+    root.mkdir()
+    for name, content in FILES.items():
+        (root / name).write_bytes(content)
+    return root
+
+
+def read(source, output, **keys):
+    return run_clean(source, output, plan=PLAN, **keys)
+
+
+def inputs_of(cleaned):
+    return [record.inputs for record in records(cleaned.folder, "main")]
+
+
+def test_a_pattern_in_a_store_gives_the_documents_of_a_local_folder(bucket, folder, tmp_path):
+    local = read(f"{folder}/*", tmp_path / "local")
+    remote = read(f"{bucket}/*", tmp_path / "remote")
+    assert len(local.documents) == 796
+    assert remote.documents == local.documents
+    assert inputs_of(remote) == inputs_of(local)
+    assert len(inputs_of(local)) > 10
+    plans = [load_plan(recipe_for(source, tmp_path / name, plan=PLAN)) for source, name in
+             ((f"{folder}/*", "local"), (f"{bucket}/*", "remote"))]  # fmt: skip
+    assert plans[0].digest == plans[1].digest
+
+
+def test_web_addresses_give_the_documents_of_local_files(folder, tmp_path):
+    names = [name for name in FILES if not name.startswith("i")]
+    site = RangeSite({name: FILES[name] for name in names})
+    with site.site.running():
+        remote = read([f"{site.site.url}{name}" for name in names], tmp_path / "remote")
+    local = read([str(folder / name) for name in names], tmp_path / "local")
+    assert remote.documents == local.documents
+    assert inputs_of(remote) == inputs_of(local)
+
+
+def test_units_ask_for_their_range_once(tmp_path):
+    site = RangeSite({"a.jsonl": lines(3000)})
+    with site.site.running():
+        recipe = recipe_for(f"{site.site.url}a.jsonl", tmp_path / "out", plan=LARGE)
+        size = len(site.files["a.jsonl"])
+        units = len(freeze_plan(recipe).units)
+        del site.served[:]
+        run_clean(f"{site.site.url}a.jsonl", tmp_path / "out", plan=LARGE)
+    assert units > 10
+    asked = sum(stop - start for _, start, stop in site.served)
+    # the pages at both ends of a unit belong to its neighbors too, and the plan looks at both ends of the file
+    assert asked <= size + 3 * units * (1 << 16)
+    assert max(stop - start for _, start, stop in site.served) <= LARGE["unit_bytes"]
+
+
+def test_a_whole_file_is_asked_for_once(tmp_path):
+    site = RangeSite({"a.jsonl.gz": gzip.compress(lines(2000), 0)})
+    with site.site.running():
+        read(f"{site.site.url}a.jsonl.gz", tmp_path / "out")
+    size = len(site.files["a.jsonl.gz"])
+    assert size <= sum(stop - start for _, start, stop in site.served) <= size + 8 * (1 << 16)
+    assert len(site.served) < 40
+
+
+@pytest.mark.parametrize("fault", ["503", "429", "cut", "short"])
+def test_faults_that_pass_are_tried_again(fault, tmp_path):
+    site = RangeSite({"a.jsonl": lines(40)})
+    with site.site.running():
+        url = f"{site.site.url}a.jsonl"
+        before = len(read(url, tmp_path / "first").documents)
+        remote_file._contents.clear()
+        site.faults = [fault, fault, "", fault]
+        assert len(read(url, tmp_path / "again").documents) == before == 40
+        assert not site.faults
+
+
+@pytest.mark.parametrize(("fault", "message"), [
+    ("403", "a.jsonl: there is no such object, or no right to read it"),
+    ("404", "a.jsonl: there is no such object, or no right to read it"),
+    ("400", "a.jsonl: the server refuses with status 400"),
+    ("503", r"a.jsonl: cannot be read after 3 tries: status 503"),
+    ("200", "the server ignores ranges; download the file, and give its local path"),
+])  # fmt: skip
+def test_other_faults_end_the_run_with_a_message(fault, message, tmp_path):
+    site = RangeSite({"a.jsonl": lines(40)})
+    site.faults = [fault] * 9
+    with site.site.running(), pytest.raises(StorageError, match=message):
+        read({"path": f"{site.site.url}a.jsonl", "store": {"retries": 2}}, tmp_path / "out")
+    assert len(site.faults) == {"503": 6, "200": 7}.get(fault, 8)
+
+
+def file_of(url, **keys):
+    [source] = source_files([InputEntry(path=url, **keys)])
+    return source.path
+
+
+def test_a_file_that_becomes_shorter_or_is_cut_is_an_error():
+    site = RangeSite({"a.jsonl": lines(400)})
+    with site.site.running():
+        file = file_of(f"{site.site.url}a.jsonl", store={"retries": 1})
+        site.faults = ["short"] * 9
+        with pytest.raises(StorageError, match=r"a\.jsonl: expected 65536 bytes at 0, got 65535|IncompleteRead|cut"):
+            file.open("rb").read()
+        site.faults = []
+        site.files["a.jsonl"] = lines(10)
+        with pytest.raises(StorageError, match="changed while it was read: run again later"):
+            file.open("rb").read()
+
+
+@pytest.mark.parametrize("versions", [True, False])
+@pytest.mark.parametrize("moment", ["listed", "read"])
+def test_a_file_that_changes_between_two_reads_fails_its_unit(versions, moment, tmp_path):
+    """Also on a server that tells no version, and with the size unchanged."""
+    site = RangeSite({"a.jsonl": lines(100)}, versions=versions)
+    changed = site.files["a.jsonl"].replace(b"Document 0.", b"Document X.")
+    with site.site.running(), pytest.MonkeyPatch.context() as patch:
+        listed = remote_file.RemoteFile.observe
+        calls = []
+
+        def observe(self):
+            calls.append(1)
+            if len(calls) == (1 if moment == "listed" else 2):
+                site.files["a.jsonl"] = changed
+            return listed(self)
+
+        patch.setattr(remote_file.RemoteFile, "observe", observe)
+        with pytest.raises(Exception, match=r"changed (since the inputs were listed|while it was read)"):
+            read(f"{site.site.url}a.jsonl", tmp_path / "out")
+
+
+@pytest.mark.parametrize("versions", [True, False])
+def test_a_later_start_refuses_a_file_with_other_content(versions, tmp_path):
+    site = RangeSite({"a.jsonl": lines(40)}, versions=versions)
+    with site.site.running():
+        url = f"{site.site.url}a.jsonl"
+        read(url, tmp_path / "out")
+        load_plan(recipe_for(url, tmp_path / "out", plan=PLAN))
+        site.files["a.jsonl"] = site.files["a.jsonl"].replace(b"Document 1.", b"Document 7.")
+        with pytest.raises(ConfigurationError, match="the inputs are not those this output was started with"):
+            load_plan(recipe_for(url, tmp_path / "out", plan=PLAN))
+
+
+def test_inputs_may_move_to_a_store(bucket, folder, tmp_path):
+    local = read(f"{folder}/*.jsonl", tmp_path / "out")
+    plan = load_plan(recipe_for(f"{bucket}/*.jsonl", tmp_path / "out", plan=PLAN))
+    assert plan.digest == load_plan(recipe_for(f"{folder}/*.jsonl", tmp_path / "out", plan=PLAN)).digest
+    assert read(f"{bucket}/*.jsonl", tmp_path / "out").documents == local.documents
+    fsspec.filesystem("memory").pipe_file(
+        "/bucket/in/a.jsonl", FILES["a.jsonl"].replace(b"Document 200.", b"document 200.")
+    )
+    with pytest.raises(ConfigurationError, match="1 differ in name, size or content"):
+        load_plan(recipe_for(f"{bucket}/*.jsonl", tmp_path / "out", plan=PLAN))
+
+
+@pytest.mark.parametrize(("source", "message"), [
+    ("https://site.example/*.jsonl", "a web server cannot list its files, so a pattern has no meaning there"),
+    ("memory://bucket/in/*.nothing", "no file matches this pattern"),
+    ("memory://bucket/in/", "expected a file or a pattern, got a folder"),
+    ("nosuch://bucket/a.jsonl", "no reader for this kind of store"),
+    ("gs://bucket/a.jsonl", "pip install gcsfs"),
+    ("simplecache::s3://bucket/a.jsonl", "chains file systems, is not supported"),
+    ({"path": "memory://bucket/in/a.jsonl", "reader": "moses", "target_path": "s3://b/a.de"}, "s3://b/a.de is a URL"),
+    ({"path": "memory://bucket/in/a.jsonl", "store": {"retry": 1}}, "did you mean 'input.store.retries'"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_refused_with_a_way_out(bucket, source, message, tmp_path):
+    with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
+        load_plan(recipe_for(source, tmp_path / "out"))
+
+
+def test_signatures_and_keys_are_in_no_file(tmp_path):
+    site = RangeSite({"a.jsonl": lines(40)})
+    site.add_query("X-Amz-Signature=hush/hush-1&sig=hush-hush-2&part=1")
+    with site.site.running():
+        url = f"{site.site.url}a.jsonl?X-Amz-Signature=hush/hush-1&sig=hush-hush-2&part=1"
+        cleaned = read(url, tmp_path / "out")
+        assert {document.source for document in cleaned.documents} == {"default/a.jsonl"}
+        site.faults = ["403"]
+        with pytest.raises(StorageError) as failed:
+            read(url, tmp_path / "other")
+    assert "hush" not in str(failed.value)
+    for path in Path(tmp_path).rglob("*"):
+        assert not path.is_file() or b"hush" not in path.read_bytes(), path
+
+
+def test_a_local_url_is_a_path(folder, tmp_path):
+    assert read(f"file://{folder}/a.jsonl", tmp_path / "out").counts["documents_out"] == 300

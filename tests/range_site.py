@@ -1,0 +1,60 @@
+"""A web server on the loopback interface that serves bytes by ranges, and misbehaves as told."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+
+from tests.loopback_site import Site
+
+
+class RangeSite:
+    """Serves `files` by name; `faults` are taken one a request before it behaves, the empty one is none.
+
+    A number: that status; cut: the connection is closed in the middle; short: an answer that ends early; 200: the
+    whole file in place of the range. `before` is called with the name before each answer and may change `files`.
+    """
+
+    def __init__(self, files: dict[str, bytes], *, versions: bool = True) -> None:
+        self.files, self.faults = files, list[str]()
+        self.served: list[tuple[str, int, int]] = []
+        self.before: Callable[[str], None] = lambda name: None
+        self._versions = versions
+        self.site = Site({f"/{name}": self._answer for name in files} | {})
+        self.site.protocol = "HTTP/1.1"
+
+    def add_query(self, query: str) -> None:
+        self.site.pages |= {f"{path}?{query}": answer for path, answer in self.site.pages.items()}
+
+    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+        name = request.path[1:].partition("?")[0]
+        self.before(name)
+        fault = self.faults.pop(0) if self.faults else ""
+        content = self.files[name]
+        if fault.isdigit() and fault != "200":
+            request.send_error(int(fault))
+            return
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
+        assert asked is not None, "every request is for a range"
+        start, stop = int(asked[1]), min(int(asked[2]) + 1, len(content))
+        body, status = content[start:stop], 206
+        if start >= len(content):
+            body, status = b"", 416
+        if fault == "200":
+            body, status = content, 200
+        if fault == "short":
+            body = body[:-1]
+        self.served.append((name, start, stop))
+        with contextlib.suppress(ConnectionError):
+            request.send_response(status)
+            if status != 200:
+                request.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(content)}")
+            if self._versions:
+                request.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
+            request.send_header("Content-Length", str(len(body)))
+            request.end_headers()
+            request.close_connection = request.close_connection or fault == "cut"
+            request.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
