@@ -32,7 +32,7 @@ def part_of_stage(stage: str, part: str) -> Any:
 
 @config_class
 class InputStore:
-    """How to read inputs from a store or web server; local files need nothing of it."""
+    """Requests to a store or web server; local files need none."""
 
     retries: Annotated[int, Field(ge=0)] = 4
     """further tries after a request that failed by a timeout, a closed or cut connection, a short answer, or the status

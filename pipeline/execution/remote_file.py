@@ -28,7 +28,7 @@ _END_BYTES: Final = 1 << 16
 
 
 class RemoteFacts(NamedTuple):
-    """What readers ask of `Path.stat`."""
+    """The size of a file, under the name that `Path.stat` gives it."""
 
     st_size: int
 

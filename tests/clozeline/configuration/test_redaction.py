@@ -171,3 +171,16 @@ def test_a_secret_may_come_from_the_environment(tmp_path: Path, monkeypatch: pyt
     path.write_text("fsspec: {secret: '${oc.env:STORE_SECRET}'}")
     assert load_config(StoreOptions, path).fsspec == {"secret": "from-outside"}
     assert redact_text("it is from-outside") == f"it is {MASK}"
+
+
+def test_signatures_in_a_query_are_secrets():
+    url = "https://h.example/a.jsonl?X-Amz-Signature=ab%2Fcd&part=7&sig=e/f==&Expires=1"
+    shown = f"https://h.example/a.jsonl?X-Amz-Signature={MASK}&part=7&sig={MASK}&Expires=1"
+    assert redact({"path": [url]}) == {"path": [shown]}
+    assert redact_text(f"input {url}: no such file") == f"input {shown}: no such file"
+    assert list(iter_masked_keys({"path": [shown]})) == ["path.0"]
+    assert without_masks(shown) == "https://h.example/a.jsonl?part=7&Expires=1"
+    harmless = "https://h.example/a.jsonl?design=1&keys=2 and a key=3"
+    assert redact(harmless) == harmless
+    remember({"path": "https://h.example/a?sig=very-secret-9"})
+    assert redact_text("could not open very-secret-9") == f"could not open {MASK}"
