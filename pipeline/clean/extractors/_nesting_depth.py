@@ -7,7 +7,7 @@ import numpy as np
 
 from clozeline.pipeline.clean.extractors._extractor import PageRefused
 
-_TAG: Final = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*")
+_TAG: Final = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*")
 # void elements, and elements with an optional end tag: parsers do not nest them in themselves
 _FLAT: Final = frozenset(
     {
@@ -24,9 +24,19 @@ def refuse_deep_pages(html: str, max_depth: int) -> None:
     tags = html.count("<")
     if tags <= max_depth or tags - html.count("</") <= max_depth:
         return
-    steps = [-1 if closes else 1 for closes, name in _TAG.findall(html) if name.lower() not in _FLAT]
-    depth = np.cumsum(np.array(steps, dtype=np.int64))
+    names = _TAG.findall(html)
+    steps = _Steps()
+    depth = np.cumsum(np.fromiter(map(steps.__getitem__, names), np.int64, len(names)))
     # measure from the lowest point so far, because end tags without a start tag do not reduce the depth
     lowest = np.minimum.accumulate(np.minimum(depth, 0))
     if int((depth - lowest).max(initial=0)) > max_depth:
         raise PageRefused("html_depth")
+
+
+class _Steps(dict[str, int]):
+    """By how much a tag such as `<div` or `</div` changes the depth."""
+
+    def __missing__(self, tag: str) -> int:
+        name = tag.lstrip("</").lower()
+        step = self[tag] = 0 if name in _FLAT else -1 if tag.startswith("</") else 1
+        return step

@@ -1,9 +1,12 @@
 """Language identification by py3langid: naive Bayes over byte n-grams (Lui and Baldwin, ACL 2012, P12-3005)."""
 
 import re
+from collections import Counter
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final
 
+import numpy as np
+from numpy.typing import NDArray
 from py3langid.langid import MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
 from pydantic import Field
@@ -12,6 +15,8 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.languages import NOISE, UNDECIDED, LanguageOptions
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
+_NO_ASCII_LETTER: Final = str.maketrans("", "", "".join(chr(code) for code in range(128) if not chr(code).isalpha()))
+_LONGEST_FEATURE: Final = 6  # bytes of the longest n-gram that the model knows
 _SCRIPT_SHARE: Final = 0.8
 # scripts used by (almost) a single language
 _SCRIPTS: Final = {
@@ -63,7 +68,7 @@ class Py3langid:
 
     def identify(self, text: str) -> tuple[str, float]:
         text = NOISE.sub(" ", text[: self._options.chars])
-        letters = _NO_LETTER.sub("", text)
+        letters = text.translate(_NO_ASCII_LETTER) if text.isascii() else _NO_LETTER.sub("", text)
         if len(letters) < self._options.letters:
             return UNDECIDED, 0.0
         if not letters.isascii():
@@ -80,6 +85,37 @@ class Py3langid:
         return str(best), float(score)
 
 
+class _ArrayModel(Model):  # type: ignore[misc]
+    """The package's model, which here finds the n-grams of all positions at once; the scores are the same bits.
+
+    The state of the model's automaton is the longest n-gram that ends at a position, so it depends on the last few
+    bytes only: `_LONGEST_FEATURE` steps from the start state, taken for all positions together, reach it.
+    """
+
+    __slots__ = ("_next", "_outputs", "_rows")
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.nb_ptc = self.nb_ptc.astype(np.float32)  # else each text converts its rows
+        self._next: NDArray[np.uint32] = np.asarray(self.tk_nextmove)
+        self._rows: NDArray[np.intp] = np.array(self._rowbase, dtype=np.intp)
+        self._outputs: NDArray[np.int64] = np.array(self.tk_output, dtype=np.int64)
+
+    def count_features(self, text: bytes) -> Counter[int]:
+        """Return how often each n-gram of the model occurs, in order of its first occurrence."""
+        codes = np.frombuffer(text, dtype=np.uint8)
+        states = np.zeros(len(codes), dtype=np.int64)
+        for late in range(min(_LONGEST_FEATURE, len(codes)) - 1, -1, -1):
+            states[late:] = self._next[self._rows[states[late:]] + codes[: len(codes) - late]]
+        features = self._outputs[states]
+        return Counter(features[features >= 0].tolist())
+
+    def _raw_score(self, text: bytes) -> Any:
+        # a text without any n-gram is left to the package
+        visits = self.count_features(text)
+        return self._sparse_score(visits, self.nb_ptc) if visits else super()._raw_score(text)
+
+
 @cache
 def _model() -> Any:
-    return Model.from_model_file(MODEL_FILE, norm_probs=True)
+    return _ArrayModel.from_model_file(MODEL_FILE, norm_probs=True)
