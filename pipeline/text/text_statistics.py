@@ -1,6 +1,5 @@
 """Compute text statistics for the quality filters: each at most once per document, on arrays."""
 
-import re
 from collections import Counter
 from functools import cached_property
 from itertools import filterfalse
@@ -9,11 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.text.word_tokens import word_tokens
+from clozeline.pipeline.text.word_tokens import shared_table
 
 _FEW: Final = 64  # below this number of items, a dictionary is faster than sorting an array
-_LETTER: Final = re.compile(r"[^\W\d_]")
-_ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 
 
 class Duplicates(NamedTuple):
@@ -36,6 +33,7 @@ class TextStatistics:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._table = shared_table()
         self.visited = 0  # tokens and n-grams processed so far; must grow linearly with the text
         self._repeats: dict[int, _Repeats] = {}
 
@@ -50,61 +48,55 @@ class TextStatistics:
         return [line for line in self.lines if line]
 
     @cached_property
+    def _chunks(self) -> list[str]:
+        return self.text.split()
+
+    @cached_property
     def letter_share(self) -> float:
         """Fraction of the whitespace-separated words that have a letter; 0 without words."""
-        words = self.text.split()
+        words = self._chunks
         self.visited += len(words)
-        mixed = list(filterfalse(str.isalpha, words))  # most words are letters only
-        without = sum([not any(map(str.isalpha, word)) for word in mixed])
+        mixed = filterfalse(str.isalpha, words)  # most words are letters only
+        without = sum([not word[0].isalpha() and not any(map(str.isalpha, word)) for word in mixed])
         return (len(words) - without) / max(1, len(words))
+
+    @cached_property
+    def _ids(self) -> NDArray[np.int64]:
+        """The id of each token in the table."""
+        ids = self._table.ids_of(self._chunks)
+        self.visited += len(ids)
+        return ids
+
+    @property
+    def token_count(self) -> int:
+        """Number of tokens."""
+        return len(self._ids)
 
     @cached_property
     def tokens(self) -> list[str]:
         """All tokens, in order."""
-        words = word_tokens(self.text)
-        self.visited += len(words)
-        return words
+        return [self._table.tokens[number] for number in self._ids.tolist()]
 
     @cached_property
-    def distinct_tokens(self) -> list[str]:
-        """The distinct tokens, in order of appearance."""
-        return list(dict.fromkeys(self.tokens))
-
-    @cached_property
-    def _ids(self) -> NDArray[np.int64]:
-        """The index of each token in `distinct_tokens`."""
-        index = dict(zip(self.distinct_tokens, range(len(self.distinct_tokens)), strict=True))
-        return np.fromiter(map(index.__getitem__, self.tokens), dtype=np.int64, count=len(self.tokens))
-
-    @cached_property
-    def _occurrences(self) -> NDArray[np.int64]:
-        return np.bincount(self._ids, minlength=len(self.distinct_tokens))
-
-    @cached_property
-    def _lengths(self) -> NDArray[np.int64]:
-        return np.fromiter(map(len, self.distinct_tokens), dtype=np.int64, count=len(self.distinct_tokens))
-
-    @cached_property
-    def _word_occurrences(self) -> NDArray[np.int64]:
-        # the first character nearly always decides; the pattern is for tokens such as `'s` and `--x`
-        chosen = [token[0].isalnum() or _ALPHANUMERIC.search(token) is not None for token in self.distinct_tokens]
-        return self._occurrences * np.array(chosen, dtype=np.bool_)
+    def _word_lengths(self) -> NDArray[np.int64]:
+        ids = self._ids  # first: they may be new to the table, whose arrays then grow
+        return self._table.word_lengths[ids]
 
     @cached_property
     def words(self) -> int:
         """Tokens with a letter or a digit."""
-        return int(self._word_occurrences.sum())
+        return int(np.count_nonzero(self._word_lengths))
 
     @cached_property
     def mean_word_length(self) -> float:
         """Mean length of the tokens with a letter or a digit; 0 without such tokens."""
-        return float(self._word_occurrences @ self._lengths) / self.words if self.words else 0.0
+        return int(self._word_lengths.sum()) / self.words if self.words else 0.0
 
     @cached_property
     def tokens_with_letter(self) -> int:
         """Tokens with a letter."""
-        chosen = [token[0].isalpha() or _LETTER.search(token) is not None for token in self.distinct_tokens]
-        return int(self._occurrences @ np.array(chosen, dtype=np.bool_))
+        ids = self._ids
+        return int(np.count_nonzero(self._table.has_letter[ids]))
 
     @cached_property
     def duplicate_lines(self) -> Duplicates:
@@ -119,7 +111,10 @@ class TextStatistics:
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
         """Characters in all tokens before each token, and the total, shape [tokens + 1]."""
-        return np.concatenate(([0], np.cumsum(self._lengths[self._ids])))
+        ids = self._ids
+        starts = np.zeros(len(ids) + 1, dtype=np.int64)
+        np.cumsum(self._table.lengths[ids], out=starts[1:])
+        return starts
 
     def repeats(self, n: int) -> _Repeats:
         """Return the n-grams of tokens that occur more than once.
@@ -130,8 +125,7 @@ class TextStatistics:
         if n in self._repeats:
             return self._repeats[n]
         if n == 1:
-            at = np.flatnonzero(self._occurrences[self._ids] > 1)
-            repeats = _Repeats(at, self._ids[at])
+            repeats = _Repeats(*_group_repeats(self._ids))
         else:
             at, groups = self.repeats(n - 1)
             # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the n-gram
@@ -140,18 +134,18 @@ class TextStatistics:
             if len(near) < 2:
                 repeats = _Repeats(at[:0], groups[:0])
             else:
-                kept, repeated = _group_repeats(groups[near] * (len(self.tokens) + 1) + groups[near + 1])
+                kept, repeated = _group_repeats(groups[near] * (len(self._ids) + 1) + groups[near + 1])
                 repeats = _Repeats(at[near[kept]], repeated)
         self._repeats[n] = repeats
         return repeats
 
     def top_ngram_chars(self, n: int) -> int:
         """Return length times frequency of the most frequent n-gram, joined by blanks; ties: the first one."""
-        if len(self.tokens) < n:
+        if len(self._ids) < n:
             return 0
         at, groups = self.repeats(n)
         if not len(at):
-            return len(" ".join(self.tokens[:n]))
+            return int(self._starts[n]) + n - 1
         counts = np.bincount(groups)[groups]
         first = int(counts.argmax())
         start = int(at[first])

@@ -5,12 +5,19 @@ abbreviation keeps its full stop. No model is needed; benchmarks/filters.py meas
 """
 
 import re
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 _LONGEST: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
 _SUFFIX_CHARS: Final = 32
 _CACHED: Final = 1 << 17
+_ROOM: Final = 1 << 12
+_ANY_LETTER: Final = re.compile(r"[^\W\d_]")
+_ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 
 _QUOTES: Final = "'\"”“`‘´’‚„»«「」『』（）〔〕【】《》〈〉⟦⟧"
 _MARKS: Final = "…,:;!?¿؟¡()\\[\\]{}<>_#*&。？！，、；：～·।۔،؛٪"
@@ -57,22 +64,77 @@ def word_tokens(text: str) -> list[str]:
 
     "Don't go (yet)." -> ["Do", "n't", "go", "(", "yet", ")", "."]
     """
-    return list(chain.from_iterable(map(_KNOWN_CHUNKS.__getitem__, text.split())))
+    return [token for chunk in text.split() for token in _split_any(chunk)]
 
 
-class _Chunks(dict[str, tuple[str, ...]]):
-    """Cache of the tokens of chunks, the runs of characters between white space; most chunks recur."""
+class TokenTable:
+    """The distinct tokens of many texts, each with an id, and what the filters ask of a token, by id.
 
-    def __missing__(self, chunk: str) -> tuple[str, ...]:
-        if len(chunk) > _LONGEST:
-            return tuple(_PLAIN.findall(chunk))
-        if len(self) >= _CACHED:
-            self.clear()
-        tokens = self[chunk] = _split_chunk(chunk)
-        return tokens
+    Most chunks, the runs of characters between white space, recur; they are split once. `lengths` and `word_lengths`
+    (0 for tokens without a letter or a digit) are in characters; ids index them and `has_letter`.
+    """
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+        self.lengths: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
+        self.word_lengths: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
+        self.has_letter: NDArray[np.bool_] = np.zeros(_ROOM, np.bool_)
+        self._ids: dict[str, int] = {}
+        self._chunks = _Chunks(self)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._chunks) >= _CACHED or len(self.tokens) >= _CACHED
+
+    def ids_of(self, chunks: Iterable[str]) -> NDArray[np.int64]:
+        """Return the id of each token of the chunks, in order."""
+        return np.fromiter(chain.from_iterable(map(self._chunks.__getitem__, chunks)), np.int64)
+
+    def add(self, token: str) -> int:
+        """Return the id of a token, which is added if it is new."""
+        number = self._ids.setdefault(token, len(self.tokens))
+        if number == len(self.tokens):
+            if number == len(self.lengths):
+                self.lengths, self.word_lengths, self.has_letter = (
+                    np.concatenate((known, np.zeros_like(known)))
+                    for known in (self.lengths, self.word_lengths, self.has_letter)
+                )
+            self.tokens.append(token)
+            self.lengths[number] = len(token)
+            # the first character nearly always decides; the patterns are for tokens such as `'s` and `--x`
+            if token[0].isalnum() or _ALPHANUMERIC.search(token) is not None:
+                self.word_lengths[number] = len(token)
+                self.has_letter[number] = token[0].isalpha() or _ANY_LETTER.search(token) is not None
+        return number
 
 
-_KNOWN_CHUNKS: Final = _Chunks()
+class _Chunks(dict[str, tuple[int, ...]]):
+    """The ids of the tokens of each chunk."""
+
+    def __init__(self, table: TokenTable) -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, chunk: str) -> tuple[int, ...]:
+        ids = tuple(map(self._table.add, _split_any(chunk)))
+        if len(chunk) <= _LONGEST:
+            self[chunk] = ids
+        return ids
+
+
+_shared = TokenTable()
+
+
+def shared_table() -> TokenTable:
+    """Return the table of this process; a full one is replaced, and texts that use it keep it."""
+    global _shared
+    if _shared.is_full:
+        _shared = TokenTable()
+    return _shared
+
+
+def _split_any(chunk: str) -> tuple[str, ...]:
+    return tuple(_PLAIN.findall(chunk)) if len(chunk) > _LONGEST else _split_chunk(chunk)
 
 
 def _split_chunk(chunk: str) -> tuple[str, ...]:

@@ -71,4 +71,4 @@ class FinewebQuality(ThresholdFilter):
         newlines = text.count("\n")
         copied = statistics.duplicate_lines.copied_chars
         yield at_most("char_dup_ratio", copied / max(1, len(text) - newlines), options.char_duplicates_ratio)
-        yield at_most("list_ratio", newlines / max(1, len(statistics.tokens)), options.new_line_ratio)
+        yield at_most("list_ratio", newlines / max(1, statistics.token_count), options.new_line_ratio)

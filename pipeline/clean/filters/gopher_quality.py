@@ -90,7 +90,7 @@ class GopherQuality(ThresholdFilter):
         shortest, longest = options.mean_word_length
         yield "gopher_below_avg_threshold", statistics.mean_word_length, shortest, math.inf, "mean word length {:.2f}"
         yield "gopher_above_avg_threshold", statistics.mean_word_length, 0, longest, "mean word length {:.2f}"
-        tokens = max(1, len(statistics.tokens))
+        tokens = max(1, statistics.token_count)
         yield "gopher_too_many_hashes", text.count("#") / tokens, 0, options.symbols_per_word, "{:.3f}"
         ellipses = text.count("...") + text.count("…")
         yield "gopher_too_many_ellipsis", ellipses / tokens, 0, options.symbols_per_word, "{:.3f}"
@@ -102,5 +102,5 @@ class GopherQuality(ThresholdFilter):
         share = statistics.tokens_with_letter / tokens if by_tokens else statistics.letter_share
         yield "gopher_below_alpha_threshold", share, options.tokens_with_letter, math.inf, "{:.3f}"
         if (stop_words := self._stop_words.get(language)) is not None:
-            distinct = count_stop_words(text, statistics.distinct_tokens, stop_words, language)
+            distinct = count_stop_words(text, statistics.tokens, stop_words, language)
             yield "gopher_enough_stop_words", distinct, options.stop_words, math.inf, "{} stop words"

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.text.word_tokens import word_tokens
+from clozeline.pipeline.text import word_tokens as module
+from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
 
 RECORDED = json.loads(
     (Path(__file__).parents[1] / "clean" / "filters" / "datatrove_verdicts.json").read_text(encoding="utf-8")
@@ -42,3 +44,31 @@ def test_by_hand(text, tokens):
 @given(st.one_of(st.text(max_size=80), st.text("aB.,'’-(1 n", max_size=40)))
 def test_no_visible_character_is_lost(text):
     assert "".join(word_tokens(text)) == "".join(text.split())
+
+
+def test_tokens_have_one_id_each_in_a_table_that_grows():
+    chunks = [f"word{index}." for index in range(10_000)] + ["x" * 300 + ",y", "--", "'s", "_1_"] * 2
+    table = TokenTable()
+    ids = table.ids_of(chunks).tolist()
+    tokens = [token for chunk in chunks for token in word_tokens(chunk)]
+    assert [table.tokens[number] for number in ids] == tokens
+    assert len(set(ids)) == len(set(tokens)) == len(table.tokens)
+    for number, token in enumerate(table.tokens):
+        is_word = any(map(str.isalnum, token))
+        assert (table.lengths[number], table.word_lengths[number]) == (len(token), len(token) * is_word)
+        assert table.has_letter[number] == any(map(str.isalpha, token))
+
+
+def test_statistics_do_not_depend_on_what_the_table_knows(monkeypatch):
+    """Texts that fill the table, make it grow, and find it replaced have the measures of a process of their own."""
+    monkeypatch.setattr(module, "_CACHED", 3000)
+    texts = [" ".join(f"w{index}x{number}, 1." for index in range(0, number * 900, 7)) for number in range(9)]
+    for text in texts:
+        shared = TextStatistics(text)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_shared", TokenTable())
+            own = TextStatistics(text)
+            assert own._table is not shared._table
+        measures = ("words", "mean_word_length", "tokens_with_letter", "token_count", "letter_share", "tokens")
+        assert [getattr(shared, name) for name in measures] == [getattr(own, name) for name in measures]
+        assert [shared.top_ngram_chars(n) for n in (2, 3)] == [own.top_ngram_chars(n) for n in (2, 3)]

@@ -1,7 +1,10 @@
 # ruff: noqa: E501 (whole articles, one a line)
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from py3langid.langid import MODEL_FILE, LanguageIdentifier, visit_counts
 
-from clozeline.pipeline.clean.languages.py3langid import Py3langid
+from clozeline.pipeline.clean.languages.py3langid import Py3langid, _model
 
 # The first article of the Universal Declaration of Human Rights, as the United Nations publish it.
 ARTICLE = {
@@ -72,3 +75,21 @@ def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided() -> No
     assert IDENTIFIER.identify(tai_viet)[0] == "und"
     mixed = ARTICLE["ru"][:40] + " " + ARTICLE["de"]
     assert IDENTIFIER.identify(mixed)[0] in ("de", "und")
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        st.lists(st.sampled_from([*ARTICLE.values()])).map(lambda texts: "".join(texts)[7:900].encode()),
+    )
+)
+def test_features_are_those_of_the_package_in_its_order(text):
+    model = _model()
+    expected = visit_counts(model.tk_nextmove, model._rowbase, model.tk_output, text)
+    assert list(model.count_features(text).items()) == list((expected or {}).items())
+
+
+def test_ranks_are_those_of_the_package_to_the_last_bit():
+    package = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    texts = ["", "7", "xq " * 400, *ARTICLE.values()]
+    assert [_model().rank(text) for text in texts] == [package.rank(text) for text in texts]

@@ -1,0 +1,134 @@
+"""Memory and opens of each stage at two corpus sizes a decade apart: neither may depend on the size of the corpus.
+
+    python -m benchmarks.corpus_size [--megabytes 50 500] [--unit-megabytes 2] [--folder DIR] [--json FILE]
+
+The crawl is a WARC of pages of Python's help topics under a menu, in which every third word is drawn anew, so that no
+page is a near duplicate of another. Each stage runs in a process of its own. Memory is the peak of that process and of
+its largest child; opens are the files that Python opens below input and output, by its audit hook, which sees the
+opens of all but a few small files that Arrow opens by itself. Both sizes have several units of the same size.
+"""
+
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from pydoc_data.topics import topics
+from typing import Any
+
+from benchmarks.harness import figure, parser, print_table, system_load, verdict, write_json
+
+from benchmarks.clean import prose, warc_record
+from benchmarks.small_files import opens
+from clozeline.pipeline.execution.stage_order import stages_of
+from clozeline.pipeline.recipe import PlanConfig, load_recipe
+
+GROWTH = 1.1
+"""Factor by which memory may grow with ten times the corpus."""
+MOST_MEMORY = 1.5e9
+MOST_OPENS = 100_000
+"""Opens of a stage for 1 TB, at the default size of units."""
+_RECIPE = """
+corpus: size
+clean: {extractor: {name: EXTRACTOR}, language: {name: py3langid, keep: [en]}, filters: FILTERS}
+dedup: {exact: {key: text}, near: {ngram: 5, bands: 14, rows: 8, verify: 0.7}}
+train_tokenizer: {name: byte_bpe, size: 4000, sample_bytes: 1000000}
+encode: {}
+group: {}
+corrupt: [{name: masked_lm, max_length: 512}]
+"""
+_WORD = re.compile(r"[a-z]{4,}")
+_CHILD = """
+import json, os, resource, sys
+count = {"opens": 0}
+roots = tuple(sys.argv[1].split(os.pathsep))
+def hook(event, arguments):
+    if event == "open" and isinstance(arguments[0], (str, bytes)) and os.fsdecode(arguments[0]).startswith(roots):
+        count["opens"] += 1
+sys.addaudithook(hook)
+from clozeline.pipeline.execution.recipe_command import run_stage
+code = run_stage(sys.argv[2], sys.argv[3:])
+usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+seconds = sum(each.ru_utime + each.ru_stime for each in usage)
+row = {"rss": (int(peak) + usage[1].ru_maxrss) * 1024, "cpu_s": seconds}
+print("\\n" + json.dumps({**count, **row}))
+raise SystemExit(code)
+"""
+
+
+def write_crawl(path: Path, size: int) -> None:
+    """Write a WARC with at least `size` bytes of HTML."""
+    words = sorted({word for text in topics.values() for word in _WORD.findall(text)})
+    texts, draw, written = prose(500, 7), random.Random(2), 0
+    with path.open("wb") as file:
+        while written < size:
+            text = _WORD.sub(
+                lambda match: draw.choice(words) if draw.random() < 1 / 3 else match[0], draw.choice(texts)
+            )
+            member, length = warc_record(text)
+            file.write(member)
+            written += length
+
+
+def measure(folder: Path, size: int, unit_bytes: int, extractor: str) -> dict[str, dict[str, Any]]:
+    """Return memory in bytes, opens, CPU seconds and units of each stage, for a crawl of `size` bytes of HTML."""
+    crawl, output, recipe = folder / "crawl.warc.gz", folder / "out", folder / "recipe.yaml"
+    write_crawl(crawl, size)
+    filters = "[gopher_quality, gopher_repetition]"
+    recipe.write_text(_RECIPE.replace("EXTRACTOR", extractor).replace("FILTERS", filters))
+    plan = [f"plan.unit_bytes={unit_bytes}", f"plan.shard_bytes={unit_bytes}", "executor.workers=1"]
+    rows = {}
+    for stage in stages_of(load_recipe(recipe)):
+        arguments = [stage, "--config", recipe, f"input={crawl}", f"output={output}", *plan]
+        command = [sys.executable, "-c", _CHILD, str(folder), *map(str, arguments)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        units = len(list((output / stage / "records").glob("*.json")))
+        rows[stage] = {**json.loads(done.stdout.splitlines()[-1]), "units": units}
+    return rows
+
+
+def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]], sizes: Sequence[float]) -> list[Any]:
+    """Return the rows of `--json`: memory and opens of each stage."""
+    rows = []
+    for stage, more in large.items():
+        less, case = small[stage], f"{stage}, {sizes[1]:g} MB of HTML"
+        holds = more["rss"] <= GROWTH * less["rss"] and more["rss"] <= MOST_MEMORY
+        rows.append(figure(f"memory: {case}", "MB", more["rss"] / 1e6, less["rss"] / 1e6, f"{sizes[0]:g} MB", GROWTH,
+                           holds=holds))  # fmt: skip
+    for stage, more in large.items():
+        less = small[stage]
+        rows.append(figure(f"opens: {stage}, {more['units']} units", "opens", more["opens"], less["opens"],
+                           f"{less['units']} units", None, holds=True, cpu_s=more["cpu_s"]))  # fmt: skip
+    for stage, count in opens(1, PlanConfig().unit_bytes).items():
+        rows.append(figure(f"opens for 1 TB: {stage}, computed", "opens", count, MOST_OPENS, "limit", 1.0,
+                           holds=count <= MOST_OPENS))  # fmt: skip
+    return rows
+
+
+def main() -> int:
+    """Measure both sizes; the exit code is 1 if memory grows or there are too many opens."""
+    options = parser(
+        __doc__, megabytes=([50.0, 500.0], "HTML of the two crawls (default: %(default)s)"),
+        unit_megabytes=(2.0, "compressed bytes of a unit (default: %(default)s)"), extractor="blocks",
+        folder=(Path, "where to write; default: a temporary folder"),
+    ).parse_args()  # fmt: skip
+    measured = []
+    for size in options.megabytes[:2]:
+        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+            measured.append(
+                measure(Path(folder), int(size * 1e6), int(options.unit_megabytes * 1e6), options.extractor)
+            )
+    rows = compare(measured[0], measured[1], options.megabytes)
+    cells = [(row["case"], f"{row['ours']:,.0f}", f"{row['peer']:,.0f}", row["peer_name"], f"{row['ratio']:.2f}",
+              verdict(row["holds"])) for row in rows]  # fmt: skip
+    print_table(("case", "ours", "compared with", "of", "ratio", "holds"), cells, system_load())
+    write_json(options.json, rows)
+    return int(not all(row["holds"] for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
