@@ -1,6 +1,6 @@
 """Memory and opens of each stage at two corpus sizes a decade apart: neither may depend on the size of the corpus.
 
-    python -m benchmarks.corpus_size [--megabytes 50 500] [--unit-megabytes 2] [--folder DIR] [--json FILE]
+    python -m benchmarks.corpus_size [--megabytes 4 40] [--unit-megabytes 0.2] [--folder DIR] [--json FILE]
 
 The crawl is a WARC of pages of Python's help topics under a menu, in which every third word is drawn anew, so that no
 page is a near duplicate of another. Each stage runs in a process of its own. Memory is the peak of that process and of
@@ -112,8 +112,8 @@ def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]], 
 def main() -> int:
     """Measure both sizes; the exit code is 1 if memory grows or there are too many opens."""
     options = parser(
-        __doc__, megabytes=([50.0, 500.0], "HTML of the two crawls (default: %(default)s)"),
-        unit_megabytes=(2.0, "compressed bytes of a unit (default: %(default)s)"), extractor="blocks",
+        __doc__, megabytes=([4.0, 40.0], "HTML of the two crawls (default: %(default)s)"),
+        unit_megabytes=(0.2, "compressed bytes of a unit (default: %(default)s)"), extractor="blocks",
         folder=(Path, "where to write; default: a temporary folder"),
     ).parse_args()  # fmt: skip
     measured = []

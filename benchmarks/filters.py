@@ -16,7 +16,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
-from benchmarks.harness import parser, print_table, write_json
+from benchmarks.harness import figure, parser, print_table, write_json
 
 import xxhash
 
@@ -89,6 +89,13 @@ def compare(
         yield name, reasons, edits, differences
 
 
+def _row(name: str, kind: str, count: int, agree: int, edits: int, target: float | None) -> dict[str, Any]:
+    share = 100 * agree / max(1, count)
+    numbers = {"filter": name, "texts": kind, "count": count, "agree": agree, "edits": edits}
+    return figure(f"{name}: {kind}", "% of equal verdicts", share, None, "datatrove", target,
+                  holds=target is None or share >= target, **numbers)  # fmt: skip
+
+
 def record(python: str, path: Path) -> None:
     """Write the peer's verdicts and words for the tests' documents."""
     from tests.pipeline.clean.filters.documents import digest, documents
@@ -120,17 +127,17 @@ def main() -> int:
     rows, listed = [], []
     for kind, texts in corpora(options.texts).items():
         for name, reasons, edits, differences in compare(texts, ask(options.peer, "verdicts", texts)):
-            rows.append({"case": name, "texts": kind, "count": len(texts), "agree": reasons, "edits": edits})
+            rows.append(_row(name, kind, len(texts), reasons, edits, None))
             listed += [f"{kind}, {line}" for line in differences]
     totals: list[dict[str, Any]] = []
     for name in _FILTERS:
-        own = [row for row in rows if row["case"] == name]
+        own = [row for row in rows if row["filter"] == name]
         sums = {key: sum(row[key] for row in own) for key in ("count", "agree", "edits")}
-        holds = name in _OWN_RULES or 100 * sums["agree"] >= TARGET * sums["count"]
-        totals.append({"case": name, "texts": "all", **sums, "holds": holds})
+        target = None if name in _OWN_RULES else TARGET
+        totals.append(_row(name, "all", sums["count"], sums["agree"], sums["edits"], target))
     rows += totals
     cells = [
-        (row["case"], row["texts"], row["count"],
+        (row["filter"], row["texts"], row["count"],
          *(f"{100 * row[key] / row['count']:.2f}" for key in ("agree", "edits")))
         for row in rows
     ]  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from benchmarks.harness import parser, print_table, write_json
+from benchmarks.harness import figure, parser, print_table, write_json
 
 from clozeline.pipeline.clean.languages import LANGUAGES, LanguageRule
 from clozeline.registry import choose
@@ -101,8 +101,11 @@ def main() -> None:
             is_judged = "default" in name and length == LENGTHS[-1]
             holds = not is_judged or (figures[0] >= LOWEST_RECALL and figures[1] <= HIGHEST_FALSE)
             keys = ("recall", "false", "recall_half", "false_half")
-            facts = {"rule": name, "characters": length, "pieces": len(pieces), "mb_per_s": speed, "holds": holds}
-            rows.append(facts | dict(zip(keys, figures, strict=True)))
+            facts = {"rule": name, "characters": length, "pieces": len(pieces), "mb_per_s": speed}
+            facts |= dict(zip(keys, figures, strict=True))
+            target = LOWEST_RECALL if is_judged else None
+            case = f"{name}, {length} characters"
+            rows.append(figure(case, "recall", figures[0], None, "", target, holds=holds, **facts))
             line.append("{:.3f} / {:.3f} ({:.3f} / {:.3f})".format(*figures) + ("" if holds else " !"))
         cells.append(line)
     print_table(("recall / false acceptances (of one half)", *(f"{length} characters" for length in LENGTHS)), cells)

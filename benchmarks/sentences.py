@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.harness import parser, print_table, write_json
+from benchmarks.harness import figure, parser, print_table, write_json
 
 from clozeline.registry import choose
 from clozeline.tools.runs.evaluation.local_texts import text_lines
@@ -126,7 +126,9 @@ def main() -> None:
                 line.append("")
                 continue
             holds = name != "regex" or score >= FLOORS.get(treebank, 0)
-            rows.append({"treebank": treebank, "splitter": name, "f1": score, "mb_per_s": speed, "holds": holds})
+            target = FLOORS.get(treebank) if name == "regex" else None
+            facts = {"treebank": treebank, "splitter": name, "f1": score, "mb_per_s": speed}
+            rows.append(figure(f"{treebank}: {name}", "F1", score, None, "", target, holds=holds, **facts))
             line.append(f"{score:.3f}{'' if holds else ' !'} ({speed:.1f})")
         cells.append(line)
     print_table(("treebank: F1 (MB/s)", *tools), cells)

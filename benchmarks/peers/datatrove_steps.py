@@ -1,6 +1,6 @@
 """datatrove with its own words and sentences, run by the interpreter of an environment that has it and spaCy.
 
-    python -m venv ENV && ENV/bin/pip install datatrove==0.10.1 'xxhash<4' spacy==3.8.18 tokenizers regex
+    python -m venv ENV && ENV/bin/pip install datatrove==0.10.1 'xxhash<4' spacy==3.8.18 tokenizers regex rensa==0.5.0
     ENV/bin/python -m benchmarks.peers.datatrove_steps WORK < TEXTS > ANSWER
 
 WORK is a function of this file that takes texts; TEXTS is a JSON list. `ask` runs it from another process. This file
@@ -76,7 +76,7 @@ def filter_seconds(texts: Sequence[str]) -> float:
 
 
 def dedup_seconds(texts: Sequence[str]) -> dict[str, float]:
-    """Return CPU seconds of exact hashes and of MinHash signatures 14 x 8."""
+    """Return CPU seconds of exact hashes and MinHash signatures 14 x 8, and of rensa's signatures of as many rows."""
     from datatrove.data import Document
     from datatrove.pipeline.dedup import MinhashConfig, MinhashDedupSignature
     from datatrove.pipeline.dedup.exact_dedup import ExactDedupConfig, ExactDedupSignature
@@ -89,7 +89,20 @@ def dedup_seconds(texts: Sequence[str]) -> dict[str, float]:
     def seconds(step: Any, config: Any) -> float:
         return best_seconds(lambda name: step(name, config=config).run(Document(text=text, id="") for text in texts))
 
-    return {"exact": seconds(ExactDedupSignature, exact), "near": seconds(MinhashDedupSignature, near)}
+    own = {"exact": seconds(ExactDedupSignature, exact), "near": seconds(MinhashDedupSignature, near)}
+    try:
+        from rensa import RMinHash
+    except ImportError:  # a further peer, if the environment has it
+        return own
+
+    def sign(_: str) -> None:
+        for text in texts:
+            words = text.split()
+            signature = RMinHash(num_perm=112, seed=1)
+            signature.update([" ".join(words[start : start + 5]) for start in range(max(1, len(words) - 4))])
+            signature.digest()
+
+    return {**own, "rensa": best_seconds(sign)}
 
 
 def best_seconds(work: Callable[[str], Any]) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 _LONGEST: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
 _SUFFIX_CHARS: Final = 32
-_CACHED: Final = 1 << 17
+_CACHED: Final = 1 << 16
 _ROOM: Final = 1 << 12
 _ANY_LETTER: Final = re.compile(r"[^\W\d_]")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
@@ -95,10 +95,9 @@ class TokenTable:
         number = self._ids.setdefault(token, len(self.tokens))
         if number == len(self.tokens):
             if number == len(self.lengths):
-                self.lengths, self.word_lengths, self.has_letter = (
-                    np.concatenate((known, np.zeros_like(known)))
-                    for known in (self.lengths, self.word_lengths, self.has_letter)
-                )
+                self.lengths = np.concatenate((self.lengths, np.zeros_like(self.lengths)))
+                self.word_lengths = np.concatenate((self.word_lengths, np.zeros_like(self.word_lengths)))
+                self.has_letter = np.concatenate((self.has_letter, np.zeros_like(self.has_letter)))
             self.tokens.append(token)
             self.lengths[number] = len(token)
             # the first character nearly always decides; the patterns are for tokens such as `'s` and `--x`

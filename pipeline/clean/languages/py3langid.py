@@ -94,9 +94,8 @@ class _ArrayModel(Model):  # type: ignore[misc]
 
     __slots__ = ("_next", "_outputs", "_rows")
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.nb_ptc = self.nb_ptc.astype(np.float32)  # else each text converts its rows
+    def __init__(self, table: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(table.astype(np.float32), *arguments, **options)  # else each text converts its rows
         self._next: NDArray[np.uint32] = np.asarray(self.tk_nextmove)
         self._rows: NDArray[np.intp] = np.array(self._rowbase, dtype=np.intp)
         self._outputs: NDArray[np.int64] = np.array(self.tk_output, dtype=np.int64)

@@ -1,7 +1,9 @@
 """Stand-ins for Slurm's commands: a job is kept in a folder, and its tasks run when the queue is first asked for it.
 
 `CLUSTER` in the environment is that folder. `faults.json` there says how tasks end without having run, by job and task:
-`{"1_0": "CANCELLED"}`. `accounts: off` makes `sacct` fail, as on clusters that keep no accounts.
+`{"1_0": "CANCELLED"}`. Tasks with these ends do run: `slow 2` waits so many seconds first, `lost 4` is killed with all
+that it started after so many seconds, `full 8` may write no file beyond so many KiB. `accounts: off` makes `sacct`
+fail, as on clusters that keep no accounts.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -59,21 +62,28 @@ def run_tasks(folder: Path, job: str) -> dict[str, str]:
     output = re.findall(r"#SBATCH --output=(\S+)", facts["script"])[0]
     script = folder / f"{job}.sh"
     script.write_text(facts["script"])
-    states = {}
+    states, running = {}, {}
     for task in range(last + 1):
-        if (end := faults.get(f"{job}_{task}")) is not None:
-            states[f"{job}_{task}"] = end
+        name = f"{job}_{task}"
+        fault, _, amount = faults.get(name, "").partition(" ")
+        if fault not in ("", "slow", "lost", "full"):
+            states[name] = faults[name]
             continue
         slurm = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_JOB_ID": job, "SLURM_NODELIST": "node"}
+        start = {"slow": f"sleep {amount}; ", "full": f"ulimit -f {amount}; "}.get(fault, "")
         with Path(output.replace("%A", job).replace("%a", str(task))).open("w") as log:
-            done = subprocess.run(
-                ["bash", str(script)],
-                env={**os.environ, **facts["exports"], **slurm},
-                stdout=log,
-                stderr=log,
-                check=False,
-            )
-        states[f"{job}_{task}"] = "FAILED" if done.returncode else "COMPLETED"
+            environment = {**os.environ, **facts["exports"], **slurm}
+            command = ["bash", "-c", f"{start}exec bash {script}"]
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        running[name] = (process, float(amount) if fault == "lost" else None)
+    # all tasks run at the same time; the lost ones first, because their time counts from the start
+    for name, (process, seconds) in sorted(running.items(), key=lambda task: task[1][1] is None):
+        try:
+            states[name] = "FAILED" if process.wait(seconds) else "COMPLETED"
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            states[name] = "NODE_FAIL"
     return states
 
 

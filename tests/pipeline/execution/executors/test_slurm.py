@@ -149,3 +149,36 @@ def test_a_whole_recipe_has_the_same_bytes_from_jobs(tmp_path, monkeypatch):
     for stage in all_stages():
         there = {name: data for name, data in tree(tmp_path / "slurm" / stage).items() if not name.startswith("logs/")}
         assert there == tree(tmp_path / "local" / stage), stage
+
+
+_EIGHT = """
+corpus: eight
+plan: {unit_bytes: 10000}
+clean: {language: null, filters: [{name: gopher_quality, words: [10, 100000]}]}
+dedup: {near: null}
+"""
+
+
+@pytest.mark.slow
+def test_eight_tasks_with_a_slow_node_a_lost_node_and_a_full_disk_end_with_the_same_bytes(
+    tmp_path, monkeypatch, capsys
+):
+    """Tasks of one array run at the same time on one folder; what a fault leaves undone, the next start makes."""
+    arguments = ["--config", str(write_recipe(tmp_path, _EIGHT)), f"input={write_corpus(tmp_path / 'in', 160)}"]
+    assert main([*arguments, f"output={tmp_path / 'local'}"]) == 0
+    faults = {"1_1": "slow 3", "1_2": "lost 0.2", "1_5": "full 2", "1_7": "slow 1"}
+    cluster = install(tmp_path / "cluster", monkeypatch, faults)
+    slurm = ["executor.name=slurm", "executor.tasks=8", "executor.options={partition: cpu, poll_s: 0.01}"]
+    capsys.readouterr()
+    assert main([*arguments, f"output={tmp_path / 'slurm'}", *slurm]) == 74
+    said = capsys.readouterr().err
+    assert "File too large" in said
+    assert "Traceback" not in said
+    jobs = len(list(cluster.glob("*.job")))
+    assert jobs == 2  # the array, and the units of the lost node again
+    units = len(list((tmp_path / "local/clean/records").glob("*.json")))
+    assert units >= 16
+    assert main([*arguments, f"output={tmp_path / 'slurm'}", *slurm]) == 0
+    for stage in ("clean", "dedup"):
+        there = {name: data for name, data in tree(tmp_path / "slurm" / stage).items() if not name.startswith("logs/")}
+        assert there == tree(tmp_path / "local" / stage), stage
