@@ -62,6 +62,8 @@ def test_tokens_have_one_id_each_in_a_table_that_grows():
 def test_statistics_do_not_depend_on_what_the_table_knows(monkeypatch):
     """Texts that fill the table, make it grow, and find it replaced have the measures of a process of their own."""
     monkeypatch.setattr(module, "_CACHED", 3000)
+    monkeypatch.setattr(module, "_ROOM", 16)
+    monkeypatch.setattr(module, "_shared", TokenTable())
     texts = [" ".join(f"w{index}x{number}, 1." for index in range(0, number * 900, 7)) for number in range(9)]
     for text in texts:
         shared = TextStatistics(text)
