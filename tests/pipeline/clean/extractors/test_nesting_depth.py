@@ -10,7 +10,8 @@ from clozeline.pipeline.clean.extractors._nesting_depth import refuse_deep_pages
     ("html", "depth"),
     [
         ("<div>" * 7, 7), ("<div></div>" * 50, 1), ("<div><p>" * 3 + "</div>" * 3, 3), ("</div>" * 9 + "<b>" * 4, 4),
-        ("<p>" * 90, 0), ("<P>" * 90 + "<LI x>" * 90 + "<DIV>" * 2, 2), ("1 < 2 " * 90, 0), ("<div>" * 5 + "</div>" * 5 + "<i>" * 3, 5),
+        ("<p>" * 90, 0), ("<P>" * 90 + "<LI x>" * 90 + "<DIV>" * 2, 2), ("1 < 2 " * 90, 0),
+        ("<div>" * 5 + "</div>" * 5 + "<i>" * 3, 5),
     ],
 )  # fmt: skip
 def test_the_depth_is_that_of_open_elements(html: str, depth: int) -> None:
