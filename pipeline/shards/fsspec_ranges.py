@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
@@ -64,6 +65,18 @@ class FsspecRanges:
             if first is not None and facts_of(self._system.info(first)) != listed[first]:
                 listed = {path: facts_of(self._system.info(path)) for path in listed}
         return {path.removeprefix(root): facts for path, facts in listed.items()}
+
+    def write(self, url: str, path: Path) -> None:
+        """Copy a local file to an object; stores publish an object when all of it has arrived."""
+        with _errors_of_any_kind():
+            target = self._system._strip_protocol(url)
+            self._system.makedirs(self._system._parent(target), exist_ok=True)
+            self._system.put_file(str(path), target)
+
+    def remove(self, url: str) -> None:
+        """Remove an object."""
+        with _errors_of_any_kind():
+            self._system.rm_file(self._system._strip_protocol(url))
 
     def sizes(self, url: str) -> dict[str, int]:
         """Return bytes by name; empty where the folder does not exist."""

@@ -131,6 +131,28 @@ class RemoteStore:
         result: dict[str, ObjectFacts] = self._retry(self.url(pattern), lambda: find(self.base, pattern))
         return result
 
+    def require_writable(self) -> None:
+        """Raise ConfigurationError if the store takes no files."""
+        if not hasattr(self._fetch, "write"):
+            raise ConfigurationError(
+                f"{self.base}: a web server takes no files; give the URL of a store, or a local folder"
+            )
+
+    def write(self, name: str, path: Path) -> None:
+        """Copy a local file to an object, with retries; StorageError if the store refuses, or keeps other bytes."""
+        url, size = self.url(name), path.stat().st_size
+        write = self._fetch.write  # type: ignore[attr-defined]
+        try:
+            self._retry(url, lambda: write(url, path), 1 + size // LARGEST_REQUEST)
+        except StorageError as error:
+            raise StorageError(f"{url}: cannot be written ({error.__cause__ or error})") from error
+        if (stored := self.facts(name).size) != size:
+            raise StorageError(f"{url}: expected {size} bytes after writing it, got {stored}; write it again")
+
+    def remove(self, name: str) -> None:
+        """Remove an object."""
+        self._fetch.remove(self.url(name))  # type: ignore[attr-defined]
+
     def close(self) -> None:
         """Close connections that wait for a next request; such a request opens a new one."""
         if (close := getattr(self._fetch, "close", None)) is not None:

@@ -2,7 +2,8 @@
 
 Each file of the stage becomes one of lines of JSON, compressed with zstandard, or of Parquet (`format=parquet`).
 Columns keep their names; in JSON the uid and the content hash are hexadecimal, dates ISO 8601, and keys sorted. The
-pipeline reads the export again, so that text can leave it, be changed by other programs, and come back.
+pipeline reads the export again, so that text can leave it, be changed by other programs, and come back. The output may
+be in a store: `output=s3://bucket/export`.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.tools.shards.rewriting.shard_folder import new_files
+from clozeline.tools.shards.rewriting.remote_folder import new_target
 
 _LEVEL: Final = 3
 
@@ -33,7 +34,7 @@ class ExportOptions:
     """Folder and format of the export."""
 
     output: Annotated[Path, HOME_EXPANDED]
-    """new folder"""
+    """new folder, or the URL of one in a store, such as `s3://bucket/export`"""
     format: Literal["jsonl", "parquet"] = "jsonl"
     """lines of JSON (`*.jsonl.zst`), or Parquet"""
 
@@ -91,7 +92,7 @@ def export_documents(folder: Path, options: ExportOptions) -> tuple[int, int]:
         )
     suffix, write = _WRITERS[options.format]
     total = 0
-    with new_files(options.output) as target:
+    with new_target(options.output) as target:
         for file in files:
             with target.file(file.stem + suffix) as temporary:
                 total += write(file, temporary)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import fsspec
 import pytest
 import zstandard
 from pyarrow import parquet
 
+from clozeline.pipeline.execution.inputs import source_files
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA, Document, document_uid
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.tools.shards.export_documents import main
+from tests.pipeline.clean.cleaning import recipe_for
 
 TEXTS = ["A plain text.", "Zwei Zeilen\nmit Umlauten: äöü", "العربية 😀", 'quotes " and \\ and \t tabs']
 
@@ -72,3 +75,18 @@ def test_the_pipeline_reads_the_export(kind: str, documents: Path, tmp_path: Pat
 def test_a_folder_without_documents_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path), f"output={tmp_path / 'out'}"]) == 64
     assert "give a folder such as OUT/dedup/documents" in capsys.readouterr().err
+
+
+def test_an_export_to_a_store_is_that_to_a_disk_and_is_read_there(documents: Path, tmp_path: Path) -> None:
+    system = fsspec.filesystem("memory")
+    try:
+        assert main([str(documents), f"output={tmp_path / 'out'}"]) == 0
+        assert main([str(documents), "output=memory://exported/documents"]) == 0
+        for file in (tmp_path / "out").iterdir():
+            assert system.cat(f"/exported/documents/{file.name}") == file.read_bytes()
+        recipe = recipe_for("memory://exported/documents/*.jsonl.zst", tmp_path / "again")
+        assert [load.bytes for load in source_files(recipe.input)] == [
+            (tmp_path / "out" / f"00000{number}.jsonl.zst").stat().st_size for number in range(2)
+        ]
+    finally:
+        system.rm("/exported", recursive=True)

@@ -1,0 +1,61 @@
+"""Write files of an export to a store: each is made on this disk, copied, compared by size and removed here."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from clozeline.configuration.redaction import remember
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.shards.store import RemoteStore, StoreOptions, as_url, local_path
+from clozeline.tools.shards.rewriting.shard_folder import new_files
+
+
+class Target(Protocol):
+    """A new folder, on a disk or in a store."""
+
+    def file(self, relative: str) -> AbstractContextManager[Path]:
+        """Yield the local path where a file is to be written; it is published at the end of the block."""
+
+
+class RemoteFolder:
+    """A folder of a store; `names` are the files that were written."""
+
+    def __init__(self, store: RemoteStore) -> None:
+        self.store = store
+        self.names: list[str] = []
+
+    @contextmanager
+    def file(self, relative: str) -> Iterator[Path]:
+        """Yield a temporary path and copy its file to the store, with retries."""
+        with tempfile.TemporaryDirectory(prefix="clozeline-") as folder:
+            path = Path(folder) / Path(relative).name
+            yield path
+            self.names.append(relative)
+            self.store.write(relative, path)
+
+
+@contextmanager
+def new_target(folder: Path) -> Iterator[Target]:
+    """Publish files in a folder or below a URL, all or none: an error removes the files published so far.
+
+    Raises:
+        ConfigurationError: the folder of the store holds files already, or takes none.
+    """
+    if (url := as_url(folder)) is None:
+        with new_files(local_path(folder)) as output:
+            yield output
+        return
+    remember({"url": url})
+    target = RemoteFolder(RemoteStore(url, StoreOptions()))
+    target.store.require_writable()
+    if target.store.sizes("", 0):
+        raise ConfigurationError(f"output {url}: holds files already; choose another folder of the store")
+    try:
+        yield target
+    except BaseException:
+        for name in target.names:
+            with suppress(OSError, StorageError):
+                target.store.remove(name)
+        raise
