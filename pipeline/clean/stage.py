@@ -3,13 +3,14 @@
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
+from clozeline.pipeline.clean.filters_by_language import chosen_by_language, find_mistakes
 from clozeline.pipeline.clean.languages import LANGUAGES
 from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUnits
 from clozeline.pipeline.clean.steps import SourceSteps
@@ -59,6 +60,9 @@ class CleanConfig:
     """filters, applied in this order; the first that rejects gives the reason"""
     annotate: list[ChosenFilter] = field(default_factory=list)
     """filters that reject nothing here: their measures are written to each document, for `balance.select`"""
+    by_language: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """options of filters for single languages, such as `{th: {gopher_quality: {words: [20, 100000]}}}`; they replace
+    those of `filters`, `annotate` and the filters of sources"""
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     """settings by the `source` label of the inputs, which replace those above"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
@@ -72,7 +76,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     order: ClassVar[int] = 10
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
-    added: ClassVar[tuple[str, ...]] = ("annotate",)
+    added: ClassVar[tuple[str, ...]] = ("annotate", "by_language")
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -101,6 +105,13 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                     "keeps a share: name it in clean.filters"
                 )
         named["clean.annotate"] = self.config.annotate
+        identifiers = [self.config.language, *(source.language for source in self.config.sources.values())]
+        known = frozenset(
+            code for each in identifiers if isinstance(each, Chosen) and self.config.by_language
+            for code in each.build().languages()
+        )  # fmt: skip
+        every = [chosen for filters in named.values() for chosen in filters]
+        yield from find_mistakes("clean.by_language", self.config.by_language, every, known)
         for key, filters in named.items():
             for index, chosen in enumerate(filters):
                 if data_files(chosen.options):
@@ -142,7 +153,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             for source in self._source_steps().values()
             for entry in (*source.filters, *source.pair_filters, *source.annotate)
         ]
-        return {path: digest for entry in chosen for path, digest in data_files(entry.options).items()}
+        others = [each for entry in chosen for each in chosen_by_language(entry, self.config.by_language).values()]
+        return {path: digest for entry in (*chosen, *others) for path, digest in data_files(entry.options).items()}
 
     def _source_steps(self) -> dict[str, SourceSteps]:
         steps = {}
@@ -156,6 +168,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 pair_filters=source.filters or [],
                 annotate=self.config.annotate,
                 share=_name_share(filters),
+                by_language=self.config.by_language,
             )
         return steps
 

@@ -1,12 +1,13 @@
 """Clean one document: limit its length, normalize it, identify the language, apply the filters."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import Filter
+from clozeline.pipeline.clean.filters_by_language import ByLanguage, build_filter
 from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
 from clozeline.pipeline.clean.unit_counts import UnitCounts, count_characters
 from clozeline.pipeline.ingest.documents.document import Document
@@ -28,6 +29,7 @@ class SourceSteps:
     filters: Sequence[Chosen]
     pair_filters: Sequence[Chosen] = ()
     annotate: Sequence[Chosen] = ()
+    by_language: ByLanguage = field(default_factory=dict)
     share: str = ""
     """name of the share of documents that the last filter keeps, by their ranks; "" for none"""
 
@@ -41,9 +43,12 @@ class Steps:
 
     def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
         self._language = None if source.language is None else LanguageRule(source.language)
-        self._filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.filters]
-        self._pair_filters: list[tuple[str, Filter]] = [(chosen.name, chosen.build()) for chosen in source.pair_filters]
-        self._annotate = [(chosen.name, chosen.build()) for chosen in source.annotate]
+        self._filters: list[tuple[str, Filter]]
+        self._pair_filters: list[tuple[str, Filter]]
+        self._filters, self._pair_filters, self._annotate = (
+            [(chosen.name, build_filter(chosen, source.by_language)) for chosen in group]
+            for group in (source.filters, source.pair_filters, source.annotate)
+        )
         self._share = source.share
         self._text_chars = text_chars
         self._tally = tally
