@@ -8,11 +8,12 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Final, cast
 
 from clozeline.pipeline.clean.filters.quality import score_of_rank
+from clozeline.pipeline.clean.languages import LanguageOptions
 from clozeline.pipeline.clean.steps import RANK
 from clozeline.pipeline.clean.unit import CleanUnits
 from clozeline.pipeline.clean.unit_counts import CleanCounts
@@ -85,28 +86,37 @@ class ApplyCuts(Pass[CleanCounts]):
     shares: Mapping[str, str]  # share of each source that has one
     seed: int
     keep_text: float
+    identifiers: Mapping[str, LanguageOptions] = field(default_factory=dict)
+    """options of the language identifier of each source that has one"""
     name: str = "main"
+    cuts_file: ClassVar[str] = CUTS_FILE
+    reason: ClassVar[str] = "low_quality"
+    step: ClassVar[str] = "quality"
+
+    def reject(self, document: Document, cuts: Mapping[str, Any]) -> str | None:
+        """Return why a document is below the cut, None where it is not; its rank is removed."""
+        rank = document.extra.pop(RANK, None)
+        if rank is None or rank >= (cut := cuts[self.shares[document.source_group]])["rank"]:
+            return None
+        return f"{document.extra['quality']:.4f} < {cut['score']:.4f}"
 
     def run(self, unit: int, output: Output) -> CleanCounts:
         documents, rejects = (
             find_file(output.folder, f"score-{unit:06d}", f"{ScoredUnits.folder}{kind}/{unit:06d}.arrow")
             for kind in ("documents", "rejects")
         )
-        cuts = json.loads(find_file(output.folder, "cuts-000000", CUTS_FILE).text())
+        cuts = json.loads(find_file(output.folder, "cuts-000000", self.cuts_file).text())
         rejections = list(read_rejects(rejects))
         below: list[Document] = []
 
         def keep_best() -> Iterator[Document]:
             for document in read_documents(documents):
-                rank = document.extra.pop(RANK, None)
-                cut = cuts[self.shares[document.source_group]] if rank is not None else None
-                if cut is None or rank >= cut["rank"]:
+                if (detail := self.reject(document, cuts)) is None:
                     yield document
                     continue
                 below.append(document.replace(text=""))
-                detail = f"{document.extra['quality']:.4f} < {cut['score']:.4f}"
                 rejections.append(
-                    Rejection.of(document, stage="clean", reason="low_quality", detail=detail, keep_text=self.keep_text,
+                    Rejection.of(document, stage="clean", reason=self.reason, detail=detail, keep_text=self.keep_text,
                                  seed=self.seed)
                 )  # fmt: skip
 
@@ -118,7 +128,7 @@ class ApplyCuts(Pass[CleanCounts]):
                           write_rejects(path, rejections))  # fmt: skip
         characters = sum(document.n_chars for document in below)
         return {
-            "documents_out": -len(below), "rejected": {"low_quality": len(below)}, "characters_out": -characters,
-            "characters_removed": {"quality": characters},
+            "documents_out": -len(below), "rejected": {self.reason: len(below)}, "characters_out": -characters,
+            "characters_removed": {self.step: characters},
             "languages": {language: -count for language, count in Counter(each.language for each in below).items()},
         }  # fmt: skip

@@ -11,6 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
 from clozeline.pipeline.clean.filters_by_language import chosen_by_language, find_mistakes
+from clozeline.pipeline.clean.language_cut import ApplyLanguageCuts, ChooseLanguageCuts, LanguageCut
 from clozeline.pipeline.clean.languages import LANGUAGES
 from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUnits
 from clozeline.pipeline.clean.steps import SourceSteps
@@ -63,6 +64,9 @@ class CleanConfig:
     by_language: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """options of filters for single languages, such as `{th: {gopher_quality: {words: [20, 100000]}}}`; they replace
     those of `filters`, `annotate` and the filters of sources"""
+    language_cut: LanguageCut | None = None
+    """chooses the minimum score of each language from its own scores (FineWeb2), in place of the identifier's
+    `threshold` and `long_threshold`: `{low: 0.3, high: 0.9}`, or `{}` for these values"""
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     """settings by the `source` label of the inputs, which replace those above"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
@@ -76,7 +80,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     order: ClassVar[int] = 10
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
-    added: ClassVar[tuple[str, ...]] = ("annotate", "by_language")
+    added: ClassVar[tuple[str, ...]] = ("annotate", "by_language", "language_cut")
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -116,6 +120,11 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             for index, chosen in enumerate(filters):
                 if data_files(chosen.options):
                     chosen.build()  # a model or list that cannot be used is an error before the work
+                if key != "clean.annotate" and _keeps_share(chosen) and self.config.language_cut is not None:
+                    yield (
+                        f"{key}: expected `language_cut` or `keep` of {chosen.name}, got both: documents that the cut "
+                        "drops would count in the share; give the filter a `threshold`"
+                    )
                 if key != "clean.annotate" and _keeps_share(chosen) and index < len(filters) - 1:
                     yield (
                         f"{key}: `keep` of {chosen.name} keeps a share of the documents that pass all filters, so "
@@ -135,15 +144,20 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in algorithms)
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
-        """Return one pass, or three if a share of the documents is kept: score them, choose the cut, apply it."""
+        """Return one pass, or three if a cut depends on all documents: score them, choose the cut, apply it."""
         sources, seed, units = self._source_steps(), self.recipe.seed, len(self.plan.units)
         shares = {label: source.share for label, source in sources.items() if source.share}
-        first = (ScoredUnits if shares else CleanUnits)(
+        cut = self.config.language_cut
+        scored = bool(shares) or cut is not None
+        first = (ScoredUnits if scored else CleanUnits)(
             planned=self.plan.units, sources=sources, corpus=self.recipe.corpus, seed=seed, limits=self.recipe.limits,
             keep_text=self.config.keep_text, fail_truncated=self.recipe.on_error.truncated == "fail", units=units,
-            limit=self.recipe.limit, name="score" if shares else "main",
+            limit=self.recipe.limit, name="score" if scored else "main",
             forgotten=Forgotten.load(self.recipe.output_folder),
         )  # fmt: skip
+        if cut is not None:
+            options = {label: source.language.options for label, source in sources.items() if source.language}
+            return [first, ChooseLanguageCuts(cut), ApplyLanguageCuts(units, {}, seed, self.config.keep_text, options)]
         return [first, ChooseCuts(), ApplyCuts(units, shares, seed, self.config.keep_text)] if shares else [first]
 
     def files(self) -> Mapping[str, str]:
@@ -161,9 +175,13 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         for label in sorted({planned.source_group for planned in self.plan.ranges}):
             source = self.config.sources.get(label, SourceConfig())
             filters = self.config.filters if source.filters is None else source.filters
+            language = self.config.language if source.language == "same" else source.language
+            if self.config.language_cut is not None and language is not None:
+                language = self.config.language_cut.relax(language)
             steps[label] = SourceSteps(
                 extractor=source.extractor or self.config.extractor,
-                language=self.config.language if source.language == "same" else source.language,
+                language=language,
+                count_scores=self.config.language_cut is not None,
                 filters=filters,
                 pair_filters=source.filters or [],
                 annotate=self.config.annotate,

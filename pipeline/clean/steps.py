@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.filters_by_language import ByLanguage, build_filter
-from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
+from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, UNDECIDED, LanguageOptions, LanguageRule
 from clozeline.pipeline.clean.unit_counts import UnitCounts, count_characters
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.readers import Counted
@@ -18,6 +18,17 @@ from clozeline.registry import Chosen
 
 RANK: Final = "clozeline.rank"
 """Key in `extra` of documents of which a share is kept, removed by the pass that keeps it."""
+
+
+SCORE_STEPS: Final = 1000
+"""Language scores are counted in thousandths."""
+
+
+def is_cut(language: str, options: LanguageOptions | None) -> bool:
+    """Return whether a language gets a threshold from its scores: one to keep, without a threshold of its own."""
+    if options is None or language == UNDECIDED or language in options.thresholds:
+        return False
+    return not options.keep or language in options.keep
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,8 @@ class SourceSteps:
     pair_filters: Sequence[Chosen] = ()
     annotate: Sequence[Chosen] = ()
     by_language: ByLanguage = field(default_factory=dict)
+    count_scores: bool = False
+    """whether language scores are counted, for the thresholds that a later pass applies"""
     share: str = ""
     """name of the share of documents that the last filter keeps, by their ranks; "" for none"""
 
@@ -49,7 +62,8 @@ class Steps:
             [(chosen.name, build_filter(chosen, source.by_language)) for chosen in group]
             for group in (source.filters, source.pair_filters, source.annotate)
         )
-        self._share = source.share
+        self._share, self._count_scores = source.share, source.count_scores
+        self._language_options = None if source.language is None else source.language.options
         self._text_chars = text_chars
         self._tally = tally
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(LANGUAGE_REASONS if self._language else [])]
@@ -110,6 +124,8 @@ class Steps:
             return document
         language, score, reason, detail = self._language.judge(document.text)
         document = document.replace(language=language, language_score=score)
+        if self._count_scores and is_cut(language, self._language_options):
+            self._tally.add({"language_scores": {language: {str(int(score * SCORE_STEPS)): 1}}})
         if reason:
             self._tally.reject(document, "language", reason, detail)
             return None

@@ -35,7 +35,7 @@ def check_extension(recipe: Recipe, only: str | None) -> None:
                 )
     if any(work.intermediate for work in stage_of(recipe, PLAN_STAGE).passes()):
         raise ConfigurationError(
-            "extend: `keep` of a filter keeps a share of all documents, which new ones would change; give it a "
+            "extend: `keep` of a filter and `language_cut` depend on all documents, which new ones would change; set "
             "`threshold` instead"
         )
 
