@@ -131,7 +131,7 @@ def test_links_are_files_of_their_own(tmp_path):
 def test_nothing_left_says_why(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "too short"}\n')
     recipe = recipe_for(str(tmp_path / "a.jsonl"), tmp_path / "out", {"language": None, "filters": ["gopher_quality"]})
-    with pytest.raises(PartialFailureError, match="gopher_short_doc") as failed:
+    with pytest.raises(PartialFailureError, match="every document was rejected") as failed:
         run_recipe(recipe, None, Progress(), [])
     assert failed.value.exit_code == 69
 
