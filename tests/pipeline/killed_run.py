@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from clozeline.pipeline.execution.recipe_command import main
@@ -25,6 +26,13 @@ def killed(when: str, name: str, arguments: Sequence[str], folder: Path) -> None
 
 
 def _run_or_die(when: str, name: str, arguments: Sequence[str]) -> int:
+    with die_at(when, name):
+        return main(arguments)
+
+
+@contextmanager
+def die_at(when: str, name: str) -> Iterator[None]:
+    """Kill this process `before` the rename to a path that ends in `name`, or `after` it."""
     rename = Path.replace
 
     def rename_or_die(self: Path, target: Path) -> Path:
@@ -37,4 +45,7 @@ def _run_or_die(when: str, name: str, arguments: Sequence[str]) -> int:
         return result
 
     Path.replace = rename_or_die  # type: ignore[method-assign]
-    return main(arguments)
+    try:
+        yield
+    finally:
+        Path.replace = rename  # type: ignore[method-assign]
