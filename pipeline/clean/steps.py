@@ -42,7 +42,7 @@ class SourceSteps:
     annotate: Sequence[Chosen] = ()
     by_language: ByLanguage = field(default_factory=dict)
     count_scores: bool = False
-    """whether language scores are counted, for the thresholds that a later pass applies"""
+    """true if language scores are counted, for the thresholds that a later pass applies"""
     share: str = ""
     """name of the share of documents that the last filter keeps, by their ranks; "" for none"""
 

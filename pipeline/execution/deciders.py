@@ -15,7 +15,7 @@ from clozeline.registry import Chosen
 
 
 class Deciders(TypedDict):
-    """What decided the output of a stage, as its `report.json` holds it."""
+    """Algorithms, files and packages that decided the output of a stage, as its `report.json` holds it."""
 
     version: int
     """sum of the versions of all algorithms, part of the digest"""
