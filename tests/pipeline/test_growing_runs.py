@@ -57,7 +57,9 @@ def crawls(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("crawls")
     write_crawl(folder / "old/m.jsonl", range(40), [text(3, 9), text(50, 30)])
     longer = text(50, 30) + " And one more sentence is here at the end of it all."
-    write_crawl(folder / "new/a.jsonl", range(100, 125), [text(4, 10), text(5, 11), longer, longer])
+    write_crawl(
+        folder / "new/a.jsonl", range(100, 125), [*(text(seed, 6 + seed % 9) for seed in range(4, 14)), longer, longer]
+    )
     return folder
 
 
@@ -95,7 +97,7 @@ def test_older_documents_win_against_longer_ones(crawls, grown):
     new = [document.text for document in read_all_documents(grown / "clean/documents")]
     assert texts.count(text(50, 30)) == 1
     assert not [each for each in texts if each.startswith(text(50, 30)) and each != text(50, 30)]
-    assert len(new) - len(texts) == 1 + 4  # one copy within the old crawl, four in the new one
+    assert len(new) - len(texts) == 1 + 12  # one copy within the old crawl, twelve in the new one
     assert run(crawls, f"[{crawls}/old, {crawls}/new]", grown) == 0  # complete, without `extend` too
     assert check_run(grown)
 
