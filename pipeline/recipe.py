@@ -198,6 +198,9 @@ class Recipe:
     the factors of `balance` stay; in a new output, each entry of `input` joins after those before it"""
     rebalance: bool = False
     """train the tokenizer and compute the factors of `balance` again where a run grew or forgot documents"""
+    drop: list[str] = field(default_factory=list)
+    """stages whose documents are removed once all stages are complete, such as [clean, dedup]; a start that needs them
+    makes them again"""
     keep_intermediates: bool = False
     """keep the `tmp/` folder of each stage"""
     # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's folder.

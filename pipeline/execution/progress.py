@@ -36,8 +36,8 @@ class Progress:
         """Report that a file made by a user is removed, because its subject is rebuilt."""
         self.console.print(f"{path} is removed: what it speaks of is made again", highlight=False, soft_wrap=True)
 
-    def warn(self, message: str) -> None:
-        """Show a warning that does not end the run."""
+    def report(self, message: str) -> None:
+        """Show a message that does not end the run."""
         self.console.print(message, highlight=False, soft_wrap=True)
 
     def report_skips(self, files: Sequence[Path]) -> None:

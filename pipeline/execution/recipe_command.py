@@ -14,9 +14,10 @@ from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.runner import StageRun, StageSummary, run_recipe, stage_runs
+from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stages_of
 from clozeline.pipeline.execution.stage_report import earlier_report
+from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.pipeline.execution.summary_table import print_table
 from clozeline.pipeline.recipe import Recipe, load_recipe
 
@@ -81,7 +82,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     if recipe.extend:
         check_extension(recipe, only)
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
-    runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False)
+    runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False, only=only)
     largest = 0
     for name in stages_of(recipe):
         run: StageRun[Any] | None = None

@@ -4,14 +4,14 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, cast
 
 from clozeline.configuration.config import config_digest, save_yaml, to_plain
-from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
+from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError, StorageError
 from clozeline.files import publish, sweep
 from clozeline.pipeline.execution.deciders import deciders_of
+from clozeline.pipeline.execution.dropped_documents import drop_documents
 from clozeline.pipeline.execution.forgotten import Forgotten
 from clozeline.pipeline.execution.free_space import check_free_space
 from clozeline.pipeline.execution.growth import check_extension
@@ -23,7 +23,7 @@ from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.run_units import run_units
 from clozeline.pipeline.execution.stage_order import all_stages, stage_of, stages_of
 from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
-from clozeline.pipeline.execution.stages import Pass, Row, Stage
+from clozeline.pipeline.execution.stages import Pass, Stage, StageSummary
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
     TEMPORARY,
@@ -41,19 +41,6 @@ from clozeline.pipeline.shards.quarantine import QUARANTINE
 
 # Files of a stage's folder that records do not list.
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
-
-
-@dataclass(frozen=True)
-class StageSummary:
-    """Result of a stage: sums over its units, bytes of its outputs, seconds of the run that made them."""
-
-    name: str
-    counts: Counts
-    row: Row
-    bytes: int
-    seconds: float
-    units: int
-    skipped: bool
 
 
 def run_recipe(
@@ -106,15 +93,37 @@ def keep_state(recipe: Recipe, plan: Plan) -> None:
     kept.save(recipe.output_folder)
 
 
-def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool) -> Iterator["StageRun[Any]"]:
-    """Yield the runs of the stages in order; each must be complete before the next one is asked for."""
+def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool, only: str | None = None) -> Iterator["StageRun[Any]"]:
+    """Yield the runs of the stages in order; each must be complete before the next one is asked for.
+
+    Dropped documents count as missing if any stage, up to `only`, has units to make.
+    """
+    yield from _iter_runs(recipe, plan, verify, () if _needs_documents(recipe, plan, only) else recipe.drop)
+
+
+def _needs_documents(recipe: Recipe, plan: Plan, only: str | None) -> bool:
+    """Return whether any stage has units to make, with the dropped documents taken as present."""
+    if not recipe.drop:
+        return False
+    try:
+        for run in _iter_runs(recipe, plan, False, recipe.drop):
+            if run.missing():
+                return True
+            if run.stage.name == only:
+                break
+    except StorageError:  # the passes of a stage depend on files that an earlier one must still write
+        return True
+    return False
+
+
+def _iter_runs(recipe: Recipe, plan: Plan, verify: bool, dropped: Sequence[str]) -> Iterator["StageRun[Any]"]:
     kept, upstream = KeptState.load(recipe.output_folder), plan.digest
     for name in stages_of(recipe):
         stage = stage_of(recipe, name, plan)
         kept_key = kept.of(name, stage.own_digest()) if stage.writes_tokenizer else None
         key = kept_key or stage_key(stage, upstream)
         run = StageRun(stage, key, verify, unit_keys(recipe, plan, key) if name == PLAN_STAGE else ())
-        run.kept = kept_key is not None
+        run.kept, run.dropped = kept_key is not None, name in dropped
         yield run
         upstream = run.digest(upstream)
 
@@ -149,7 +158,7 @@ def run_stages(
     """Run the stages of a plan, or one of them, in an output folder that this process holds."""
     provided: dict[str, tuple[str, int]] = {}
     largest = 0
-    for run in stage_runs(recipe, plan, verify=verify):
+    for run in stage_runs(recipe, plan, verify=verify, only=only):
         stage, name = run.stage, run.stage.name
         if only in (None, name):
             summaries.append(run.execute(progress, largest or plan.bytes))
@@ -166,6 +175,8 @@ def run_stages(
             break
         largest = max(largest, run.bytes())
         provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
+    if only is None:
+        drop_documents(recipe, progress)
 
 
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
@@ -211,6 +222,8 @@ class StageRun(Generic[C]):
 
     kept: bool = False
     """its output is that of another upstream, which the run keeps"""
+    dropped: bool = False
+    """its documents may be missing, because nothing needs them"""
 
     def __init__(self, stage: Stage[Any, C], key: str, verify: bool, unit_keys: Sequence[str] = ()) -> None:
         self.stage = stage
@@ -243,7 +256,7 @@ class StageRun(Generic[C]):
         if record is None:
             path = UnitRecord.path(folder, runner.work.name, unit)
             return f"{path} is missing, damaged, or the record of another configuration"
-        return record.gap(folder, temporary=temporary, verify=self.verify)
+        return record.gap(folder, temporary=temporary, verify=self.verify, dropped=self.dropped)
 
     def all_records(self) -> list[UnitRecord]:
         """Return the records of all passes, in order."""
@@ -308,7 +321,7 @@ class StageRun(Generic[C]):
             keys = {path: None if record is None else record.key for path, record in present.items()}
             stale = [path for path, key in keys.items() if expected.get(path) != key or key is None]
             if warning := check_free_space(self.stage.name, folder, self.expected_bytes(missing, before)):
-                progress.warn(warning)
+                progress.report(warning)
         plain = to_plain(self.stage.recipe)
         with publish(folder / "config.yaml") as temporary:  # the keys of stages last, in the order they run
             stages = {name: plain.pop(name) for name in all_stages()}

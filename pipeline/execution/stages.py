@@ -16,7 +16,7 @@ from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, PartialFailureError
 from clozeline.pipeline.execution.kept_state import record_key
 from clozeline.pipeline.execution.plan import Plan, load_plan
-from clozeline.pipeline.execution.unit_record import C, Output
+from clozeline.pipeline.execution.unit_record import C, Counts, Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -49,6 +49,19 @@ class Row:
     left_out: tuple[tuple[str, Mapping[str, int]], ...] = ()
     """unit (`document`), and the number of those left out by reason; a reason without unit says its own"""
     parts: tuple[tuple[str, Row], ...] = ()  # rows of the sets of the stage by their labels, below its own
+
+
+@dataclass(frozen=True)
+class StageSummary:
+    """Result of a stage: sums over its units, bytes of its outputs, seconds of the run that made them."""
+
+    name: str
+    counts: Counts
+    row: Row
+    bytes: int
+    seconds: float
+    units: int
+    skipped: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from clozeline.command import Terminal
-from clozeline.pipeline.execution.runner import StageSummary
-from clozeline.pipeline.execution.stages import Row, amount
+from clozeline.pipeline.execution.stages import Row, StageSummary, amount
 
 HEADER = ("stage", "in", "out", "left out, by reason", "bytes", "seconds")
 

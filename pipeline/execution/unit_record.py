@@ -37,6 +37,8 @@ M = TypeVar("M", bound=Mapping[str, Any])
 
 LOGS: Final = "logs"
 """Folder of the executors' logs below a stage's folder."""
+DOCUMENTS_FOLDER: Final = "documents/"
+"""Where stages write documents, below their folder."""
 TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
 
@@ -122,10 +124,11 @@ class UnitRecord:
         kept = (facts["bytes"] for name, facts in self.outputs.items() if not name.startswith(f"{TEMPORARY}/"))
         return sum(kept)
 
-    def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
+    def gap(self, folder: Path, *, temporary: bool, verify: bool = False, dropped: bool = False) -> str:
         """Return the first output that is missing, or has another size (or hash, with `verify`), and why; or "".
 
-        `temporary=False` leaves intermediates out: they are removed once nothing needs them.
+        `temporary=False` leaves intermediates out: they are removed once nothing needs them. With `dropped`, documents
+        may be missing too.
         """
         if self.status != "ok":
             return f"{self.path(folder, self.pass_name, self.unit)} is the record of a unit that failed"
@@ -134,6 +137,8 @@ class UnitRecord:
                 continue
             path = folder / relative
             if not path.is_file():
+                if dropped and relative.startswith(DOCUMENTS_FOLDER):
+                    continue
                 return f"{path} is missing"
             if (size := path.stat().st_size) != facts["bytes"]:
                 return f"{path} has {size} bytes, expected {facts['bytes']}"

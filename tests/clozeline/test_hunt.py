@@ -37,6 +37,7 @@ def assert_told(hunt: Hunt, cases: Iterable[Case]) -> None:
     assert not wrong, "\n".join(" | ".join(words) for words in wrong)
 
 
+@pytest.mark.slow
 def test_some_damage_is_never_silent(hunt: Hunt) -> None:
     """One damage of each kind of file, and of each kind of damage."""
     assert {*BRIEF} <= {*READERS, *AGAIN.values()}

@@ -71,7 +71,7 @@ def grown(crawls, tmp_path_factory) -> Path:
     return output
 
 
-@pytest.mark.parametrize("tasks", [1, 3, *(pytest.param(tasks, marks=pytest.mark.slow) for tasks in (2, 7))])
+@pytest.mark.parametrize("tasks", [3, *(pytest.param(tasks, marks=pytest.mark.slow) for tasks in (1, 2, 7))])
 def test_a_run_that_grows_equals_one_that_got_both_in_this_order(crawls, grown, tmp_path, tasks):
     output, more = tmp_path / "out", [f"executor.tasks={tasks}", "executor.workers=1"]
     assert run(crawls, f"{crawls}/old", output, *more) == 0

@@ -9,7 +9,8 @@ from typing import Any
 from clozeline.configuration.config import validate
 from clozeline.errors import PartialFailureError
 from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.runner import StageSummary, run_recipe
+from clozeline.pipeline.execution.runner import run_recipe
+from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.pipeline.execution.unit_record import UnitRecord, records
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, read_rejects

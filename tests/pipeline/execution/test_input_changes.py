@@ -14,7 +14,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.input_changes import fingerprint_file, range_hash
 from clozeline.pipeline.execution.plan import freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.runner import StageSummary, run_recipe
+from clozeline.pipeline.execution.runner import run_recipe
+from clozeline.pipeline.execution.stages import StageSummary
 from tests.pipeline.clean.cleaning import recipe_for
 
 ROWS = 4000

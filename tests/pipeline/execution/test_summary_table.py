@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.corrupt.stage import CorruptStage
-from clozeline.pipeline.execution.runner import StageSummary
-from clozeline.pipeline.execution.stages import Row
+from clozeline.pipeline.execution.stages import Row, StageSummary
 from clozeline.pipeline.execution.summary_table import accounting_rows
 from clozeline.pipeline.group.stage import GroupStage
 from clozeline.pipeline.tokenize.encode.stage import EncodeStage

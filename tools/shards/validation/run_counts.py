@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json
 from clozeline.format_version import refuse_newer
@@ -16,7 +17,7 @@ from clozeline.pipeline.execution.kept_state import KeptState, record_key
 from clozeline.pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.stage_report import read_report
-from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
+from clozeline.pipeline.execution.unit_record import DOCUMENTS_FOLDER, TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, UID_BYTES, UNSELECTED_FILE
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
@@ -139,12 +140,21 @@ def _amount(count: Any) -> int:
 
 
 def _check_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
+    removed = [f"{TEMPORARY}/", *([DOCUMENTS_FOLDER] if _documents_are_dropped(folder) else [])]
     for record in _records(folder):
         for relative, facts in record.outputs.items():
             path = folder / relative
-            if not relative.startswith(f"{TEMPORARY}/"):
+            if not relative.startswith(tuple(removed)):
                 yield path, "bytes", path.stat().st_size if path.is_file() else None, facts["bytes"]
                 yield path, "xxh3_128", file_hash(path), facts["xxh3_128"]
+
+
+def _documents_are_dropped(folder: Path) -> bool:
+    """Return whether the key `drop` of the run has removed the documents of a stage."""
+    config = folder / "config.yaml"
+    if (folder / DOCUMENTS_FOLDER).is_dir() or not config.is_file():
+        return False
+    return folder.name in (parse_yaml(config.read_text(encoding="utf-8")).get("drop") or [])
 
 
 def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:

@@ -32,6 +32,10 @@ def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
         config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml"))
     except ConfigurationError as error:
         raise IntegrityError(f"{error}; copy it again, or run the stage again with the recipe") from error
+    if "held_out" in counts:
+        yield from _recount_heldout(folder, config, counts)
+    if any(not (folder.parent / name / "documents").is_dir() for name in config["drop"]):
+        return  # the other counts follow from documents that are removed
     if "hashed" in counts:
         by_url = config["dedup"]["exact"]["key"] == "url"
         keyed = sum(document.url is not None or not by_url for document in _documents_before(folder))
@@ -49,8 +53,6 @@ def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
         yield from recount_contamination(folder, config["decontaminate"], counts, _documents_before(folder))
     if "sample" in counts:
         yield from _recount_sample(folder, config, counts)
-    if "held_out" in counts:
-        yield from _recount_heldout(folder, config, counts)
 
 
 def _documents_before(folder: Path) -> Iterator[Document]:
