@@ -2,7 +2,7 @@
 
     python -m benchmarks.corpus_size [--megabytes 4 40] [--unit-megabytes 0.2] [--folder DIR] [--json FILE]
 
-The crawl is a WARC of pages of Python's help topics under a menu, in which every third word is drawn anew, so that no
+The crawl is a WARC of pages of Python's help topics under a menu, in which every third word is another one, so that no
 page is a near duplicate of another. Each stage runs in a process of its own. Memory is the peak of that process and of
 its largest child; opens are the files that Python opens below input and output, by its audit hook, which sees the
 opens of all but a few small files that Arrow opens by itself. Both sizes have several units of the same size.

@@ -38,7 +38,7 @@ M = TypeVar("M", bound=Mapping[str, Any])
 LOGS: Final = "logs"
 """Folder of the executors' logs below a stage's folder."""
 DOCUMENTS_FOLDER: Final = "documents/"
-"""Where stages write documents, below their folder."""
+"""Folder of the documents below a stage's folder."""
 TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
 

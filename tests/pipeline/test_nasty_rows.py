@@ -1,4 +1,4 @@
-"""The table of nasty inputs: every row has a test somewhere, and those without another place are here."""
+"""The table of nasty inputs: every row has a test somewhere, and those without another file are here."""
 
 from __future__ import annotations
 

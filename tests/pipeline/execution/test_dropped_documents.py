@@ -39,8 +39,8 @@ def test_documents_are_dropped_and_made_again_where_they_are_needed(
     # the same command finds all complete, also a hash of every file, a dry run, and one stage
     for more in ([], ["--verify"]):
         assert main([*words, *more, "drop=[clean]"]) == 0
-        said = capsys.readouterr().err
-        assert " done in " not in said
+        shown = capsys.readouterr().err
+        assert " done in " not in shown
         assert documents(output, "clean") == 0
     assert main(["--dry-run", *words, "drop=[clean]"]) == 0
     assert "clean: complete" in capsys.readouterr().out

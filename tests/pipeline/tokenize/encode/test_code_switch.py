@@ -51,8 +51,8 @@ def run(folder: Path, settings: str, words: dict[str, str] = WORDS) -> tuple[Pat
     recipe = RECIPE.replace("DICTIONARY", str(folder / "en-de.txt")).replace("SETTINGS", settings)
     (folder / "recipe.yaml").write_text(recipe)
     pairs = "{path: " + str(folder / "pairs.tsv") + ", reader: tsv, language: en, target_language: fr}"
-    given = f"input=[{folder / 'texts.jsonl'}, {pairs}]"
-    assert main(["--config", str(folder / "recipe.yaml"), given, f"output={folder / 'out'}"]) == 0
+    inputs = f"input=[{folder / 'texts.jsonl'}, {pairs}]"
+    assert main(["--config", str(folder / "recipe.yaml"), inputs, f"output={folder / 'out'}"]) == 0
     shards, tokenizer = open_shards(folder / "out/encode"), load_tokenizer(folder / "out/train_tokenizer/tokenizer")
     tokenized = {}
     for block in range(len(shards.index)):
@@ -95,9 +95,9 @@ def test_another_dictionary_makes_encode_again(tmp_path: Path, capsys: pytest.Ca
     _, before = run(tmp_path / "twice", "word_rate: 1.0")
     capsys.readouterr()
     _, after = run(tmp_path / "twice", "word_rate: 1.0", {**WORDS, "red": "röter"})
-    said = capsys.readouterr().err
-    assert "clean: already complete" in said
-    assert "encode: done" in said
+    shown = capsys.readouterr().err
+    assert "clean: already complete" in shown
+    assert "encode: done" in shown
     assert before != after
     assert before == {uid: tuple(re.sub("([rR])öter", r"\1ot", side) for side in sides) for uid, sides in after.items()}
     words = ["--config", str(tmp_path / "twice/recipe.yaml"), f"output={tmp_path / 'twice/out'}"]
