@@ -51,6 +51,10 @@ def test_documents_are_dropped_and_made_again_where_they_are_needed(
     assert main([*words, "drop=[clean]"]) == 0
     assert "clean: done in" in capsys.readouterr().err  # any missing unit brings them back
     assert tree(output) == rest
+    # a file that is no document is missed
+    next((output / "clean" / "rejects").glob("*.arrow")).unlink()
+    assert main([*words, "drop=[clean]"]) == 0
+    assert tree(output) == rest
     # without the key, they are made again and stay
     assert main(words) == 0
     assert tree(output) == complete
