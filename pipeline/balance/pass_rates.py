@@ -4,18 +4,16 @@ FineWeb2 (Penedo et al. 2025, arXiv 2506.20920) calls this rehydration: document
 often are repeated if filters reject fewer of them than of all documents.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
 from clozeline.pipeline.balance.counts import BalanceCounts
-from clozeline.pipeline.balance.selection import SELECTED_COLUMNS, Selection
+from clozeline.pipeline.balance.selection import Selection
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.copies import DuplicateFactors
-from clozeline.pipeline.ingest.documents.files import documents_of, read_batches
 
 RATES_KEY: Final = "balance.rehydrate.passes"
 SIZE_CLASSES: Final = tuple(1 << power for power in range(1, 31))
@@ -36,14 +34,12 @@ class CountPassing(Pass[BalanceCounts]):
     intermediate: ClassVar[bool] = True
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
-        selection = Selection(self.passes, RATES_KEY)
         classes = DuplicateFactors.read_classes(output.folder, SIZE_CLASSES)
         rates: dict[str, dict[str, int]] = {}
-        for batch in read_batches(documents_of(self.documents, unit), ("uid", *SELECTED_COLUMNS, "extra")):
-            for row in batch.to_pylist():
-                counted = rates.setdefault(str(classes.size_class(row["uid"])), {"documents": 0, "passed": 0})
-                counted["documents"] += 1
-                counted["passed"] += selection.holds({**row, "extra": json.loads(row["extra"])})
+        for uid, passes in Selection(self.passes, RATES_KEY).select(self.documents, unit):
+            counted = rates.setdefault(str(classes.size_class(uid)), {"documents": 0, "passed": 0})
+            counted["documents"] += 1
+            counted["passed"] += passes
         return {"rates": rates}
 
 

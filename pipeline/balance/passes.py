@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.apportionment import copy_factors
 from clozeline.pipeline.balance.counts import BalanceCounts, Kind, LanguageCounts
 from clozeline.pipeline.balance.pass_rates import factors_of_rates
-from clozeline.pipeline.balance.selection import SELECTED_COLUMNS, Selection
+from clozeline.pipeline.balance.selection import Selection
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, add_counts, records, total_counts
 from clozeline.pipeline.ingest.documents.copies import (
@@ -25,7 +25,6 @@ from clozeline.pipeline.ingest.documents.copies import (
     Unselected,
     languages_of,
 )
-from clozeline.pipeline.ingest.documents.files import documents_of, read_batches
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.splits import is_heldout
 from clozeline.recorded_file import check_files, find_file
@@ -49,13 +48,11 @@ class SelectDocuments(Pass[BalanceCounts]):
     intermediate: ClassVar[bool] = True
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
-        selection = Selection(self.select)
         left_out, count = [], 0
-        for batch in read_batches(documents_of(self.documents, unit), ("uid", *SELECTED_COLUMNS, "extra")):
-            for row in batch.to_pylist():
-                count += 1
-                if not selection.holds({**row, "extra": json.loads(row["extra"])}):
-                    left_out.append(row["uid"])
+        for uid, is_selected in Selection(self.select).select(self.documents, unit):
+            count += 1
+            if not is_selected:
+                left_out.append(uid)
         with output.file(f"{TEMPORARY}/unselected/{unit:06d}.bin") as path:
             path.write_bytes(b"".join(sorted(left_out)))
         return {"selection": {"selected": count - len(left_out), "not_selected": len(left_out)}}

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import ast
 import difflib
+import json
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.documents.files import documents_of, read_batches
 
 SELECTED_COLUMNS: Final = (
     "language", "language_score", "source_group", "host", "url", "n_chars", "n_words", "flags",
@@ -56,6 +59,12 @@ class Selection:
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Return whether the expression is true of a document, from its columns and its `extra`."""
         return self._is_true(self._tree, row)
+
+    def select(self, documents: Path, unit: int) -> Iterator[tuple[bytes, bool]]:
+        """Yield the uid of each document of a part, and whether the expression is true of it."""
+        for batch in read_batches(documents_of(documents, unit), ("uid", *SELECTED_COLUMNS, "extra")):
+            for row in batch.to_pylist():
+                yield row["uid"], self.holds({**row, "extra": json.loads(row["extra"])})
 
     def _check_condition(self, node: ast.expr) -> None:
         if isinstance(node, ast.BoolOp):

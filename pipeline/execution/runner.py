@@ -230,6 +230,7 @@ class StageRun(Generic[C]):
         self.passes = list(stage.passes())
         self.runners = [UnitRunner(stage, work, key, unit_keys) for work in self.passes]
         self.verify = verify
+        self._finished: list[UnitRecord] | None = None  # of a complete stage, read once
 
     def missing(self) -> list[list[int]]:
         """Return the units to be made, per pass; an empty list when the stage is complete.
@@ -260,6 +261,8 @@ class StageRun(Generic[C]):
 
     def all_records(self) -> list[UnitRecord]:
         """Return the records of all passes, in order."""
+        if self._finished is not None:
+            return self._finished
         return [record for work in self.passes for record in records(self.stage.folder, work.name)]
 
     def bytes(self) -> int:
@@ -374,7 +377,8 @@ class StageRun(Generic[C]):
     def _summarize(
         self, progress: Progress, seconds: float, previous: Mapping[str, Any], *, skipped: bool
     ) -> StageSummary:
-        folder, records, counts = self.stage.folder, self.all_records(), self.counts()
+        folder, records = self.stage.folder, self.all_records()
+        self._finished, counts = records, self.counts()
         with _complete(folder):
             self.stage.check(counts)
         size = sum(facts["bytes"] for record in records for facts in record.outputs.values())

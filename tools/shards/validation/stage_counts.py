@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.dedup.near import MinHash
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
+from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents, read_rejects
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.splits import is_heldout
@@ -59,8 +59,7 @@ def _documents_before(folder: Path) -> Iterator[Document]:
     """Yield the documents of the nearest earlier stage that wrote any."""
     names = all_stages()
     earlier = [folder.parent / name / "documents" for name in reversed(names[: names.index(folder.name)])]
-    for file in sorted(next(documents for documents in earlier if documents.is_dir()).glob("*.arrow")):
-        yield from read_documents(file)
+    return read_all_documents(next(documents for documents in earlier if documents.is_dir()))
 
 
 def _recount_candidates(folder: Path, options: Mapping[str, Any], counts: Mapping[str, int]) -> Recounted:
