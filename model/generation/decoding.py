@@ -16,11 +16,11 @@ LengthForm: TypeAlias = Literal["power", "gnmt"]
 class Decoding:
     """The choice of tokens, and the end of a continuation."""
 
-    mode: Literal["greedy", "sample", "beam"] = "greedy"
+    mode: Literal["greedy", "sample", "beam", "unmask"] = "greedy"
     """greedy: the most probable token, the lowest id of equal ones; sample: a random one; beam: the best of `width`
-    rows that grow together"""
+    rows that grow together; unmask: masked LMs fill the masks of a row, in any order"""
     max_tokens: Annotated[int, Field(ge=1, le=2**20)] = 64
-    """Maximum number of new tokens, end token included."""
+    """Maximum number of new tokens, end token included. Unmask: number of masks after a text that has none."""
     min_tokens: Annotated[int, Field(ge=0)] = 0
     """Minimum number of new tokens before an end token."""
     repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
@@ -29,7 +29,7 @@ class Decoding:
     no_repeat_ngram: Annotated[int, Field(ge=0)] = 0
     """Forbid repeated n-grams of this size, prompt included; 0 disables it."""
     temperature: Annotated[float, Field(gt=0)] | None = None
-    """Sample: divisor of the scores; null = 1."""
+    """Sample: divisor of the scores; null = 1. Unmask: draw tokens at this temperature; null = the most probable."""
     top_k: Annotated[int, Field(ge=1)] | None = None
     """Sample: draw among this many most probable tokens (arXiv 1805.04833); null = all."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -37,23 +37,46 @@ class Decoding:
     seed: int = 0
     """Sample: seed of the draws; each depends only on the seed, the row and the step."""
     width: Annotated[int, Field(ge=1, le=4096)] | None = None
-    """Beam: number of beams; null = 4."""
+    """Beam: number of beams; null = 4. Unmask: keep this many fillings of a row at each step; null = 1."""
     length_penalty: float | None = None
     """Beam: exponent a of the length n by which the sum of log-probabilities is divided; 0 = the sum; null = 1."""
     length_form: LengthForm = "power"
     """Beam: power: n ** a; gnmt: ((5 + n) / 6) ** a (arXiv 1609.08144)."""
+    steps: Annotated[int, Field(ge=1)] | None = None
+    """Unmask: number of model calls, each of which fills an equal share of the masks; null = one for each mask."""
+    order: Literal["certain", "random"] | None = None
+    """Unmask: certain: the masks whose tokens are most probable first (arXiv 2502.09992); random: any (arXiv
+    2406.07524); null = certain."""
 
     def __post_init__(self) -> None:
         if self.min_tokens > self.max_tokens:
             raise ValueError(f"min_tokens: expected at most max_tokens {self.max_tokens}, got {self.min_tokens}")
-        for mode, names in _OPTIONS.items():
-            present = [name for name in names if getattr(self, name) is not None]
-            if present and self.mode != mode:
-                raise ValueError(f"{present[0]}: mode {self.mode} does not read it; set mode={mode}, or leave it out")
+        for name, modes in _MODES_OF.items():
+            if getattr(self, name) != _DEFAULTS[name] and self.mode not in modes:
+                way_out = f"set mode={' or mode='.join(modes)}, or leave it out"
+                raise ValueError(f"{name}: mode {self.mode} does not read it; {way_out}")
+        if self.mode == "unmask" and (self.width or 1) > 1:
+            for name in ("temperature", "top_k", "top_p", "steps", "order"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name}: several fillings (width) take the most certain mask first, one a step")
+
+    @property
+    def is_random(self) -> bool:
+        """True if tokens, or the order of masks, are drawn."""
+        drawn = (self.temperature, self.top_k, self.top_p) != (None, None, None) or self.order == "random"
+        return self.mode == "sample" or (self.mode == "unmask" and drawn)
 
 
-_OPTIONS = {"sample": ("temperature", "top_k", "top_p"), "beam": ("width", "length_penalty")}
-"""Options that belong to one mode."""
+_BY_TOKEN = ("greedy", "sample", "beam")
+_MODES_OF = {
+    **dict.fromkeys(("temperature", "top_k", "top_p"), ("sample", "unmask")),
+    "width": ("beam", "unmask"),
+    "length_penalty": ("beam",),
+    **dict.fromkeys(("steps", "order"), ("unmask",)),
+    **dict.fromkeys(("min_tokens", "repetition_penalty", "no_repeat_ngram"), _BY_TOKEN),
+}
+"""Modes that read an option, for those that not every mode reads."""
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(Decoding)}
 
 
 @dataclasses.dataclass(frozen=True)

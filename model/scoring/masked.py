@@ -131,6 +131,28 @@ def candidate_scores(
     return results
 
 
+def logits_at_masks(
+    model: Model,
+    rows: Sequence[Sequence[int]],
+    positions: Sequence[Sequence[int]],
+    *,
+    previous: bool = False,
+    tokens: int = TOKENS,
+) -> list[Tensor]:
+    """Return the logits at several positions of each row, fp32 [positions, vocabulary] per row.
+
+    Arguments and errors are those of `pseudo_log_likelihoods`; the rows are masked already.
+    """
+    named = _mlm_head(model)
+    results = [torch.empty(0)] * len(rows)
+    for batch, hidden in _hidden_states(model, named, rows, tokens):
+        for states, index in zip(hidden, batch, strict=True):
+            with torch.no_grad():
+                logits = named[1].logits(states[[position - previous for position in positions[index]]])
+            results[index] = logits[:, : model.vocab_size].float().cpu()
+    return results
+
+
 def _mlm_head(model: Model) -> tuple[str, Head]:
     """Return the name of the masked LM head, and the head."""
     family = model.family
@@ -143,12 +165,18 @@ def _states(
     model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], positions: Sequence[int], tokens: int
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of rows of similar lengths, with the state [n, dim] at the position of each."""
+    for batch, hidden in _hidden_states(model, named, rows, tokens):
+        at = torch.tensor([positions[index] for index in batch], device=hidden.device)
+        yield batch, hidden[torch.arange(len(batch), device=hidden.device), at]
+
+
+def _hidden_states(
+    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], tokens: int
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield indices of rows of similar lengths, with their states [n, length, dim], padded on the right."""
     name, head = named
     check_lengths(model, rows)
-    device = model.family.device
     for batch in group_by_length([len(row) for row in rows], tokens):
-        tensors = batch_tensors([rows[index] for index in batch], device)
+        tensors = batch_tensors([rows[index] for index in batch], model.family.device)
         with torch.no_grad():
-            read = model.family.views(tensors, {name: head})[name].hidden
-            at = torch.tensor([positions[index] for index in batch], device=device)
-            yield batch, read[torch.arange(len(batch), device=device), at]
+            yield batch, model.family.views(tensors, {name: head})[name].hidden

@@ -1,7 +1,8 @@
 """Fill masks with a trained model: `clozeline fill-mask RUN [--text "a <mask> word"] [--heldout N]`.
 
-With `--text`, the model predicts the `<mask>` of a sentence. With `--heldout`, it predicts one masked word in each of N
-held-out rows, and the original word is printed as well.
+With `--text`, the model predicts the `<mask>` of a sentence. Several masks are filled one after another, the most
+certain one first; `--beam W` keeps the W best fillings meanwhile. With `--heldout`, it predicts one masked word in each
+of N held-out rows, and the original word is printed as well.
 """
 
 import argparse
@@ -17,12 +18,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool
 from clozeline.tools.runs.data import run_sets
+from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.train.data.sets.datasets import heldout_paths
 from clozeline.train.startup.run_directory import read_config
@@ -79,20 +82,6 @@ def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int)
             return
 
 
-def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[Any], int]:
-    """Return the token row of a sentence with one `<mask>`, and its position; the mask includes the space before."""
-    before, mask, after = text.partition("<mask>")
-    if not mask or "<mask>" in after:
-        raise ConfigurationError(f"--text: expected a sentence with one <mask>, got {text!r}")
-    vocabulary = trained.tokenizer.vocabulary
-    left, right = (encoding.ids for encoding in trained.tokenizer.encode([before.removesuffix(" "), after]))
-    special = {name: vocabulary.id_of(name, "fill_mask") for name in ("cls", "sep", "mask")}
-    ids = np.array([special["cls"], *left, special["mask"], *right, special["sep"]])
-    if len(ids) > trained.max_length:
-        raise ConfigurationError(f"--text: {len(ids)} tokens, the model reads rows of at most {trained.max_length}")
-    return ids, len(left) + 1
-
-
 def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: int, top: int, *, answer: bool) -> None:
     tokenizer = trained.tokenizer
     masked = ids.copy()
@@ -105,6 +94,15 @@ def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: 
     listed = "  ".join(f"{escape(piece)} {probability:.2f}" for piece, probability in best)
     word = f"hidden: [green]{escape(tokenizer.decode_part([int(ids[position])]).strip())}[/green]   " if answer else ""
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
+
+
+def _show_fillings(console: Console, trained: TrainedModel, text: str, width: int) -> None:
+    decoding = Decoding(mode="unmask", width=width)
+    for filling in fill_text(trained, text, decoding, width):
+        shown = "".join(
+            f"[bold]{escape(part)}[/bold]" if new else escape(part) for part, new in parts_of(trained, filling)
+        )
+        console.print(f"{shown.strip()} [dim]({filling.score:.3f})[/dim]", highlight=False, soft_wrap=True)
 
 
 def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
@@ -121,7 +119,11 @@ def _fill(options: argparse.Namespace) -> None:
     if "masked_lm" not in trained.model.heads:
         raise ConfigurationError(f"{options.run}: fill_mask needs a head masked_lm, the model has others")
     for text in options.text:
-        _show(console, trained, *encode_masked_text(trained, text), options.top, answer=False)
+        ids, positions = encode_masked_text(trained, text)
+        if len(positions) == 1:
+            _show(console, trained, ids, positions[0], options.top, answer=False)
+        else:
+            _show_fillings(console, trained, text, options.beam)
     if options.heldout:
         for ids, position in iterate_masked_words(trained, _open_heldout_set(options.run, set_paths), options.heldout):
             _show(console, trained, ids, position, options.top, answer=True)
@@ -148,7 +150,8 @@ def _open_heldout_set(run: Path, set_paths: run_sets.SetPaths) -> ShardSet:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
-    parser.add_argument("--text", action="append", default=[], help="a sentence with one <mask>; may be repeated")
+    parser.add_argument("--text", action="append", default=[], help="a sentence with <mask>s; may be repeated")
+    parser.add_argument("--beam", type=positive, default=1, metavar="W", help="fillings of several masks (%(default)s)")
     parser.add_argument("--step", type=natural, metavar="N", help="step of the checkpoint (the newest complete one)")
     parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=run_sets.SET_PATHS_HELP)

@@ -2,7 +2,8 @@
 
 A decoder continues the text, an encoder-decoder answers it. Special tokens are written as pieces: `<mask>`,
 `<extra_0>`. By default, each token is the most probable one (greedy); `mode=sample top_p=0.95` samples, `mode=beam
-width=4` searches for the most probable continuation.
+width=4` searches for the most probable continuation. `mode=unmask steps=16` fills the masks of a text, or as many after
+it as `max_tokens`, with an encoder, in the order in which it is certain of them.
 """
 
 import argparse
@@ -17,23 +18,35 @@ from clozeline.model.generation.beam import WIDTH
 from clozeline.model.generation.decoding import Decoding
 from clozeline.tools.command import Arguments, run_tool
 from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
-from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
+from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.tools.settings import add_settings, settings_of
 
 
 def _run(options: argparse.Namespace) -> None:
     settings = settings_of(Settings, options.overrides)
-    if settings.samples > 1 and settings.mode == "greedy":
-        raise ConfigurationError("samples: greedy continuations are all the same; set mode=sample or mode=beam")
-    if settings.mode == "beam" and settings.samples > (width := settings.width or WIDTH):
+    if settings.samples > 1 and not (settings.is_random or settings.width or settings.mode == "beam"):
+        way_out = "set mode=sample, mode=beam, or with mode=unmask a temperature or width"
+        raise ConfigurationError(f"samples: greedy continuations are all the same; {way_out}")
+    if not settings.is_random and settings.samples > (width := settings.width or WIDTH):
         raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
     trained = load_trained(options.run, settings.step)
     console = Console()
+    if settings.mode == "unmask":
+        _unmask(console, trained, options.text, settings)
+        return
     for continuation in continuations(trained, options.text, settings):
         text = escape(text_of(trained.tokenizer, continuation, settings.stop))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(options.text)
         line = f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
         console.print(line, highlight=False, soft_wrap=True)
+
+
+def _unmask(console: Console, trained: TrainedModel, text: str, settings: Settings) -> None:
+    for filling in fill_text(trained, text, settings, settings.samples):
+        parts = parts_of(trained, filling)
+        line = "".join(escape(part) if new else f"[dim]{escape(part)}[/dim]" for part, new in parts)
+        console.print(f"{line} [dim]({filling.score:.3f})[/dim]", highlight=False, soft_wrap=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

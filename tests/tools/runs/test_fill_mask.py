@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.fill_mask import encode_masked_text, guesses, iterate_masked_words
+from clozeline.tools.runs.fill_mask import guesses, iterate_masked_words
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
@@ -66,20 +65,3 @@ def test_guesses_are_the_most_probable_tokens(trained: TrainedModel) -> None:
     assert [guess.text for guess in found] == [
         trained.tokenizer.decode_part([token]) for token in expected.indices[:5].tolist()
     ]
-
-
-def test_a_sentence_becomes_a_framed_row(trained: TrainedModel) -> None:
-    ids, position = encode_masked_text(trained, "the <mask> page")
-    special = trained.tokenizer.vocabulary.specials
-    assert (ids[0], ids[position], ids[-1]) == (special["cls"], special["mask"], special["sep"])
-    assert trained.tokenizer.decode_part(ids[1:position].tolist()) == "the"
-    assert trained.tokenizer.decode_part(ids[position + 1 : -1].tolist()) == " page"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("no mask", "one <mask>"), ("<mask> and <mask>", "one <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")],
-)
-def test_a_sentence_that_does_not_fit_is_refused(trained: TrainedModel, text: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
-        encode_masked_text(trained, text)

@@ -37,7 +37,8 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     from transformers import pipeline
     from transformers.utils.logging import disable_progress_bar
 
-    from clozeline.tools.runs.fill_mask import encode_masked_text, guesses
+    from clozeline.tools.runs.fill_mask import guesses
+    from clozeline.tools.runs.inference.masked_text import encode_masked_text
     from clozeline.tools.runs.inference.trained_model import load_trained
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -45,7 +46,8 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     mask = trained.tokenizer.piece(trained.tokenizer.vocabulary.id_of("mask", "fill-mask"))
     largest = 0.0
     for text in texts:
-        ours = guesses(trained, *encode_masked_text(trained, text), 5)
+        ids, (position,) = encode_masked_text(trained, text)
+        ours = guesses(trained, ids, position, 5)
         theirs = fill(text.replace("<mask>", mask), top_k=5)
         shown = (f"{guess.text.strip()} {guess.probability:.4f}" for guess in ours)
         their_shown = (f"{guess['token_str'].strip()} {guess['score']:.4f}" for guess in theirs)
