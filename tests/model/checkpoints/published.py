@@ -180,7 +180,7 @@ def left_rows(theirs):
     ours |= {"input_ids": ids, "position_ids": places, "left_padding": left}
     their |= {"input_ids": ids, "attention_mask": mask}
     reads_places = "position_ids" in inspect.signature(theirs.forward).parameters
-    from_ids = theirs.config.model_type in ("roberta", "xlm-roberta")
+    from_ids = theirs.config.model_type in ("camembert", "roberta", "xlm-roberta", "xlm-roberta-xl")
     return (
         ours,
         their | ({"position_ids": places} if reads_places and not from_ids else {}),

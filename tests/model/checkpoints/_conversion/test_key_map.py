@@ -75,27 +75,29 @@ def test_in_and_out_again(case, seed, tmp_path):
     assert all(apart(again[head], expected[head]) < CLOSE for head in heads)
 
 
-CAMEMBERT = """
+DATA2VEC = """
 from clozeline.model.checkpoints.roberta import Roberta
 
-class Camembert(Roberta):
+class Data2vecText(Roberta):
     \"\"\"RoBERTa under another name.\"\"\"
 
-    model_type = "camembert"
-    headed = "CamembertForMaskedLM"
-    causal = "CamembertForCausalLM"
-    bare = "CamembertModel"
+    model_type = "data2vec-text"
+    headed = "Data2VecTextForMaskedLM"
+    causal = "Data2VecTextForCausalLM"
+    bare = "Data2VecTextModel"
+    base = "data2vec_text."
+    modules = {ours: theirs.replace("roberta.", "data2vec_text.") for ours, theirs in Roberta.modules.items()}
 """
 
 
 def test_a_new_file_is_a_new_type(tmp_path):
     """The tests of this file are functions of the type alone, which needs nothing beside its file."""
-    with temporary_module("clozeline.model.checkpoints", "camembert", CAMEMBERT, tmp_path):
-        for number, case in enumerate(classes_of("camembert")):
+    with temporary_module("clozeline.model.checkpoints", "data2vec_text", DATA2VEC, tmp_path):
+        for number, case in enumerate(classes_of("data2vec-text")):
             test_in_and_out_again(case, 1, tmp_path / str(number))
             test_names_and_shapes_are_a_bijection(case)
-        test_a_body_comes_in_and_goes_out_again("camembert", 1, tmp_path / "body")
-    assert "camembert" not in TYPES
+        test_a_body_comes_in_and_goes_out_again("data2vec-text", 1, tmp_path / "body")
+    assert "data2vec-text" not in TYPES
 
 
 @pytest.mark.parametrize("seed", SEEDS)

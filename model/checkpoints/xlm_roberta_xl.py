@@ -1,0 +1,24 @@
+"""XLM-R XL and XXL (arXiv 2105.00572)."""
+
+from typing import ClassVar
+
+from clozeline.model.checkpoints.bert import BODY, FIXED, body_names
+from clozeline.model.checkpoints.roberta import Roberta
+
+_LAYER = {**BODY, "attention.norm": "attention.self_attn_layer_norm", "feed_forward.norm": "LayerNorm"}
+
+
+class XlmRobertaXl(Roberta):
+    """RoBERTa with the norms before attention and feed-forward block, and one after the last layer."""
+
+    model_type = "xlm-roberta-xl"
+    headed = "XLMRobertaXLForMaskedLM"
+    causal = "XLMRobertaXLForCausalLM"
+    bare = "XLMRobertaXLModel"
+    fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
+    modules: ClassVar = {
+        **Roberta.modules,
+        **body_names("roberta.", _LAYER),
+        "family.stack.norm": "roberta.encoder.LayerNorm",
+    }
+    origins = ()
