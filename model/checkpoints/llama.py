@@ -59,7 +59,7 @@ class Llama(KeyMap):
     )
     activation = "hidden_act"
     activations: ClassVar = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
-    also_read = ("rope_theta", "rope_scaling", "rope_parameters")
+    also_read: ClassVar[tuple[str, ...]] = ("rope_theta", "rope_scaling", "rope_parameters")
     modules: ClassVar = {
         "family.tokens": "model.embed_tokens",
         **layer_names("family.stack", "model.layers", _MODULES),
@@ -67,7 +67,7 @@ class Llama(KeyMap):
         "heads.lm.projection": "lm_head",
     }
     buffers = (r"rotary_emb\.inv_freq$", r"^rope\.freqs$")
-    origins: ClassVar = (
+    origins: ClassVar[tuple[Origin, ...]] = (
         Origin(r"tok_embeddings\.weight", ("model.embed_tokens.weight",)),
         Origin(r"norm\.weight", ("model.norm.weight",)),
         Origin(r"output\.weight", ("lm_head.weight",)),

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names, slice_names, split_defaults
+from clozeline.model.checkpoints._conversion.layer_types import FULL, SLIDING, read_layer_types, write_layer_types
 from clozeline.model.checkpoints._conversion.rope_keys import single_value
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
@@ -14,9 +15,8 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import LocalConfig
 
 _LAYER = "family.stack.layers.{i}"
-_GLOBAL, _LOCAL = "full_attention", "sliding_attention"
-_THETA = {_GLOBAL: 160000.0, _LOCAL: 10000.0}
-_FORMER = {_GLOBAL: "global_rope_theta", _LOCAL: "local_rope_theta"}
+_THETA = {FULL: 160000.0, SLIDING: 10000.0}
+_FORMER = {FULL: "global_rope_theta", SLIDING: "local_rope_theta"}
 _MODULES: Final = {
     "attention.body.out": "attn.Wo",
     "attention.norm": "attn_norm",
@@ -95,19 +95,19 @@ class ModernBert(KeyMap):
     }
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return theta and, if there are local layers, their window, period and theta."""
+        """Return theta and, if there are local layers, which these are, their window and theta."""
         act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
         if act != of_head:
             expected = f"expected that of the layers, {act!r}, got {of_head!r}"
             raise ConfigurationError(f"config.json of type {self.model_type}: classifier_activation: {expected}")
-        base = {"position.theta": _theta(self.model_type, plain, _GLOBAL)}
-        if _period(self.model_type, plain) == 1:
+        base, layers = {"position.theta": _theta(self.model_type, plain, FULL)}, _local_layers(self.model_type, plain)
+        if layers == {"local.global_every": 1}:
             return base
         return {
             **base,
-            "local.theta": _theta(self.model_type, plain, _LOCAL),
+            **layers,
+            "local.theta": _theta(self.model_type, plain, SLIDING),
             "local.window": plain.get("local_attention", 128) // 2,
-            "local.global_every": _period(self.model_type, plain),
         }
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,10 +122,11 @@ class ModernBert(KeyMap):
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         """Return layers and thetas in the current format and in the former one, which needs a number as cutoff."""
         local = config.local or LocalConfig(window=0, global_every=1)
-        bases = {_GLOBAL: config.position.theta, _LOCAL: local.theta or config.position.theta}
+        bases = {FULL: config.position.theta, SLIDING: local.theta or config.position.theta}
+        every = {} if local.global_every is None else {"global_attn_every_n_layers": local.global_every}
         return {
-            "layer_types": [_LOCAL if config.is_local(layer) else _GLOBAL for layer in range(config.layers)],
-            "global_attn_every_n_layers": local.global_every,
+            "layer_types": write_layer_types(config),
+            **every,
             "local_attention": 2 * local.window,
             "rope_parameters": {kind: {"rope_type": "default", "rope_theta": base} for kind, base in bases.items()},
             **{_FORMER[kind]: base for kind, base in bases.items()},
@@ -146,14 +147,11 @@ def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
     return float(single_value(model_type, {key: base for key, base in bases.items() if base is not None}, _THETA[kind]))
 
 
-def _period(model_type: str, plain: Mapping[str, Any]) -> int:
-    """Return the distance between global layers; if both keys are present, the list takes precedence."""
-    every, kinds = plain.get("global_attn_every_n_layers", 3), plain.get("layer_types")
-    if kinds is None:
-        return int(every)
-    layers = [layer for layer, kind in enumerate(kinds) if kind == _GLOBAL]
-    period = next((layer for layer in layers if layer), max(every, len(kinds)))
-    if kinds != [_LOCAL if layer % period else _GLOBAL for layer in range(len(kinds))]:
-        expected = f"expected {_GLOBAL} in every n-th layer from the first on and {_LOCAL} in all others, got {kinds}"
-        raise ConfigurationError(f"config.json of type {model_type}: layer_types: {expected}")
-    return period
+def _local_layers(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the distance between global layers, or the list of types where there is no such distance."""
+    every = plain.get("global_attn_every_n_layers", 3)
+    kinds = read_layer_types(model_type, plain, lambda layer: layer % every != 0)
+    for period in (every, *range(1, len(kinds) + 1)):
+        if kinds == [SLIDING if layer % period else FULL for layer in range(len(kinds))]:
+            return {"local.global_every": period}
+    return {"local.layer_types": tuple(kinds)}

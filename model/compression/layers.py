@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from dataclasses import asdict
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from torch import Tensor
@@ -48,8 +49,10 @@ class Layers(Method):
         elif config.architecture == "encoder_decoder":
             kept["decoder"] = tuple(range(config.decoder_depth))
         _refuse_other_depth(config, kept["encoder"])
-        depths = {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
-        smaller = change_config(config, "layers", layers=len(kept["encoder"]), **depths)
+        changes: dict[str, Any] = {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
+        if config.local is not None and (types := config.local.layer_types) is not None:
+            changes["local"] = {**asdict(config.local), "layer_types": [types[layer] for layer in kept["encoder"]]}
+        smaller = change_config(config, "layers", layers=len(kept["encoder"]), **changes)
 
         def cut(name: str) -> Tensor:
             if (parts := split_name(name)) is None:
@@ -83,9 +86,10 @@ def _refuse_other_depth(config: ModelConfig, keep: tuple[int, ...]) -> None:
         )
     if config.scale_by_depth and moved:
         raise ConfigurationError("method=layers: model.scale_by_depth divides scores by the index: keep [0, 1, ..., n]")
-    if any(config.is_local(new) != config.is_local(old) for new, old in moved):
+    period = None if config.local is None else config.local.global_every
+    if period is not None and any(config.is_local(new) != config.is_local(old) for new, old in moved):
         raise ConfigurationError(
-            f"method=layers: every {config.local and config.local.global_every} layers one sees the entire row: keep "
+            f"method=layers: every {period} layers one sees the entire row: keep "
             "layers so that global ones stay at these positions"
         )
     if not config.first_norm and keep[0] != 0:

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.key_types import Probability, Width, non_default_keys
+from clozeline.model.configuration.key_types import Probability, Width, list_to_tuple, non_default_keys
 
 _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
 
@@ -106,8 +106,8 @@ class HeadConfig:
 
 
 def _long_form(value: Any) -> Any:
-    if isinstance(value, Mapping):  # lists of a file become the tuples that strict validation expects
-        return {key: tuple(part) if isinstance(part, list) else part for key, part in value.items()}
+    if isinstance(value, Mapping):
+        return {key: list_to_tuple(part) for key, part in value.items()}
     return {"weight": value} if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 

@@ -11,6 +11,11 @@ Depth = Annotated[int, Field(ge=1, le=1024)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
+def list_to_tuple(value: Any) -> Any:
+    """Return the list of a file as the tuple that strict validation expects; other values unchanged."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def non_default_keys(part: Any) -> dict[str, Any]:
     """Return the values of a configuration that differ from the defaults of its class."""
     defaults = {field.name: field.default for field in fields(part)}

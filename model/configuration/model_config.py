@@ -182,6 +182,10 @@ class ModelConfig:
             yield f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
         if self.local is not None and self.local.theta is not None and kind != "rope":
             yield f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
+        listed = None if self.local is None else self.local.layer_types
+        for depth in (self.layers, self.decoder_depth):
+            if listed is not None and depth != len(listed):
+                yield f"local.layer_types: expected a type for each of the {depth} layers of a stack, got {len(listed)}"
         if not self.first_norm and self.norm_place == "post":
             yield "first_norm: only norm_place 'pre' has a norm before the attention; remove the key"
         if (chosen := self.position.disentangled) is None:
@@ -276,7 +280,7 @@ class ModelConfig:
 
     def is_local(self, layer: int) -> bool:
         """Return whether a layer, from 0, sees only its window."""
-        return self.local is not None and layer % self.local.global_every != 0
+        return self.local is not None and self.local.is_local(layer)
 
     @property
     def embedding_width(self) -> int:

@@ -2,10 +2,12 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.key_types import Depth, Width, non_default_keys
+from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple, non_default_keys
+
+LayerType = Literal["full_attention", "sliding_attention"]
 
 
 @config_class
@@ -61,14 +63,31 @@ class ScalingConfig:
 
 @config_class
 class LocalConfig:
-    """Layers whose tokens see only a window, between layers that see the entire row (arXiv 2412.13663)."""
+    """Layers whose tokens see only a window, between layers that see the entire row (arXiv 2412.13663).
+
+    Either `global_every` or `layer_types` says which layers are local.
+    """
 
     window: Annotated[int, Field(ge=0, le=2**20)]
     """Positions that a token sees on each side."""
-    global_every: Depth
+    global_every: Depth | None = None
     """Layers 0, n, 2n ... see the entire row; all others are local."""
+    layer_types: Annotated[tuple[LayerType, ...], BeforeValidator(list_to_tuple)] | None = None
+    """Type of each layer, as config.json of transformers lists them: full_attention sees the entire row,
+    sliding_attention only the window."""
     theta: Annotated[float, Field(gt=0)] | None = None
     """rope: base of the wavelengths in local layers, without position.scaling; null = as in the other layers."""
+
+    def __post_init__(self) -> None:
+        if (self.global_every is None) == (self.layer_types is None):
+            got = "neither" if self.layer_types is None else "both"
+            raise ValueError(f"expected global_every or layer_types, which say what layers are local, got {got}")
+
+    def is_local(self, layer: int) -> bool:
+        """Return whether a layer, from 0, sees only its window."""
+        if self.layer_types is not None:
+            return self.layer_types[layer] == "sliding_attention"
+        return self.global_every is not None and layer % self.global_every != 0
 
 
 @config_class

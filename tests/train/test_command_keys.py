@@ -26,6 +26,7 @@ GIVEN = {
     "model.heads": "{masked_lm: 2.0}",
     "model.heads.similarity.group_size": "4",
     "model.heads.regression.range": "[1.0, 5.0]",
+    "model.local.layer_types": "[sliding_attention, full_attention]",
     "model.adapter": "{name: lora}",
     "model.adapter.targets": "[query]",
     "model.adapter.inputs": "[down]",
@@ -51,7 +52,11 @@ MAPPINGS = {
     "profile": ["profile={from: 20}"],
     "model.adapter": ["model.init_from=runs/base"],
     "model.connector": ["model.family=encoder_decoder", "model.connector={}"],
-    "model.local": ["model.local={window: 4, global_every: 2}", "model.position={kind: rope}"],
+    **{
+        f"model.local.{key}": ["model.local={window: 4, global_every: 2}", "model.position={kind: rope}"]
+        for key in ("window", "global_every", "theta")
+    },
+    "model.local.layer_types": ["model.local={window: 4}"],
     "model.position.disentangled": ["model.position={kind: none, disentangled: {}}"],
     "model.share.universal": [
         "model.first_norm=true",

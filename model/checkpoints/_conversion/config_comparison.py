@@ -7,6 +7,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from clozeline.configuration.config import flatten
+from clozeline.model.checkpoints._conversion.layer_types import write_layer_types
 from clozeline.model.configuration.model_config import ModelConfig
 
 _ONLY_TRAINING: Final = (
@@ -33,7 +34,7 @@ def computation(config: ModelConfig) -> dict[str, Any]:
     relevant = {
         key: value
         for key, value in flat.items()
-        if not key.startswith(_ONLY_TRAINING) and (key.startswith(read) or not key.startswith("position."))
+        if not key.startswith((*_ONLY_TRAINING, "local")) and (key.startswith(read) or not key.startswith("position."))
     }
     return relevant | {
         "head_dim": config.head_width,
@@ -48,8 +49,17 @@ def computation(config: ModelConfig) -> dict[str, Any]:
         "out_dim": config.output_width,
         "share.groups": config.layer_groups,
         "qk_scale": config.qk_scale or (config.head_width * config.position.terms) ** -0.5,
-        **({} if config.local is None else {"local.theta": config.local.theta or config.position.theta}),
+        **_local_layers(config),
     }
+
+
+def _local_layers(config: ModelConfig) -> dict[str, Any]:
+    """Return the window, the base and the layers that have them; two spellings of the same layers are equal."""
+    layers = [layer for layer in range(config.layers) if config.is_local(layer)]
+    if config.local is None or not layers:
+        return {}
+    theta = config.local.theta or config.position.theta
+    return {"local.window": config.local.window, "local.theta": theta, "local.layer_types": write_layer_types(config)}
 
 
 def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[Any, Any]]:

@@ -1,9 +1,11 @@
+import random
+
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from tests.model.checkpoints.published import difference, edit_config, export_to, loaded, saved
+from tests.model.checkpoints.published import difference, edit_config, export_to, loaded, odd_llama, saved
 
 
 def options(draw, found):
@@ -33,6 +35,13 @@ def scaled(kind):
 def test_ties_and_biases(tmp_path, tied, biases):
     theirs = saved(tmp_path, "llama", tie_word_embeddings=tied, attention_bias=biases, mlp_bias=not biases)
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
+
+
+def test_smollm_is_a_tied_llama(tmp_path):
+    theirs = saved(tmp_path, "llama", **odd_llama(random.Random(1)), tie_word_embeddings=True)
+    checkpoint = read_checkpoint(tmp_path)
+    assert (checkpoint.config.kv_heads, checkpoint.config.head_width, checkpoint.config.tied) == (3, 10, True)
+    assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -97,13 +97,24 @@ def test_the_former_keys_are_read_and_both_are_written(tmp_path):
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
 
 
+@pytest.mark.parametrize("letters", ["LLGL", "GLLL", "GGGG", "LLLL"])
+def test_layers_at_any_distance(tmp_path, letters):
+    kinds = [{"L": "sliding_attention", "G": "full_attention"}[letter] for letter in letters]
+    theirs = saved(tmp_path, "modernbert", **SIZES, local_attention=4, layer_types=kinds)
+    checkpoint = read_checkpoint(tmp_path)
+    assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
+    config = export_checkpoint(checkpoint).config
+    assert config["layer_types"] == kinds
+    assert ("global_attn_every_n_layers" in config) == (letters in ("GLLL", "GGGG"))
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
         ({"global_rope_theta": 1.0}, "rope keys contradict each other: rope_parameters.full_attention.rope_theta 16"),
         ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling: expected none"),
         ({"rope_parameters": {"sliding_attention": {"rope_type": "yarn"}}}, "expected rope_type default, got 'yarn'"),
-        ({"layer_types": ["sliding_attention"] * 4}, "layer_types: expected full_attention in every n-th layer"),
+        ({"layer_types": ["linear_attention"] * 4}, "layer_types: expected full_attention or sliding_attention"),
         ({"decoder_bias": False}, "decoder_bias: expected True, got False"),
         ({"classifier_activation": "relu"}, "classifier_activation: expected that of the layers, 'gelu', got 'relu'"),
     ],

@@ -161,6 +161,22 @@ def test_global_layers_lie_a_period_apart():
     assert not small_config("encoder").is_local(1)
 
 
+def test_a_list_names_the_local_layers():
+    kinds = ["sliding_attention", "full_attention", "sliding_attention"]
+    config = small_config("encoder", layers=3, local={"window": 2, "layer_types": kinds})
+    assert [config.is_local(layer) for layer in range(3)] == [True, False, True]
+    with pytest.raises(ValidationError, match=r"local\.layer_types: expected a type for each of the 2 layers"):
+        small_config("encoder_decoder", layers=3, decoder_layers=2, local={"window": 2, "layer_types": kinds})
+
+
+@pytest.mark.parametrize(
+    ("keys", "got"), [({}, "neither"), ({"global_every": 2, "layer_types": ["full_attention"]}, "both")]
+)
+def test_local_layers_are_said_once(keys, got):
+    with pytest.raises(ValidationError, match=f"expected global_every or layer_types.*got {got}"):
+        small_config("encoder", local={"window": 2, **keys})
+
+
 def test_configurations_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         small_config("encoder").dim = 3

@@ -80,8 +80,9 @@ def test_a_continued_decoder_gives_the_logits_of_whole_rows(kind, prefix, sizes)
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3)], ids=["one by one", "in chunks"])
-def test_a_continued_decoder_with_windows(sizes):
-    local = {"window": 2, "global_every": 2, "theta": 7.0}
+@pytest.mark.parametrize("layers", [{"global_every": 2}, {"layer_types": ["sliding_attention", "full_attention"]}])
+def test_a_continued_decoder_with_windows(layers, sizes):
+    local = {"window": 2, "theta": 7.0, **layers}
     network, ids = perturbed("decoder", position=KINDS["rope"], local=local), rows_of()
     found = continued(network, ids, "", {}, sizes)
     for row in range(len(ids)):

@@ -4,7 +4,7 @@ from clozeline.configuration.config import flatten
 from clozeline.model.checkpoints import computation, differences
 from clozeline.model.checkpoints._conversion.config_comparison import nested
 from clozeline.model.configuration.layer import DropoutConfig, InitConfig
-from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from tests.model.small_models import small_config
 
 
@@ -31,6 +31,16 @@ def test_every_switch_counts():
 def test_keys_of_other_kinds_of_places_do_not_count():
     rope = small_config("decoder")
     assert differences(rope, replace(rope, position=PositionConfig(kind="rope", maximum=9))) == {}
+
+
+def test_layers_with_a_window_have_two_spellings():
+    config = small_config("decoder", layers=3)
+    kinds = ("full_attention", "sliding_attention", "full_attention")
+    period, listed = LocalConfig(window=2, global_every=2), LocalConfig(window=2, layer_types=kinds)
+    assert differences(replace(config, local=period), replace(config, local=listed)) == {}
+    assert differences(config, replace(config, local=LocalConfig(window=2, global_every=1))) == {}
+    other = replace(config, local=LocalConfig(window=2, layer_types=kinds[::-1][1:] + kinds[:1]))
+    assert differences(replace(config, local=period), other).keys() == {"local.layer_types"}
 
 
 def test_dotted_keys():
