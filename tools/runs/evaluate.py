@@ -1,7 +1,7 @@
 """Score a run: `clozeline evaluate RUN [split=dev] [task=FOLDER] [step=N] [output=FILE] [--json]`.
 
-`perplexity=SET_OR_TEXT` computes the perplexity of texts, `suite=blimp input=FOLDER` the accuracy on minimal pairs.
-Otherwise the run must be fine-tuned on a task.
+`perplexity=SET_OR_TEXT` computes the perplexity of texts, `suite=blimp input=FOLDER` the accuracy on minimal pairs,
+`probe=layers task=FOLDER` what each layer knows of tagged words. Otherwise the run must be fine-tuned on a task.
 
 Metrics are those of the task, over all rows of the split at once, next to baselines without the model: the most
 frequent answer, a linear model on bags of words, and for pairs one on their overlap. Scores below a baseline are
@@ -23,7 +23,13 @@ from clozeline.configuration.config import config_class
 from clozeline.files import file_hash
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
-from clozeline.tools.runs.evaluation import last_word_prediction, masked_facts, minimal_pairs, perplexity
+from clozeline.tools.runs.evaluation import (
+    last_word_prediction,
+    layer_probes,
+    masked_facts,
+    minimal_pairs,
+    perplexity,
+)
 from clozeline.tools.runs.evaluation.clean_items import CleanItems, clean_lines
 from clozeline.tools.runs.evaluation.local_texts import Keep, keep_all, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordModel
@@ -62,6 +68,8 @@ class EvaluateOptions:
     """perplexity: maximum context of a prediction, in tokens; default: the length of training rows"""
     stride: Annotated[int, Field(ge=1)] | None = None
     """perplexity: tokens between windows, of which the last `stride` are scored; default: half a window"""
+    probe: Literal["layers"] | None = None
+    """layers: accuracy of a linear model on each layer of the frozen model, for the tagged words of `task`"""
     suite: Literal["blimp", "pairs", "lambada", "lama"] | None = None
     """blimp: minimal pairs; pairs: any lines of JSON with good and bad; lambada: passages whose last word is predicted;
     lama: sentences with a masked word"""
@@ -76,7 +84,10 @@ class EvaluateOptions:
     clean: Path | None = None
     """clean_items.json of `clozeline decontaminate`: also score the items alone that no training document holds"""
     baseline: Path | None = None
-    """suite: texts to count words in for the unigram and bigram baselines: a file or folder"""
+    """texts to count in for baselines: a file or folder. Suite: unigrams and bigrams of words; perplexity: n-grams of
+    the model's tokens (interpolated Kneser-Ney), also of a shard set"""
+    ngram: Annotated[int, Field(ge=1, le=8)] | None = None
+    """perplexity: tokens of the longest n-grams of the baseline; default: 5"""
 
     def __post_init__(self) -> None:
         for mode, names in _OPTIONS.items():
@@ -85,13 +96,20 @@ class EvaluateOptions:
                 raise ValueError(f"{options_set[0]}: is an option of {mode}=..., which is not given")
         if self.suite is not None and self.input is None:
             raise ValueError(f"suite={self.suite}: needs input=FOLDER, where its files are")
-        if self.clean is not None and self.perplexity is not None:
-            raise ValueError("clean: scores the items of a task or suite; perplexity has none")
-        if self.suite is not None and self.perplexity is not None:
-            raise ValueError("suite, perplexity: one at a time")
+        if self.clean is not None and (self.perplexity or self.probe):
+            raise ValueError("clean: scores the items of a task or suite; perplexity and probe have none")
+        if self.baseline is None and self.ngram is not None:
+            raise ValueError("ngram: is an option of baseline=TEXTS, which is not given")
+        if self.baseline is not None and self.perplexity is None and self.suite is None:
+            raise ValueError("baseline: is an option of perplexity=... and of suite=..., neither is given")
+        modes = [name for name in ("perplexity", "suite", "probe") if getattr(self, name) is not None]
+        if len(modes) > 1:
+            raise ValueError(f"{', '.join(modes)}: one at a time")
+        if self.probe is not None and self.task is None:
+            raise ValueError(f"probe={self.probe}: needs task=FOLDER, sets of tagged words with the run's tokenizer")
 
 
-_OPTIONS = {"perplexity": ("window", "stride"), "suite": ("input", "score", "pairs", "candidates", "baseline")}
+_OPTIONS = {"perplexity": ("window", "stride", "ngram"), "suite": ("input", "score", "pairs", "candidates")}
 """Options that require another option."""
 
 
@@ -119,7 +137,7 @@ def evaluate_run(
 
 
 def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | None = None) -> tuple[str, Iterator[str]]:
-    """Return the scores of texts by a run as JSON text and as lines, for options with `perplexity` or `suite`."""
+    """Return the scores of texts by a run as JSON text and as lines, by `perplexity`, `suite` or `probe`."""
     directory, _ = find_checkpoint(run, options.step)
     trained = load_trained(run, options.step, set_paths)
     scores: dict[str, Any] = {
@@ -128,8 +146,14 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
         "tokenizer": trained.tokenizer.vocabulary.fingerprint,
     }
     if options.perplexity is not None:
-        scores |= perplexity.perplexity_scores(run, trained, options.perplexity, options.window, options.stride)
+        scores |= perplexity.perplexity_scores(
+            run, trained, options.perplexity, options.window, options.stride, options.baseline, options.ngram or 5
+        )
         return to_json(scores), perplexity.perplexity_lines(scores)
+    if options.probe is not None:
+        assert options.task is not None, "checked by the options"
+        scores |= layer_probes.probe_scores(trained, options.task, options.split)
+        return to_json(scores), layer_probes.probe_lines(scores)
     assert options.input is not None, "checked by the options"
     clean = None if options.clean is None else CleanItems.read(options.clean)
     scores |= _suite_scores(run, trained, options, keep_all)
@@ -174,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         set_paths, words = split_set_paths(options.overrides)
         chosen = settings_of(EvaluateOptions, words)
-        if chosen.perplexity is not None or chosen.suite is not None:
+        if (chosen.perplexity, chosen.suite, chosen.probe) != (None, None, None):
             text, lines = evaluate_texts(options.run, chosen, set_paths)
             write_scores(text, chosen.output, None if options.json else lines)
             return

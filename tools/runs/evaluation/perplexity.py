@@ -10,6 +10,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods_in_windows
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
+from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
 from clozeline.tools.runs.inference.text_likelihoods import first_token, prepared_scores
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
@@ -21,23 +22,34 @@ _Document: TypeAlias = tuple[list[int], int | None]
 
 
 def perplexity_scores(
-    run: Path, trained: TrainedModel, source: Path, window: int | None, stride: int | None
+    run: Path,
+    trained: TrainedModel,
+    source: Path,
+    window: int | None,
+    stride: int | None,
+    baseline: Path | None = None,
+    ngram: int = 5,
 ) -> dict[str, Any]:
     """Return the mean negative log-likelihood per token, and what follows from it.
 
     Texts are tokenized and start like training documents; bits per byte refer to their UTF-8. Rows of a shard set are
     split at their documents; the first token of each is only context, and their bytes are unknown. `window` is the
     maximum context of a prediction in tokens (None: the length of training rows), `stride` the tokens between windows
-    (None: half a window).
+    (None: half a window). With a baseline, texts or a shard set, the same tokens are also scored by its n-grams.
     """
     ready = [objective for objective in trained.objectives if "causal" in prepared_scores(objective)]
     if not ready:
         raise ConfigurationError(f"{run}: perplexity needs a run that was trained to predict tokens left-to-right")
     length, step = _window_and_stride(trained, window, stride)
     first = first_token(trained, ready[0])
-    documents = _read_set(trained, source) if _is_set(source) else _read_texts(trained, source, first)
-    total, tokens, size, count, all_sizes_known = 0.0, 0, 0, 0, True
-    for group in _batch_documents(documents):
+    ngrams = None
+    if baseline is not None:
+        counted = (ids for ids, _ in _read(trained, baseline, first))
+        ngrams = TokenNgrams(counted, ngram, len(trained.tokenizer.vocabulary.special))
+    total, tokens, size, count, all_sizes_known, by_ngrams = 0.0, 0, 0, 0, True, 0.0
+    for group in _batch_documents(_read(trained, source, first)):
+        if ngrams is not None:
+            by_ngrams -= sum(float(ngrams.log_probabilities(ids).sum()) for ids, _ in group)
         scored = log_likelihoods_in_windows(trained.model, [ids for ids, _ in group], length, step)
         for (_, own_size), scores in zip(group, scored, strict=True):
             total, tokens, count = total - float(scores.sum()), tokens + len(scores), count + 1
@@ -54,7 +66,11 @@ def perplexity_scores(
         "first_token": "context" if _is_set(source) or first is None else "scored",
         "window": length,
         "stride": step,
-    }
+        "baseline": None if ngrams is None else {
+            "ngram": ngrams.order, "counted_tokens": ngrams.tokens, "nats": by_ngrams / tokens,
+            "perplexity": math.exp(by_ngrams / tokens),
+        },
+    }  # fmt: skip
 
 
 def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
@@ -65,6 +81,12 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         f"  {scores['tokens']:,} tokens of {scores['documents']:,} documents, in windows of {scores['window']} every "
         f"{scores['stride']}; the first token of a document is {scores['first_token']}"
     )
+    if baseline := scores["baseline"]:
+        note = "  BELOW this baseline" if baseline["nats"] < scores["nats"] else ""
+        yield (
+            f"  baseline {baseline['ngram']}-gram of {baseline['counted_tokens']:,} tokens: perplexity "
+            f"{baseline['perplexity']:.3f}, {baseline['nats']:.4f} nats a token{note}"
+        )
 
 
 def _window_and_stride(trained: TrainedModel, window: int | None, stride: int | None) -> tuple[int, int]:
@@ -81,6 +103,10 @@ def _window_and_stride(trained: TrainedModel, window: int | None, stride: int | 
 
 def _is_set(source: Path) -> bool:
     return source.name.endswith("manifest.json") or (source / "manifest.json").is_file()
+
+
+def _read(trained: TrainedModel, source: Path, first: int | None) -> Iterator[_Document]:
+    return _read_set(trained, source) if _is_set(source) else _read_texts(trained, source, first)
 
 
 def _read_texts(trained: TrainedModel, source: Path, first: int | None) -> Iterator[_Document]:

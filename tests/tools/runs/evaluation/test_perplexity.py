@@ -13,6 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
+from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from tests.tools.runs.inference.test_trained_model import write_run
 from tests.tools.small_run import example_sets
@@ -102,3 +103,23 @@ def test_what_has_no_perplexity_is_refused(
         ConfigurationError, match="perplexity needs a run that was trained to predict tokens left-to-right"
     ):
         perplexity_scores(tmp_path, load_trained(tmp_path), texts, None, None)
+
+
+def test_ngrams_score_the_same_tokens(decoder: tuple[Path, TrainedModel], texts: Path, tmp_path: Path) -> None:
+    run, trained = decoder
+    counted = tmp_path / "counted.txt"
+    counted.write_text("the page of the book is long. another page of another book", encoding="utf-8")
+    found = perplexity_scores(run, trained, texts, window=40, stride=40, baseline=counted, ngram=2)
+    end = trained.tokenizer.vocabulary.specials["eos"]
+    rows = [[end, *one.ids.tolist()] for one in trained.tokenizer.encode([*TEXTS, counted.read_text(encoding="utf-8")])]
+    model = TokenNgrams(rows[-1:], 2, trained.model.vocab_size)
+    nats = -sum(model.log_probabilities(row).sum() for row in rows[:-1])
+    assert found["baseline"] == {
+        "ngram": 2,
+        "counted_tokens": len(rows[-1]) - 1,
+        "nats": pytest.approx(nats / found["tokens"]),
+        "perplexity": pytest.approx(math.exp(nats / found["tokens"])),
+    }
+    lines = [*perplexity_lines(found | {"step": 3})]
+    assert lines[-1].startswith(f"  baseline 2-gram of {len(rows[-1]) - 1:,} tokens: perplexity ")
+    assert lines[-1].endswith("BELOW this baseline")
