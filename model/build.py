@@ -103,7 +103,7 @@ class Model(nn.Module):
         """Replace the heads by those of a configuration with the same body."""
         self.config = config
         self.heads = cast("Mapping[str, Head]", heads)
-        self._head_flops = [(head.unit, head.flops()) for head in self.heads.values()]
+        self._head_flops = [(head.flops_unit, head.flops()) for head in self.heads.values()]
 
     def use_adapter(self, name: str | None) -> None:
         """Activate an adapter instead of the previous one; None: compute without adapters."""

@@ -71,7 +71,7 @@ class Llama(KeyMap):
         Origin(r"tok_embeddings\.weight", ("model.embed_tokens.weight",)),
         Origin(r"norm\.weight", ("model.norm.weight",)),
         Origin(r"output\.weight", ("lm_head.weight",)),
-        Origin(r"layers\.(\d+)\.attention\.w([qk])\.weight", ("model.layers.{0}.self_attn.{1}_proj.weight",), True),
+        Origin(r"layers\.(\d+)\.attention\.w([qk])\.weight", ("model.layers.{0}.self_attn.{1}_proj.weight",), 1),
         Origin(r"layers\.(\d+)\.attention\.w([vo])\.weight", ("model.layers.{0}.self_attn.{1}_proj.weight",)),
         Origin(r"layers\.(\d+)\.feed_forward\.w1\.weight", ("model.layers.{0}.mlp.gate_proj.weight",)),
         Origin(r"layers\.(\d+)\.feed_forward\.w2\.weight", ("model.layers.{0}.mlp.down_proj.weight",)),

@@ -43,11 +43,11 @@ class HeadConfig:
     """regression: identity predicts the number itself; sigmoid maps the score into `range`."""
     range: tuple[float, float] = (0.0, 1.0)
     """regression: lowest and highest number that `output: sigmoid` predicts."""
-    pool: Literal["cls", "mean", "max", "last", "decoder_last", "pair"] | None = None
+    pool: Literal["cls", "mean", "max", "last", "decoder_last", "pair", "late"] | None = None
     """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
-    all, its last, or the means of a pair's two segments with their distance and product; null = cls in an encoder, last
-    in a decoder, decoder_last (the only choice) in an encoder_decoder. similarity: cls, mean or max; null = a linear
-    map and tanh on the first token."""
+    all, its last, or the means of a pair's two segments with their distance and product; late scores every token and
+    takes the mean of the scores (arXiv 2503.05500). null = cls in an encoder, last in a decoder, decoder_last (the only
+    choice) in an encoder_decoder. similarity: cls, mean or max; null = a linear map and tanh on the first token."""
     scalar_mix: bool = False
     """Task heads: read a learned mix of the embeddings and of all layers instead of the last layer (ELMo, arXiv
     1802.05365): a weight for each and a gain, at first the mean."""
@@ -63,7 +63,7 @@ class HeadConfig:
     dropout: Probability | None = None
     """Task heads: dropout before the map onto the classes; null = the model's `dropout.hidden`."""
     bias: bool = True
-    """Task heads: bias of the map onto the classes."""
+    """masked_lm: bias of the projection; task heads: bias of the map onto the classes."""
     max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
     """span_boundary: tokens of a span with a loss; later ones are not predicted (arXiv 1907.10529)."""
     copy_weight: Annotated[float, Field(ge=0)] = 50.0

@@ -79,8 +79,13 @@ class Head(nn.Module, ABC):
         """Return the correct class of each prediction, [n] int64: a token id, a class index, a choice; or nothing."""
         return tensors["row_weight"].new_zeros(0, dtype=torch.int64)
 
+    @property
+    def flops_unit(self) -> str:
+        """Unit for which `flops` counts."""
+        return self.unit
+
     def flops(self) -> float:
-        """Return the FLOPs of the forward pass for one prediction: each matrix entry is used once."""
+        """Return the FLOPs of the forward pass for one `flops_unit`: each matrix entry is used once."""
         return matrix_flops(self)
 
     def _weigh(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

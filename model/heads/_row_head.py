@@ -31,12 +31,18 @@ class RowHead(Head):
         features = PAIR_FEATURES if self.pool == "pair" else 1
         self.classifier = Classifier(config, self.options, self.outputs(), features * config.dim)
 
+    @property
+    def flops_unit(self) -> str:
+        return "token" if self.pool == "late" else self.unit
+
     def outputs(self) -> int:
         """Return the number of scores of a row."""
         return 1
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return scores of rows: [B, T, dim] to [B, scores]."""
+        if self.pool == "late":
+            return pool("mean", self.logits(hidden), tensors)
         return self.logits(pool(self.pool, hidden, tensors))
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -9,10 +9,11 @@ from clozeline.model.heads._vocabulary_head import VocabularyHead
 
 
 class MaskedLM(VocabularyHead):
-    """A projection with a bias, after a linear map, an activation and a norm unless `transform` is off."""
+    """A projection after a linear map, an activation and a norm; without these or its bias where a key says so."""
 
     target: ClassVar = "masked_lm"
-    settings: ClassVar = VocabularyHead.settings | {"transform", "label_chunk"}
+    settings: ClassVar = VocabularyHead.settings | {"transform", "bias", "label_chunk"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        super().__init__(config, tokens, vocab_size, transformed=config.heads[self.key()].transform, biased=True)
+        options = config.heads[self.key()]
+        super().__init__(config, tokens, vocab_size, transformed=options.transform, biased=options.bias)

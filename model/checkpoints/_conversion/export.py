@@ -92,11 +92,13 @@ def _export_with_head(
     theirs = to_theirs(key_map, checkpoint.config, tensors)
     read = key_map.read_config(plain, theirs).heads
     for name, head in checkpoint.config.heads.items():
-        if name not in read or head.transform != read[name].transform:
-            raise ConfigurationError(
-                f"model.heads.{name}.transform: expected {str(not head.transform).lower()} in a model of type "
-                f"{key_map.model_type}, got {str(head.transform).lower()}: export the body alone"
-            )
+        for key in ("transform",) if key_map.task(checkpoint.config) else ("transform", "bias"):
+            if name not in read or getattr(head, key) != getattr(read[name], key):
+                given = getattr(head, key)
+                raise ConfigurationError(
+                    f"model.heads.{name}.{key}: expected {str(not given).lower()} in a model of type "
+                    f"{key_map.model_type}, got {str(given).lower()}: export the body alone"
+                )
         if head.projection not in key_map.projections:
             raise ConfigurationError(
                 f"model.heads.{name}.projection: expected {' or '.join(key_map.projections)} in a model of type "

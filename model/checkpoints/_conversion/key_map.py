@@ -88,6 +88,8 @@ class KeyMap:
     """Class without heads; None if there is none for the encoder alone."""
     auto: ClassVar[str]
     """Auto class that loads the headed one."""
+    read_only: ClassVar[str | None] = None
+    """Reason why the type is imported and not exported; None: both."""
     base: ClassVar[str] = ""
     """Prefix of the body in the headed class; the bare one saves without it."""
     heads: ClassVar[tuple[str, ...]] = ("lm",)

@@ -16,8 +16,11 @@ class Origin(NamedTuple):
     """of the complete name"""
     names: tuple[str, ...]
     """with the pattern's groups, `{0}`; several for a tensor that is split into as many along its outputs"""
-    interleaved: bool = False
-    """the rotation pairs neighbors among a head's outputs, instead of component i with i + head_dim / 2"""
+    interleaved: int = 0
+    """number of names, from the first on, of outputs whose rotation pairs neighbors in a head, instead of component i
+    with i + head_dim / 2"""
+    by_head: bool = False
+    """the parts of a split tensor alternate from head to head"""
 
 
 def from_origin(
@@ -26,17 +29,25 @@ def from_origin(
     """Return tensors whose names match a pattern under transformers' names; the others unchanged."""
     converted: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        names, rows = [name], tensor
+        names, parts = [name], [tensor]
         for origin in origins:
             if match := re.fullmatch(origin.pattern, name):
                 names = [template.format(*match.groups()) for template in origin.names]
-                rows = _halves(tensor, head_dim) if origin.interleaved else tensor
+                parts = _split(tensor, len(names), head_dim if origin.by_head else None)
+                parts[: origin.interleaved] = [_halves(part, head_dim) for part in parts[: origin.interleaved]]
                 break
-        for present, part in zip(names, rows.chunk(len(names)) if len(names) > 1 else [rows], strict=True):
+        for present, part in zip(names, parts, strict=True):
             if present in converted:
                 raise WeightsError(f"{where}: {name} and another tensor are both {present}; expected one")
             converted[present] = part
     return converted
+
+
+def _split(tensor: Tensor, parts: int, head_dim: int | None) -> list[Tensor]:
+    """Return equal parts along the outputs: end to end, or those of each head in turn."""
+    if parts == 1 or head_dim is None:
+        return list(tensor.chunk(parts)) if parts > 1 else [tensor]
+    return [part.flatten(0, 1) for part in tensor.view(-1, parts, head_dim, *tensor.shape[1:]).unbind(1)]
 
 
 def _halves(weight: Tensor, head_dim: int) -> Tensor:

@@ -34,8 +34,11 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
     """
     if model_type:
         maps = [map_of_type(model_type)]
+        if (why := maps[0].read_only) is not None:
+            raise ConfigurationError(f"a model of type {model_type} cannot be exported: {why}")
     else:  # general types before those that derive from them
-        maps = [kind() for kind in sorted(_all_maps(), key=lambda kind: len(kind.__mro__))]
+        written = [kind for kind in _all_maps() if kind.read_only is None]
+        maps = [kind() for kind in sorted(written, key=lambda kind: len(kind.__mro__))]
     maps += [variant for key_map in maps for variant in key_map.variants()]
     problems = {other: other.problems(config, token_ids) for other in maps}
     fitting = [other for other, reasons in problems.items() if not reasons]

@@ -18,7 +18,9 @@ from clozeline.registry import find, names
 from tests.declarations import declared as declared_beside
 
 VOCABULARY, PLACES = 37, 20
-TYPES = sorted(find("clozeline.model.checkpoints", name).model_type for name in names("clozeline.model.checkpoints"))
+_MAPS = [find("clozeline.model.checkpoints", name) for name in names("clozeline.model.checkpoints")]
+TYPES = sorted(one.model_type for one in _MAPS if one.read_only is None)
+"""Types with classes in transformers."""
 SCORES = {
     "masked_lm": ("prediction_logits", "logits"),
     "sentence": ("seq_relationship_logits", "sop_logits", "logits"),

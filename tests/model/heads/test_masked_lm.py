@@ -41,6 +41,15 @@ def test_scores_without_a_transform():
     assert torch.allclose(head.logits(hidden), hidden @ network.family.tokens.weight.T + head.projection.bias)
 
 
+def test_scores_without_a_bias():
+    network = built("encoder", heads={"masked_lm": {"transform": False, "bias": False}})
+    head, hidden = network.heads["masked_lm"], torch.randn(2, 3, 24)
+    assert [name for name, _ in head.named_parameters()] == ["projection.weight"]
+    assert torch.equal(head.logits(hidden), hidden @ network.family.tokens.weight.T)
+    biased = built("encoder", heads={"masked_lm": {"transform": False}})
+    assert biased.num_parameters() - network.num_parameters() == VOCABULARY
+
+
 def test_without_a_transform_states_are_as_wide_as_the_table():
     with pytest.raises(ConfigurationError, match="reads states of width 24"):
         built("encoder", emb_dim=10, heads={"masked_lm": {"transform": False}})

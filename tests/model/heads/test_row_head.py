@@ -46,12 +46,24 @@ def test_padding_by_seven_places_changes_no_score(family):
     assert (found[0] - found[1]).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("pool", ["cls", "mean", "max", "last"])
+@pytest.mark.parametrize("pool", ["cls", "mean", "max", "last", "late"])
 @pytest.mark.parametrize("family", ["encoder", "decoder"])
 def test_both_sides_of_padding_give_the_same_scores(family, pool):
     network, tensors = judged(family, pool=pool), batch_for(family)
     found = [network.logits(batch)["classification"] for batch in (tensors, padded_left(tensors))]
     assert (found[0] - found[1]).abs().max() < 1e-5
+
+
+def test_late_scores_every_token_and_takes_the_mean():
+    network, tensors = judged("encoder", pool="late", hidden="gelu"), batch_for("encoder")
+    found = network.logits(tensors)["classification"]
+    with torch.no_grad():
+        every = network.heads["classification"].logits(network.family(tensors))
+    for row, length in enumerate(tensors["lengths"].tolist()):
+        assert torch.allclose(found[row], sum(every[row, place] for place in range(length)) / length, atol=1e-6)
+    by_text = judged("encoder", pool="mean", hidden="gelu")
+    scored = network.heads["classification"].flops()
+    assert network.flops(11) - by_text.flops(11) == 3 * 10 * scored
 
 
 def test_a_row_head_counts_one_prediction_a_row_in_the_operations():

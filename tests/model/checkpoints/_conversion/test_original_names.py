@@ -30,6 +30,14 @@ def test_parts_names_and_collisions():
         from_origin(tensors | {"old": torch.ones(1)}, origins, 2, "here")
 
 
+def test_parts_of_each_head_in_turn():
+    """Two heads of width 2: rows q0 q0 k0 k0 q1 q1 k1 k1; neighbors in the first name only."""
+    origin = Origin("fused", ("q", "k"), interleaved=1, by_head=True)
+    found = from_origin({"fused": torch.arange(16)[:, None]}, (origin,), 4, "here")
+    assert found["q"].flatten().tolist() == [0, 2, 1, 3, 8, 10, 9, 11]
+    assert found["k"].flatten().tolist() == [4, 5, 6, 7, 12, 13, 14, 15]
+
+
 def test_examples_in_docstrings():
     assert doctest.testmod(original_names).failed == 0
 

@@ -132,7 +132,7 @@ def test_scores_are_those_of_the_class_and_every_bit_comes_back(tmp_path, model_
         assert again.config.label2id == theirs.config.label2id
 
 
-@pytest.mark.parametrize("model_type", TYPES)
+@pytest.mark.parametrize("model_type", [name for name, kind in CASES if kind == "classification"])
 def test_one_label_is_a_number(tmp_path, model_type):
     theirs = saved(tmp_path, model_type, "classification", id2label={0: "score"}, label2id={"score": 0})
     checkpoint = read_checkpoint(tmp_path)

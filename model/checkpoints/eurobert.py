@@ -1,0 +1,57 @@
+"""EuroBERT (arXiv 2503.05500)."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints.llama import Llama
+from clozeline.model.configuration.model_config import ModelConfig
+
+_POOLS: Final = {"late": "late", "mean": "mean", "bos": "cls"}
+"""Their names of pools and ours; the first is their default."""
+
+
+class EuroBert(Llama):
+    """Llama's layers without a causal mask; the masked LM head is a projection alone, with a bias if the blocks have.
+
+    A class scores every token and takes the mean of the scores (`late`), unless `classifier_pooling` says otherwise.
+    """
+
+    model_type = "eurobert"
+    headed = "EuroBertForMaskedLM"
+    bare = "EuroBertModel"
+    auto = "AutoModelForMaskedLM"
+    heads = ("masked_lm",)
+    head_options: ClassVar = {"transform": False}
+    tasks: ClassVar = {
+        "classification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
+        "tagging": Task("classifier", options={"dropout": 0.0}),
+    }
+    fixed: ClassVar = {**Llama.fixed, "family": "encoder"}
+    defaults: ClassVar = {**Llama.defaults, "rms_norm_eps": 1e-5, "max_position_embeddings": 8192}
+    also_read = (*Llama.also_read, "classifier_pooling")
+    modules: ClassVar = {
+        **{ours: theirs for ours, theirs in Llama.modules.items() if not ours.startswith("heads.")},
+        "heads.masked_lm.projection": "lm_head",
+    }
+    origins = ()
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}
+        return {**super().more_of_ours(plain, tensors), "heads.masked_lm": head}
+
+    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        if kind != "classification":
+            return {}
+        if (name := plain.get("classifier_pooling", "late")) not in _POOLS:
+            expected = f"expected one of {', '.join(_POOLS)}, got {name!r}"
+            raise ConfigurationError(f"config.json of type {self.model_type}: classifier_pooling: {expected}")
+        return {"pool": _POOLS[name]}
+
+    def task_keys(self, config: ModelConfig) -> dict[str, Any]:
+        (head,) = config.heads.values()
+        name = next((theirs for theirs, ours in _POOLS.items() if ours == head.pool_in(config.architecture)), "late")
+        return {"classifier_pooling": name}

@@ -1,0 +1,81 @@
+"""NeoBERT (arXiv 2502.19587)."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names, slice_names, split_defaults
+from clozeline.model.checkpoints._conversion.original_names import Origin
+
+_LAYER = "family.stack.layers.{i}"
+_MODULES = {
+    **{f"attention.body.{part}": f"qkv.{part}" for part in ("query", "key", "value")},
+    "attention.body.out": "wo",
+    "attention.norm": "attention_norm",
+    "feed_forward.body.down": "ffn.w3",
+    "feed_forward.norm": "ffn_norm",
+}
+"""Modules of a layer."""
+
+
+class NeoBert(KeyMap):
+    """Pre-norm encoder with RMSNorm and gated SiLU, whose rotation pairs neighboring components; import only.
+
+    Queries, keys and values of each head are fused in turn. They are split and reordered when they are read.
+    """
+
+    model_type = "neobert"
+    headed = "NeoBERTLMHead"
+    bare = "NeoBERT"
+    auto = "AutoModelForMaskedLM"
+    read_only = (
+        "transformers has no class for it, only code that its publisher ships; export the body alone as eurobert, "
+        "which computes the same"
+    )
+    base = "model."
+    heads = ("masked_lm",)
+    head_options: ClassVar = {"transform": False}
+    fixed: ClassVar = {
+        "family": "encoder",
+        "norm": "rms",
+        "gated": True,
+        "activation": "silu",
+        "tied": False,
+        "position.kind": "rope",
+        **dict.fromkeys(("bias.qkv", "bias.out", "bias.ffn"), False),
+    }
+    fields, defaults = split_defaults(
+        {
+            "dim": "hidden_size",
+            "layers": "num_hidden_layers",
+            "attention_heads": "num_attention_heads",
+            "eps": ("norm_eps", 1e-6),
+        }
+    )
+    also_read = (
+        *("intermediate_size", "dim_head", "auto_map", "kwargs"),
+        *("embedding_init_range", "decoder_init_range", "classifier_init_range"),
+    )
+    modules: ClassVar = {
+        "family.tokens": "model.encoder",
+        **layer_names("family.stack", "model.transformer_encoder", _MODULES),
+        **slice_names(f"{_LAYER}.feed_forward.body", "model.transformer_encoder.{i}.ffn.w12", ("gate", "up")),
+        "family.stack.norm": "model.layer_norm",
+        "heads.masked_lm.projection": "decoder",
+    }
+    buffers = (r"(^|\.)freqs_cis$",)
+    origins = (
+        Origin(
+            r"(?:model\.)?transformer_encoder\.(\d+)\.qkv\.weight",
+            tuple(f"model.transformer_encoder.{{0}}.qkv.{part}.weight" for part in ("query", "key", "value")),
+            interleaved=2,
+            by_head=True,
+        ),
+    )
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the inner width, that of the tensors: two thirds of `intermediate_size`, rounded up to eights."""
+        down = next((tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")), None)
+        narrow = int(plain.get("intermediate_size", 3072) * 2 / 3)
+        return {"ffn_dim": -(-narrow // 8) * 8 if down is None else down.shape[1]}

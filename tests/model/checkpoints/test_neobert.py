@@ -1,0 +1,130 @@
+"""NeoBERT against a forward pass written from its rules: transformers has no class for it."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from tests.model.checkpoints.published import VOCABULARY, edit_config, export_to, loaded
+
+DIM, HEADS, LAYERS, INNER, EPS = 30, 3, 3, 48, 3e-4
+LENGTHS = (11, 1, 23)
+
+
+def noise(*shape, draw):
+    return torch.randn(*shape, generator=draw)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder as the publisher's code writes it: gains are no ones, the bias of the head is no zero."""
+    draw = torch.Generator().manual_seed(4)
+    gain = lambda: 1 + 0.3 * noise(DIM, draw=draw)  # noqa: E731
+    tensors = {"model.encoder.weight": noise(VOCABULARY, DIM, draw=draw), "model.layer_norm.weight": gain()}
+    for layer in range(LAYERS):
+        at = f"model.transformer_encoder.{layer}"
+        shapes = {"qkv": (3 * DIM, DIM), "wo": (DIM, DIM), "ffn.w12": (2 * INNER, DIM), "ffn.w3": (DIM, INNER)}
+        for name, shape in shapes.items():
+            tensors[f"{at}.{name}.weight"] = noise(*shape, draw=draw) * shape[1] ** -0.5
+        tensors |= {f"{at}.{name}_norm.weight": gain() for name in ("attention", "ffn")}
+    tensors |= {"decoder.weight": noise(VOCABULARY, DIM, draw=draw) * DIM**-0.5}
+    tensors |= {"decoder.bias": noise(VOCABULARY, draw=draw)}
+    save_file(tensors, tmp_path / "model.safetensors")
+    keys = {"model_type": "neobert", "architectures": ["NeoBERTLMHead"], "hidden_size": DIM, "norm_eps": EPS}
+    keys |= {"num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": 70, "pad_token_id": 0}
+    keys |= {"vocab_size": VOCABULARY, "dim_head": DIM // HEADS, "auto_map": {}, "max_length": 64}
+    (tmp_path / "config.json").write_text(json.dumps(keys))
+    return tmp_path
+
+
+def normed(x, gain):
+    return x / (x.square().mean(-1, keepdim=True) + EPS).sqrt() * gain
+
+
+def rotated(x):
+    """Pairs of neighbors [T, width] as complex numbers, turned by position / 10000^(2i / width)."""
+    width = x.shape[-1]
+    rates = 10000.0 ** -(torch.arange(0, width, 2).double() / width)
+    turns = torch.polar(torch.ones(len(x), width // 2).double(), torch.arange(len(x)).double()[:, None] * rates)
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * turns).flatten(-2).float()
+
+
+def slow_forward(tensors, ids):
+    """Logits [T, V] of one row, head by head; every head's outputs of qkv are its query, key and value in turn."""
+    x, width = tensors["model.encoder.weight"][ids], DIM // HEADS
+    for layer in range(LAYERS):
+        own = {
+            name.removeprefix(f"model.transformer_encoder.{layer}.").removesuffix(".weight"): tensor
+            for name, tensor in tensors.items()
+        }
+        states, mixed = normed(x, own["attention_norm"]), []
+        for head in range(HEADS):
+            block = own["qkv"][3 * width * head : 3 * width * (head + 1)] @ states.T
+            query, key, value = rotated(block[:width].T), rotated(block[width : 2 * width].T), block[2 * width :].T
+            mixed.append((query @ key.T / width**0.5).softmax(-1) @ value)
+        x = x + torch.cat(mixed, dim=-1) @ own["wo"].T
+        gate, up = (normed(x, own["ffn_norm"]) @ own["ffn.w12"].T).chunk(2, dim=-1)
+        x = x + (gate * gate.sigmoid() * up) @ own["ffn.w3"].T
+    return normed(x, tensors["model.layer_norm.weight"]) @ tensors["decoder.weight"].T + tensors["decoder.bias"]
+
+
+def largest_difference(folder, tensors):
+    """Of the logits of padded rows, each compared with the row alone."""
+    columns = max(LENGTHS)
+    ids = torch.randint(1, VOCABULARY, (len(LENGTHS), columns), generator=torch.Generator().manual_seed(1))
+    rows = {"input_ids": ids, "position_ids": torch.arange(columns)[None], "lengths": torch.tensor(LENGTHS)}
+    with torch.no_grad():
+        found = build_checkpoint(read_checkpoint(folder)).logits(rows)["masked_lm"]
+    pairs = [(found[row, :n], slow_forward(tensors, ids[row, :n])) for row, n in enumerate(LENGTHS)]
+    assert all(bool(one.isfinite().all()) for one, _ in pairs)
+    return max((one - other).abs().max().item() for one, other in pairs)
+
+
+def test_logits_equal_those_of_a_slow_forward(folder):
+    assert largest_difference(folder, load_file(folder / "model.safetensors")) < 1e-5
+
+
+def test_the_body_alone_has_no_prefix(folder):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    body = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
+    save_file(body, path)
+    edit_config(folder, architectures=["NeoBERT"])
+    assert set(read_checkpoint(folder).absent) == {f"heads.masked_lm.projection.{part}" for part in ("weight", "bias")}
+
+
+SWAPS = {
+    "gate and up": ("ffn.w12", lambda rows: torch.cat(rows.chunk(2)[::-1])),
+    "key and value": ("qkv", lambda rows: rows.unflatten(0, (HEADS, 3, -1))[:, [0, 2, 1]].flatten(0, 2)),
+    "heads in thirds": ("qkv", lambda rows: rows.unflatten(0, (HEADS, 3, -1)).transpose(0, 1).flatten(0, 2)),
+    "halves for pairs": ("qkv", lambda rows: rows.unflatten(0, (-1, 2, 5)).transpose(1, 2).flatten(0, 2)),
+}
+
+
+@pytest.mark.parametrize(("name", "swap"), SWAPS.values(), ids=SWAPS)
+def test_another_order_of_rows_is_seen(folder, name, swap):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    changed = {key: swap(value).contiguous() if f".{name}." in key else value for key, value in tensors.items()}
+    save_file(changed, path)
+    assert largest_difference(folder, tensors) > 1e-2
+
+
+def test_it_is_read_only_but_its_body_is_a_eurobert(folder, tmp_path):
+    checkpoint = read_checkpoint(folder)
+    assert (checkpoint.config.ffn_dim, checkpoint.notes) == (INNER, ())
+    with pytest.raises(ConfigurationError, match="type neobert cannot be exported: transformers has no class for it"):
+        export_checkpoint(checkpoint)
+    export = export_checkpoint(checkpoint, model_type="eurobert", body_alone=True)
+    body, report = loaded(export_to(tmp_path / "out", export), export.loader)
+    assert (type(body).__name__, report) == ("EuroBertModel", {})
+    ids = torch.arange(4, 21)[None]
+    with torch.no_grad():
+        states = body(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+        ours = build_checkpoint(checkpoint).family({"input_ids": ids, "position_ids": torch.arange(17)[None],
+                                                    "lengths": torch.tensor([17])})  # fmt: skip
+    assert (states - ours).abs().max() < 1e-5
