@@ -27,8 +27,8 @@ _OWN: Final = {
 }
 # Headings of the commands by their room in `tools/`.
 _HEADINGS: Final = {
-    "shards": "documents and shard sets", "runs": "trained models", "models": "import, export and tokenizers",
-    "experiments": "experiments", "website": "crawling",
+    "start": "first steps", "shards": "documents and shard sets", "runs": "trained models",
+    "models": "import, export and tokenizers", "experiments": "experiments", "website": "crawling",
 }  # fmt: skip
 # Commands for people who work on Clozeline itself; they run, but the list does not show them.
 _HIDDEN: Final = frozenset({"draw-flow", "make-gallery", "serve-pydoc"})

@@ -23,28 +23,31 @@ _STYLE: Final = f"""
 html{{font:clamp(15px,.35vw + 11px,22px)/1.5 system-ui,sans-serif;-webkit-text-size-adjust:100%}}
 body{{margin:0 auto;max-width:72rem;padding:1rem 1rem 3rem;color:var(--ink);background:var(--paper)}}
 h1{{font-size:1.5rem;line-height:1.25;overflow-wrap:anywhere}}
-h2{{font-size:1.15rem;margin:2.2rem 0 .6rem;overflow-wrap:anywhere}}
-h3{{font-size:1rem;margin:1.2rem 0 .4rem;overflow-wrap:anywhere}}
-p{{max-width:44rem;overflow-wrap:anywhere}}.muted,figcaption small{{color:var(--muted)}}
-.facts{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,9rem),1fr));gap:.6rem;margin:1rem 0}}
-.facts div,figure,blockquote{{background:var(--panel);border:1px solid var(--line);border-radius:.5rem}}
-.facts div{{padding:.5rem .7rem;min-width:0;display:flex;flex-direction:column-reverse;justify-content:flex-end}}
-.facts dt{{color:var(--muted);font-size:.8rem;line-height:1.3}}
-.facts dd{{margin:0;font-size:1.25rem;font-weight:600;overflow-wrap:anywhere}}
-.grid{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:.8rem;align-items:start}}
-figure{{margin:0;padding:.8rem;min-width:0}}figcaption{{margin-bottom:.5rem;overflow-wrap:anywhere}}
-figcaption b{{display:block}}figcaption small{{display:inline-block;margin-right:.9em}}
-figcaption i{{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px;vertical-align:-.05em}}
-figcaption i.level{{height:0;border-top:.16em dashed;border-radius:0;vertical-align:.25em}}
-svg{{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}}
-svg *{{stroke-linejoin:round;stroke-linecap:butt}}svg text{{font-family:inherit!important}}
-.scroll{{overflow-x:auto;max-width:100%}}table{{border-collapse:collapse;font-size:.92rem}}
-td,th{{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}}
-th{{color:var(--muted);font-weight:600}}td.n,th.n{{text-align:right;font-variant-numeric:tabular-nums}}
-blockquote{{margin:.5rem 0;padding:.5rem .8rem;font-size:.9rem;white-space:pre-wrap;overflow-wrap:anywhere}}
-blockquote footer{{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}}
-td:first-child{{white-space:nowrap}}.grid blockquote{{margin:0}}pre{{font-size:.85rem}}
-details{{margin:1rem 0}}summary{{cursor:pointer;font-weight:600}}
+"""
+# Rules of the parts of a page, which its fragments need too.
+_PARTS_STYLE: Final = """
+h2{font-size:1.15rem;margin:2.2rem 0 .6rem;overflow-wrap:anywhere}
+h3{font-size:1rem;margin:1.2rem 0 .4rem;overflow-wrap:anywhere}
+p{max-width:44rem;overflow-wrap:anywhere}.muted,figcaption small{color:var(--muted)}
+.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,9rem),1fr));gap:.6rem;margin:1rem 0}
+.facts div,figure,blockquote{background:var(--panel);border:1px solid var(--line);border-radius:.5rem}
+.facts div{padding:.5rem .7rem;min-width:0;display:flex;flex-direction:column-reverse;justify-content:flex-end}
+.facts dt{color:var(--muted);font-size:.8rem;line-height:1.3}
+.facts dd{margin:0;font-size:1.25rem;font-weight:600;overflow-wrap:anywhere}
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:.8rem;align-items:start}
+figure{margin:0;padding:.8rem;min-width:0}figcaption{margin-bottom:.5rem;overflow-wrap:anywhere}
+figcaption b{display:block}figcaption small{display:inline-block;margin-right:.9em}
+figcaption i{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px;vertical-align:-.05em}
+figcaption i.level{height:0;border-top:.16em dashed;border-radius:0;vertical-align:.25em}
+svg{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}
+svg *{stroke-linejoin:round;stroke-linecap:butt}svg text{font-family:inherit!important}
+.scroll{overflow-x:auto;max-width:100%}table{border-collapse:collapse;font-size:.92rem}
+td,th{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
+th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+blockquote{margin:.5rem 0;padding:.5rem .8rem;font-size:.9rem;white-space:pre-wrap;overflow-wrap:anywhere}
+blockquote footer{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}
+td:first-child{white-space:nowrap}.grid blockquote{margin:0}pre{font-size:.85rem}
+details{margin:1rem 0}summary{cursor:pointer;font-weight:600}
 """
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
@@ -63,9 +66,20 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
     """Return a complete page of some HTML parts that refers to no other file; `style` has further CSS rules."""
     head = (
         '<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head>"
+        f"<title>{escape(title)}</title><style>{_STYLE}{_PARTS_STYLE}{style}</style></head>"
     )
     return f"{head}<body><main><h1>{escape(title)}</h1>{''.join(parts)}</main></body></html>\n"
+
+
+def fragment(title: str, parts: Iterable[str], style: str = "") -> str:
+    """Return the parts of a page for a place in another one, such as the output of a notebook's cell.
+
+    All rules are nested in the class of the outermost element, so that they reach nothing outside of it.
+    """
+    own = f"{_LIGHT};color:var(--ink);background:var(--paper);padding:.5rem .8rem;font:14px/1.5 system-ui,sans-serif;"
+    rules = f".clozeline{{{own}@media (prefers-color-scheme:dark){{{_DARK}}}{_PARTS_STYLE}{style}}}"
+    heading = f"<h3>{escape(title)}</h3>" if title else ""
+    return f"<div class=clozeline><style>{rules}</style>{heading}{''.join(parts)}</div>"
 
 
 def section(title: str, *parts: str) -> str:

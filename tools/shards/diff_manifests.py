@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from clozeline.command import Terminal
+from clozeline.pipeline.corrupt.preview.rendering import print_view
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.pipeline.shards import Manifest
 from clozeline.tools.command import Arguments, natural, plural, run_tool, some_path
 from clozeline.tools.shards.rewriting.shard_folder import local_folder
-from clozeline.tools.shards.viewer.rendering import print_view
 
 _ABSENT: Final = "absent"
 _ORDER: Final = "order of "

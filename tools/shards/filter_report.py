@@ -22,6 +22,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.clean.quality_cut import CUTS_FILE
+from clozeline.pipeline.corrupt.preview.rendering import print_view, view_page
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents, read_rejects
 from clozeline.pipeline.recipe import Recipe, load_recipe
@@ -29,7 +30,6 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import find_file
 from clozeline.registry import Chosen
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
-from clozeline.tools.shards.viewer.rendering import print_view, view_page
 
 _DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)$")
 _CHARACTERS: Final = 100

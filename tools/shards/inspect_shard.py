@@ -14,6 +14,7 @@ from clozeline.command import Terminal
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.corrupt.preview.rendering import print_view, view_page
 from clozeline.pipeline.corrupt.preview.row_parts import row_parts
 from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View
 from clozeline.pipeline.rows import Row
@@ -24,7 +25,6 @@ from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
-from clozeline.tools.shards.viewer.rendering import print_view, view_page
 from clozeline.tools.shards.viewer.score_sheet import score_sheets
 from clozeline.tools.shards.viewer.sheets import column_sheet, origin_sheet, set_sheet
 from clozeline.tools.shards.viewer.task_answers import answer_of

@@ -1,8 +1,10 @@
 """Corrupt one text with one objective."""
 
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -11,10 +13,18 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
+from clozeline.pipeline.corrupt.preview.example_view import view_of_example
+from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.corrupt.preview.rendering import view_fragment
 from clozeline.pipeline.corrupt.preview.shown_example import lines_of
+from clozeline.pipeline.corrupt.preview.view import View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.rows import Example, Sample
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
+from clozeline.pipeline.tokenize.take.required_tokens import find_missing_roles
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.registry import choose
 
 _OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
@@ -22,9 +32,9 @@ _VARIANTS: Final = 1 << 16
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CorruptedText:
-    """A text before and after, by the names of the objective's features; `print` shows both."""
+    """A text before and after, by the names of the objective's features; `print` and notebooks show both."""
 
     objective: Objective
     codec: TextCodec
@@ -33,6 +43,17 @@ class CorruptedText:
 
     def __str__(self) -> str:
         return "\n".join(lines_of(self.objective, self.codec, self.sample, self.example))
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} [{len(values)}]" for name, values in self.example.columns.items())
+        return f"CorruptedText({self.objective.label}: {sizes})"
+
+    def _repr_html_(self) -> str:
+        return view_fragment(self.view())
+
+    def view(self, limit: int = 1024) -> View:
+        """Return what a terminal, a notebook or a page shows, at most `limit` tokens of each passage."""
+        return view_of_example(self.objective, Pieces(self.codec.decoder, limit), self.sample, self.example)
 
     @property
     def restored(self) -> str:
@@ -57,7 +78,9 @@ def corrupt_text(
         text: one document; the splitter `regex` finds its sentences. Of several rows, the first is corrupted.
         target: its other side, such as a translation, for objectives over pairs.
         others: documents from which an objective over sentence pairs takes the partner.
-        tokenizer: folder written by `train_tokenizer`; default: words and punctuation of these texts are the tokens.
+        tokenizer: folder or file of a tokenizer, trained here or published, or a pipeline's output; special tokens that
+            the objective needs and a published one lacks are added. Default: words and punctuation of these texts are
+            the tokens.
         variant: which corruption of the text, 0 to 65,535.
         seed: of the draws.
 
@@ -82,8 +105,22 @@ def corrupt_text(
         ]  # fmt: skip
         codec = Words(part for document in texts for part in (*document.sentences, document.target))
     else:
-        codec = TokenizerPieces(load_tokenizer(Path(tokenizer)))
+        codec = TokenizerPieces(_load(Path(tokenizer), objective))
     return corrupt_first_row(build_objective(objective, codec.vocabulary), codec, texts, variant, seed)
+
+
+def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
+    """Load a tokenizer folder, or import a published one with the special tokens that the objective needs."""
+    if (path / VOCABULARY_FILE).is_file():
+        return load_tokenizer(path)
+    if not path.exists():
+        raise ConfigurationError(f"tokenizer {path}: no such file or folder")
+    with tempfile.TemporaryDirectory() as temporary:
+        tokenizer = import_tokenizer(path, Path(temporary) / "plain")
+        needs = find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary)
+        if own_tokenizer(path) is None and (missing := [*needs]):
+            tokenizer = import_tokenizer(path, Path(temporary) / "added", add=missing)
+    return tokenizer
 
 
 def corrupt_first_row(

@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
 from clozeline.pipeline.corrupt.preview.view import Cell, Passage, Role, Token
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _BROKEN: Final = "\ufffd"
@@ -37,6 +36,18 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
 
 
+class Decoder(Protocol):
+    """Part of a tokenizer that `Pieces` uses."""
+
+    vocabulary: Vocabulary
+
+    def decode_part(self, ids: Iterable[int]) -> str:
+        """Return the text of ids inside a text, with the space before a word."""
+
+    def piece(self, token: int) -> str:
+        """Return one token as the model file writes it."""
+
+
 class Numbers:
     """Decode ids as their numbers, where there is no tokenizer."""
 
@@ -53,7 +64,7 @@ class Numbers:
 class Pieces:
     """Show token ids as tokens, cells and passages of a view, up to `limit` tokens of a passage."""
 
-    def __init__(self, tokenizer: Tokenizer | Numbers, limit: int = 1024) -> None:
+    def __init__(self, tokenizer: Decoder, limit: int = 1024) -> None:
         self._tokenizer, self._limit = tokenizer, limit
         self.vocabulary = tokenizer.vocabulary
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64
 from clozeline.pipeline.corrupt.preview.noise_parts import has_noise, noise_parts
 from clozeline.pipeline.corrupt.preview.pieces import PLAIN, Mark, Pieces
+from clozeline.pipeline.corrupt.preview.predictions import has_values, prefix_length, read_by_attention
 from clozeline.pipeline.corrupt.preview.view import Cell, Parts, Passage, Sheet, Token
 from clozeline.pipeline.rows import Row
 
@@ -23,12 +24,6 @@ _PAIRS: Final = {
     ("token_ids", "target_ids"): ("text", "other side"),
 }
 _BOUNDARIES: Final = {"sentence_starts": "|", "segment_starts": "‖", "document_starts": "▌"}
-_READS: Final = {
-    0: "any position",
-    1: "itself and the positions before it",
-    2: "itself and the positions after it",
-    3: "itself, the positions before it, and the prefix",
-}
 _NUMBERS: Final = {
     "sentence_label": "sentence label",
     "languages": "language codes of the segments",
@@ -47,7 +42,7 @@ _HIDDEN: Final = (Token("▁", "marker", 0, "not seen yet"),)
 def row_parts(show: Pieces, row: Row) -> Parts:
     """Return everything to show of a row."""
     for (first, second), (title, other) in _PAIRS.items():
-        if first in row.columns and _has(row, second):
+        if first in row.columns and has_values(row, second):
             both = [show.passage(title, row[first], None, _boundaries(row)), show.passage(other, row[second])]
             return [*both, *_number_sheets(row)]
     return [*_text_parts(show, fragment_as_labels(row)), *_number_sheets(row)]
@@ -55,7 +50,7 @@ def row_parts(show: Pieces, row: Row) -> Parts:
 
 def fragment_as_labels(row: Row) -> Row:
     """Return a row whose `target_ids` begin at `target_start` of its input as a row with labels; others as they are."""
-    if not _has(row, "target_start"):
+    if not has_values(row, "target_start"):
         return row
     positions = int(row["target_start"][0]) + np.arange(len(row["target_ids"]))
     columns = {"input_ids": row["input_ids"], "label_positions": positions, "label_ids": row["target_ids"]}
@@ -72,7 +67,7 @@ def _text_parts(show: Pieces, row: Row) -> Parts:
     if "target_ids" in columns:
         ids, target = row["input_ids"], row["target_ids"]
     else:
-        prefix = _prefix_length(row)
+        prefix = prefix_length(row)
         ids, target = np.split(row["input_ids"], [prefix]) if prefix else (np.empty(0, np.int64),) * 2
     if np.isin(ids, show.vocabulary.sentinels).any():
         return _sentinel_parts(show, ids.astype(np.int64), target.astype(np.int64))
@@ -105,7 +100,7 @@ def _label_parts(show: Pieces, row: Row) -> Parts:
         Sheet(f"labels ({len(rows)})", ("position", "original", "input", "what"), tuple(rows)),
         *_attention_sheets(row),
     ]
-    if _has(row, "span_starts"):
+    if has_values(row, "span_starts"):
         # each span with the tokens on both sides that predict it
         spans: list[tuple[Cell, ...]] = []
         for start, length in zip(row["span_starts"].tolist(), row["span_lengths"].tolist(), strict=True):
@@ -113,7 +108,7 @@ def _label_parts(show: Pieces, row: Row) -> Parts:
             spans.append((str(start), show.cell(left), show.cell(span, Mark("span", len(spans))), show.cell(right)))
         header = ("position", "left boundary", "span", "right boundary")
         parts.append(Sheet(f"spans ({len(spans)})", header, tuple(spans)))
-    if _has(row, "crop_start"):
+    if has_values(row, "crop_start"):
         # content tokens are counted after [CLS]; the second view has the same special tokens around its crop
         first, length = int(row["crop_start"][0]), int(row["crop_length"][0])
         crop = np.concatenate((original[:1], original[1 + first : 1 + first + length], original[-1:]))
@@ -187,10 +182,10 @@ def sentinel_spans(target: NDArray[Any], sentinels: tuple[int, ...]) -> dict[int
 
 def _attention_sheets(row: Row) -> Parts:
     """Show what a position may read, where the row restricts it."""
-    if not _has(row, "attention"):
+    if (reads := read_by_attention(row)) is None:
         return []
-    facts = [("a position reads", _READS.get(int(row["attention"][0]), "?"))]
-    if prefix := _prefix_length(row):
+    facts = [("a position reads", reads)]
+    if prefix := prefix_length(row):
         facts.append(("last position of the prefix", str(prefix - 1)))
     return [Sheet("attention", (), tuple(facts))]
 
@@ -199,7 +194,7 @@ def _number_sheets(row: Row) -> Parts:
     """Show what the single numbers of a row say."""
     facts: list[tuple[str, str]] = []
     for name, title in _NUMBERS.items():
-        if not _has(row, name):
+        if not has_values(row, name):
             continue
         values = row[name]
         if name == "sentence_label":
@@ -218,14 +213,6 @@ def _boundaries(row: Row) -> Mapping[int, str]:
     return {int(at): sign for name, sign in _BOUNDARIES.items() for at in row.columns.get(name, ())}
 
 
-def _prefix_length(row: Row) -> int:
-    return int(row["prefix_length"][0]) if _has(row, "prefix_length") else 0
-
-
 def _prefix_marks(row: Row, name: str) -> list[Mark]:
-    prefix = _prefix_length(row)
+    prefix = prefix_length(row)
     return [Mark("prefix")] * prefix + [PLAIN] * (len(row[name]) - prefix)
-
-
-def _has(row: Row, name: str) -> bool:
-    return len(row.columns.get(name, ())) > 0

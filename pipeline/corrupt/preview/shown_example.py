@@ -6,6 +6,7 @@ from typing import TypeAlias
 from rich.cells import cell_len
 
 from clozeline.pipeline.corrupt.objectives import Objective
+from clozeline.pipeline.corrupt.preview.predictions import predictions_of
 from clozeline.pipeline.corrupt.preview.row_parts import fragment_as_labels
 from clozeline.pipeline.corrupt.preview.words import TextCodec
 from clozeline.pipeline.rows import Row
@@ -47,23 +48,18 @@ def lines_of(objective: Objective, words: TextCodec, sample: Row, example: Row) 
 def _predict_lines(objective: Objective, words: TextCodec, example: Row) -> tuple[list[Line], set[str]]:
     """Return what the model predicts, a cell for each word of the input, and the features that are shown by now."""
     row = fragment_as_labels(example)
-    columns, cells = row.columns, [_NO_LOSS] * len(row["input_ids"])
+    found, cells = predictions_of(row), [_NO_LOSS] * len(row["input_ids"])
     title, shown = "labels", {"input_ids"}
-    if "target_ids" in columns or "input_ids_b" in columns:
-        return [], shown
-    if "label_positions" in columns:
-        positions, labels = row["label_positions"].tolist(), words.words(row["label_ids"].tolist())
+    if found.form == "labels":
+        labels = words.words(row["label_ids"].tolist())
         title = "target" if objective.architecture == "encoder_decoder" else title
         shown |= {"target_ids"} if row is not example else {"label_positions", "label_ids"}
-    elif "prediction_order" in columns:
-        positions = row["prediction_order"].tolist()
-        title, labels = "predicted as number", [str(rank + 1) for rank in range(len(positions))]
-    elif objective.architecture == "decoder" or objective.frame.predict_from == "previous":
-        first = max(1, int(row["prefix_length"][0]) if "prefix_length" in columns else 1)
-        labels = words.words(row["input_ids"][first:].tolist())
-        positions = list(range(first - 1, first - 1 + len(labels)))
+    elif found.form == "order":
+        title, labels = "predicted as number", [str(rank + 1) for rank in range(len(found.positions))]
+    elif found.form == "next":
+        labels = words.words(row["input_ids"][[position + 1 for position in found.positions]].tolist())
     else:
         return [], shown
-    for position, label in zip(positions, labels, strict=True):
+    for position, label in zip(found.positions, labels, strict=True):
         cells[position] = label
     return [(title, cells)], shown

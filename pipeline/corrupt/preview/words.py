@@ -1,8 +1,9 @@
 """Readable tokens of short texts, and the sample rows that a grouping makes of them."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 from clozeline.seeding import hash64
 
 _SHOWN = {"pad": "[PAD]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", "bos": "<s>", "eos": "</s>", "unk": "<unk>"}
+_JOINED: Final = re.compile(r" (?:##(?=.)|(?=[.,;:!?)\]}’'»”…。，！？]$))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +38,16 @@ class TokenizerPieces:
     """The ids and pieces of a trained tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+        self.decoder = tokenizer
         self.vocabulary = tokenizer.vocabulary
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text."""
-        return [int(token) for token in self._tokenizer.encode([text])[0].ids]
+        return [int(token) for token in self.decoder.encode([text])[0].ids]
 
     def words(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces as the tokenizer's model writes them: `Ġthe`, `▁the`."""
-        return [self._tokenizer.piece(int(token)) for token in ids]
+        return [self.decoder.piece(int(token)) for token in ids]
 
 
 class Words:
@@ -74,6 +76,19 @@ class Words:
 
     def words(self, ids: Iterable[int]) -> list[str]:
         return [self._shown[token] for token in ids]
+
+    @property
+    def decoder(self) -> Self:
+        """Decoder of ids for `Pieces`."""
+        return self
+
+    def decode_part(self, ids: Iterable[int]) -> str:
+        """Return words with a space before each; later pieces of a word and closing punctuation are joined to it."""
+        return "".join(_JOINED.sub("", f" {word}") for word in self.words(ids))
+
+    def piece(self, token: int) -> str:
+        """Return one word as `words` does."""
+        return self._shown[token]
 
 
 TextCodec: TypeAlias = TokenizerPieces | Words

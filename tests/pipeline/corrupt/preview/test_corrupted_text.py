@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
+from clozeline.pipeline.vocabulary import SENTINELS
 
 TEXT = "Hard work leads to success. Success brings happiness."
 
@@ -80,3 +81,34 @@ def test_labels_are_below_the_positions_that_predict_them() -> None:
         labels, inputs = lines["labels"].split(), lines["input"].split()
         assert labels[:-1] == inputs[1:]
         assert labels[-1] == "__"
+
+
+def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path: Path) -> None:
+    """A WordPiece vocabulary has a mask and no sentinels."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hard", "work", "lead", "##s", "."]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    masked = corrupt_text("masked_lm", "Hard work leads.", tokenizer=tmp_path)
+    assert masked.codec.vocabulary.size == len(pieces)
+    assert masked.restored.startswith("[CLS] hard work lead ##s .")
+    spans = corrupt_text("span_corruption", "Hard work leads.", tokenizer=tmp_path)
+    assert spans.codec.vocabulary.size > len(pieces)
+    assert len(spans.codec.vocabulary.sentinels) == SENTINELS
+
+
+def test_an_output_folder_has_its_own_tokenizer(tmp_path: Path) -> None:
+    folder = tmp_path / "train_tokenizer" / "tokenizer"
+    folder.mkdir(parents=True)
+    save_tokenizer(ByteBpe.train([TEXT] * 20, ByteBpe.Options(size=420), folder), "byte_bpe", folder)
+    assert str(corrupt_text("masked_lm", TEXT, tokenizer=tmp_path)) == str(
+        corrupt_text("masked_lm", TEXT, tokenizer=folder)
+    )
+    with pytest.raises(ConfigurationError, match="nowhere: no such file or folder"):
+        corrupt_text("masked_lm", TEXT, tokenizer=tmp_path / "nowhere")
+
+
+def test_a_notebook_shows_the_view() -> None:
+    found = corrupt_text("masked_lm", TEXT)
+    html = found._repr_html_()
+    assert 'class="s masked"' in html
+    assert "what the model does with it" in html
+    assert repr(found).startswith("CorruptedText(masked_lm: input_ids [")

@@ -46,3 +46,11 @@ def test_rows_of_texts_are_those_of_the_objectives_grouping() -> None:
     assert not np.array_equal(texts[0].uid, texts[1].uid)
     packed = sample_rows_of(build_objective("masked_lm", words.vocabulary), words, texts)
     assert [" ".join(words.words(row["ids"].tolist())) for row in packed] == ["a b . c . [SEP] d e f . [SEP]"]
+
+
+def test_parts_of_a_text_are_joined_as_people_write_them() -> None:
+    words = Words(["the un ##believ ##able cat ( sat ) , 你 。 ## # ... !"])
+    ids = words.ids("the un ##believ ##able cat ( sat ) , 你 。 ## # !")
+    assert words.decode_part(ids) == " the unbelievable cat ( sat), 你。 ## #!"
+    assert words.piece(ids[2]) == "##believ"
+    assert words.decoder is words

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from clozeline.pipeline.corrupt.preview.rendering import print_view, view_fragment, view_page
 from clozeline.pipeline.corrupt.preview.view import MEANINGS, Passage, Role, Sheet, Token, View
-from clozeline.tools.shards.viewer.rendering import print_view, view_page
 from tests.pages import checked
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=12) | st.sampled_from(
@@ -75,3 +75,24 @@ def test_roles_differ_and_numbers_have_colours() -> None:
     assert plain < masked < span
     styles = [shown[shown.rindex("\x1b[", 0, place) : place] for place in (masked, span)]
     assert styles[0] != styles[1]
+
+
+def test_a_fragment_has_the_parts_of_the_page_and_rules_for_itself_alone() -> None:
+    fragment = view_fragment(VIEW)
+    assert fragment.startswith("<div class=clozeline><style>.clozeline{")
+    rules = fragment.partition("<style>")[2].partition("</style>")[0]
+    depth, outermost = 0, []
+    for position, sign in enumerate(rules):
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        if depth == 0 and sign == "}":
+            outermost.append(position)
+    assert outermost == [len(rules) - 1], "a rule reaches elements outside of the fragment"
+    page = view_page(VIEW)
+    assert fragment.partition("</style>")[2].count("<section>") == page.count("<section>")
+    assert "&lt;" not in fragment
+    assert "the [red]row[/red]" in fragment
+
+
+def test_each_line_of_the_legend_has_one_role() -> None:
+    lines = [line.strip() for line in printed().splitlines()]
+    assert lines[-3:] == [MEANINGS[role] for role in ("special", "masked", "span")]

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clozeline.pipeline.corrupt.preview.view import NUMBERED, Cell, Passage, Role, Token, View
-from clozeline.report.html_page import escape, page, scrollable, section
+from clozeline.report.html_page import escape, fragment, page, scrollable, section
 
 _STYLES: Final[dict[Role, str]] = {
     "plain": "", "special": "dim", "marker": "dim cyan", "masked": "bold white on red",
@@ -44,15 +44,23 @@ def print_view(view: View, console: Console) -> None:
             for row in part.rows:
                 table.add_row(*map(_to_text, row))
             console.print(table)
-    legend = Text("\n")
-    for token in view.legend():
-        legend.append(f" {token.text} ", _token_style(token)).append("  ")
-    if legend.plain.strip():
-        console.print(legend)
+    if legend := view.legend():
+        console.print()
+    for token in legend:
+        console.print(Text.assemble(" ", (f" {token.text} ", _token_style(token))))
 
 
 def view_page(view: View) -> str:
     """Return the HTML of a page; every string is escaped."""
+    return page(view.title, _sections(view), style=_PAGE_STYLE)
+
+
+def view_fragment(view: View) -> str:
+    """Return HTML for the output of a notebook's cell: the parts of the page, with their styles alone."""
+    return fragment(view.title, _sections(view), style=_PAGE_STYLE)
+
+
+def _sections(view: View) -> list[str]:
     parts = []
     for part in view.parts:
         if isinstance(part, Passage):
@@ -63,7 +71,7 @@ def view_page(view: View) -> str:
         parts.append(section(part.title, scrollable(f"<tr>{header}</tr>{rows}")))
     if legend := " ".join(map(_to_span, view.legend())):
         parts.append(section("Legend", f"<p class=t>{legend}</p>"))
-    return page(view.title, parts, style=_PAGE_STYLE)
+    return parts
 
 
 def _token_style(token: Token) -> str:

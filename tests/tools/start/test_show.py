@@ -1,0 +1,92 @@
+"""`clozeline show`: any objective, any tokenizer, and messages for what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clozeline import registry
+from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.tools.start.show import main, show
+from tests.pages import checked
+from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
+from tests.tools.small_run import plain_text
+
+OBJECTIVES = registry.names("clozeline.pipeline.corrupt.objectives")
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_shows_the_sample_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "kitten" in shown
+    assert "not scored" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_without_an_objective_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n {name} " in shown for name in OBJECTIVES)
+
+
+def test_settings_and_options_are_those_of_the_call_from_python() -> None:
+    words = ["mask_rate=0.5", "seed=3", "variant=2"]
+    wanted = corrupt_text({"name": "masked_lm", "mask_rate": 0.5}, "It is raining again.", seed=3, variant=2)
+    assert str(show("masked_lm", "It is raining again.", words)) == str(wanted)
+    assert str(show("masked_lm", "seed=3", [])) == str(show("masked_lm", None, ["seed=3"]))
+    assert "a=3" in str(show("masked_lm", "a=3 is what it says.", [])).replace(" ", "")
+
+
+def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("byte_bpe", "unigram", "wordpiece"):
+        trained(name, tmp_path / name)
+        assert main(["masked_lm", "The cat sat on the mat.", f"tokenizer={tmp_path / name}"]) == 0
+        shown = capsys.readouterr().out
+        assert not [sign for sign in ("Ġ", "▁", "##") if sign in shown]
+        assert "sat on the" in plain_text(shown)
+
+
+def test_colors_are_for_terminals_and_can_be_turned_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert main(["masked_lm"]) == 0
+    colored = capsys.readouterr().out
+    assert "\x1b[1;37;41m [MASK]" in colored
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert main(["masked_lm"]) == 0
+    plain = capsys.readouterr().out
+    assert "41m" not in plain
+    assert "[MASK]" in plain
+
+
+def test_the_page_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "page.html"
+    assert main(["span_corruption", "--html", str(file)]) == 0
+    texts = "".join(checked(file.read_text(encoding="utf-8")).texts)
+    assert "what the model does with it" in texts
+    assert capsys.readouterr().out.endswith(f"page: {file}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["masked_ml"], "did you mean 'masked_lm'?"),
+        (["masked_lm", "It rains.", "mask_rat=0.3"], "unknown key 'mask_rat'; did you mean 'mask_rate'?"),
+        (["masked_lm", "It rains.", "variant=70000"], "variant"),
+        (["translation_lm", "It rains."], "give the other side as target"),
+        (["sentence_reordering", "One sentence."], "at least 1 tokens and 2 sentences"),
+        (["masked_lm", "It rains.", "tokenizer=nowhere"], "nowhere: no such file or folder"),
+        (["masked_lm", " "], "expected a text, got nothing"),
+    ],
+)
+def test_mistakes_end_in_one_message(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 64
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error

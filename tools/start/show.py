@@ -1,0 +1,102 @@
+"""Show what an objective makes of a sentence: `clozeline show OBJECTIVE "A sentence." [key=value ...]`.
+
+Prints the text and the example, with colors for masks, replaced tokens and spans, then what the model sees, what it
+predicts and what is not scored. Without OBJECTIVE, all objectives are listed. The options of an objective are keys too:
+`clozeline show masked_lm "It is raining." mask_rate=0.4 seed=3`.
+"""
+
+import argparse
+import inspect
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+from rich import box
+from rich.table import Table
+
+from clozeline import registry
+from clozeline.command import Terminal
+from clozeline.configuration.config import config_class
+from clozeline.configuration.overrides import override
+from clozeline.files import publish_text
+from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
+from clozeline.pipeline.corrupt.preview.rendering import print_view, view_page
+from clozeline.tools.command import Arguments, IntermixedArguments, run_tool, some_path
+from clozeline.tools.settings import add_settings, split_settings
+
+_OBJECTIVES: Final = "clozeline.pipeline.corrupt.objectives"
+_TEXT: Final = "The kitten is chasing the ball. It rolls away."
+_TARGET: Final = "Das Kätzchen jagt den Ball. Er rollt davon."
+
+
+@config_class
+class ShowSettings:
+    """Settings of `clozeline show`."""
+
+    tokenizer: str | None = None
+    """Folder or file of a tokenizer, trained here or published, or a pipeline's output; null: words are the tokens."""
+    seed: Annotated[int, Field(ge=0)] = 1
+    """Seed of all random choices."""
+    variant: Annotated[int, Field(ge=0, le=65_535)] = 0
+    """Number of the corruption of the text."""
+    target: str = ""
+    """Other side of the text, such as a translation, for objectives on pairs."""
+
+
+def show(name: str, text: str | None, words: Sequence[str]) -> CorruptedText:
+    """Corrupt a text, by default a sample, with the settings and options in `key=value` words.
+
+    A ConfigurationError names the nearest objective or key where one is unknown.
+    """
+    kind = registry.find(_OBJECTIVES, name)
+    known = {field.name for schema in (ShowSettings, kind.Options) for field in fields(schema)}
+    if text is not None and text.partition("=")[0].split(".")[0] in known:
+        words, text = [text, *words], None
+    settings, others = split_settings(ShowSettings, words)
+    options: dict[str, Any] = override(kind.Options, {}, others, "command line")
+    target = settings.target or (_TARGET if text is None else "")
+    return corrupt_text(
+        {"name": name, **options}, _TEXT if text is None else text, target=target, tokenizer=settings.tokenizer,
+        variant=settings.variant, seed=settings.seed,
+    )  # fmt: skip
+
+
+def _objectives() -> Table:
+    """Return the objectives with the first lines of their docstrings."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("objective", "meaning"):
+        table.add_column(column)
+    for name in registry.names(_OBJECTIVES):
+        table.add_row(name, inspect.cleandoc(registry.find(_OBJECTIVES, name).__doc__ or "").partition("\n")[0])
+    return table
+
+
+def _parser() -> Arguments:
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("objective", nargs="?", metavar="OBJECTIVE", help="name of an objective; none: list them")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help=f"text to corrupt (default: {_TEXT!r})")
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
+    add_settings(parser, ShowSettings, help_text="settings, listed below, and options of the objective")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    def action(options: argparse.Namespace) -> None:
+        console = Terminal()
+        if options.objective is None:
+            console.print(_objectives())
+            print('Try one: clozeline show masked_lm "It is raining."')
+            return
+        view = show(options.objective, options.text, options.overrides).view()
+        if options.html is not None:
+            publish_text(options.html, view_page(view))
+        print_view(view, console)
+        if options.html is not None:
+            print(f"page: {options.html}")
+
+    return run_tool(_parser(), arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
