@@ -23,6 +23,7 @@ from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
     read_documents,
+    read_malformed,
     read_rejects,
     write_documents,
     write_rejects,
@@ -106,7 +107,7 @@ class ApplyCuts(Pass[CleanCounts]):
             for kind in ("documents", "rejects")
         )
         cuts = json.loads(find_file(output.folder, "cuts-000000", self.cuts_file).text())
-        rejections = list(read_rejects(rejects))
+        rejections = [*read_malformed(rejects), *read_rejects(rejects)]
         below: list[Document] = []
 
         def keep_best() -> Iterator[Document]:
@@ -124,7 +125,7 @@ class ApplyCuts(Pass[CleanCounts]):
         with output.file(f"documents/{unit:06d}.arrow") as path:
             write_documents(path, keep_best())
         with output.file(f"rejects/{unit:06d}.arrow") as path:
-            require_equal(f"clean: unit {unit}", "rejected", earlier + len(below), "rejections written",
+            require_equal(f"clean: unit {unit}", "rejections", earlier + len(below), "rejections written",
                           write_rejects(path, rejections))  # fmt: skip
         characters = sum(document.n_chars for document in below)
         return {

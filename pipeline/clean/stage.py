@@ -24,7 +24,7 @@ from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Chosen, OneOf, choose, find
 
-_CLEAN_VERSION: Final = 1
+_CLEAN_VERSION: Final = 2
 
 _EXTRACTORS: Final = "clozeline.pipeline.clean.extractors"
 _FILTERS: Final = "clozeline.pipeline.clean.filters"

@@ -66,8 +66,8 @@ class CleanUnits(Pass[CleanCounts]):
         output.edits = tally.edits
         with output.file(f"{self.folder}rejects/{unit:06d}.arrow") as temporary:
             rejections = write_rejects(temporary, tally.rejections)
-        require_equal(f"clean: unit {unit}", "rejected", sum(tally.counts["rejected"].values()), "rejections written",
-                      rejections)  # fmt: skip
+        listed = sum(tally.counts["rejected"].values()) + sum(tally.counts["malformed_listed"].values())
+        require_equal(f"clean: unit {unit}", "rejected + malformed_listed", listed, "rejections written", rejections)
         return tally.counts
 
     def _clean_range(

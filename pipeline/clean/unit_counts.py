@@ -14,6 +14,7 @@ from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.readers import Counted
 
 _DISTINCT: Final = 20  # entries of `text_lacks` and `first_records` per unit
+_LISTED: Final = 100  # malformed records per unit and reason with a row in `rejects/`
 
 
 def count_characters(document: Document) -> int:
@@ -42,6 +43,7 @@ class CleanCounts(Counts, total=False):
     records_in: int  # records that are ignored, malformed or a document
     ignored: dict[str, int]
     malformed: dict[str, int]
+    malformed_listed: dict[str, int]  # those with a row in `rejects/`: the first of each unit
     notes: dict[str, int]  # events that are not records, such as an empty file
     by_source: dict[str, dict[str, int]]  # malformed records and notes, per file
     rejected: dict[str, int]  # rejected documents
@@ -58,6 +60,7 @@ class CleanCounts(Counts, total=False):
 def _zeros(malformed: Iterable[str], rejected: Iterable[str]) -> CleanCounts:
     return {
         "records_in": 0, "documents_in": 0, "documents_out": 0, "ignored": {}, "notes": {}, "by_source": {},
+        "malformed_listed": {},
         "malformed": dict.fromkeys(malformed, 0), "rejected": dict.fromkeys(rejected, 0),
         "characters_in": 0, "characters_out": 0, "characters_removed": {}, "without_records": {},
         "bytes_undecoded": {}, "content_skipped": {},
@@ -100,6 +103,7 @@ class UnitCounts:
             self.add({"ignored": reason, "records_in": 1})
         else:
             self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
+            self._list_malformed(counted)
         if counted.lacks:
             known = self.counts.get("text_lacks", {})
             lacks = counted.lacks if counted.lacks in known or len(known) < _DISTINCT else "no such key in other rows"
@@ -111,6 +115,14 @@ class UnitCounts:
         self._content_bytes += counted.bytes
         if counted.bytes:
             self.add({"content_skipped": {counted.reason: counted.bytes}})
+
+    def _list_malformed(self, counted: Counted) -> None:
+        """Note where a malformed record is; the number of rows is bounded, whatever the file holds."""
+        if self.counts["malformed_listed"].get(counted.reason, 0) < _LISTED:
+            why = counted.detail or counted.lacks
+            row = Rejection.of_record(self._source, counted.locator, counted.bytes, counted.reason, why)
+            self.rejections.append(row)
+            self.add({"malformed_listed": {counted.reason: 1}})
 
     def add_document(self, uid: bytes, source: str, locator: int, content_bytes: int = 0) -> None:
         """Count a record that is a document; IntegrityError if another document of the unit has its uid."""

@@ -25,6 +25,7 @@ from clozeline.pipeline.execution.report_samples import (
     cluster_sizes,
     lengths,
     sample_kept_texts,
+    sample_malformed,
     sample_rejects,
 )
 from clozeline.pipeline.execution.stage_report import REPORT_FORMAT, StageFacts, earlier_report
@@ -183,10 +184,23 @@ def _iter_drops(holders: Sequence[StageFacts]) -> Iterator[str]:
             count = counts.get(reason, 0)
             yield collapsible(f"{stage.name} · {reason} · {count:,} document{'s' * (count != 1)}", _quotes(samples))
             complete = complete and all(sample.text for sample in samples)
+        yield from _list_malformed(stage)
         earlier = stage.documents
     if not complete:
         yield "<p class=muted>Where no text is shown, none was kept: "
         yield "clean.keep_text is the share of rejected documents that keep it.</p>"
+
+
+def _list_malformed(stage: StageFacts) -> Iterator[str]:
+    """Yield where the first malformed records of each reason are."""
+    counts = stage.counts.get("malformed", {})
+    for reason, records in sample_malformed(Parts.of(stage.folder / "rejects")).items():
+        count = counts.get(reason, 0)
+        title = f"{stage.name} · {reason} · {count:,} malformed record{'s' * (count != 1)}"
+        rows: list[tuple[str | int, ...]] = [(each.source, each.offset, each.length, each.detail) for each in records]
+        if count > len(rows):
+            rows.append((f"{count - len(rows):,} others", "", "", ""))
+        yield collapsible(title, table(["source", "offset", "bytes", "what is wrong"], rows))
 
 
 def _provenance(output: Path, plan: Mapping[str, Any], stages: Sequence[StageFacts]) -> Iterator[str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_rejects
+from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_malformed, read_rejects
 from clozeline.recorded_file import RecordedFile, find_file, find_files
 from clozeline.repair import repair_of
 
@@ -25,6 +25,8 @@ from clozeline.repair import repair_of
 _FILES: Final = 16
 # Texts shown of what was kept, and for each reason.
 _TEXTS: Final = 3
+# Malformed records shown for each reason.
+_RECORDS: Final = 20
 # Characters shown of a text.
 _CHARACTERS: Final = 400
 # Cluster sizes below this one have a bar each.
@@ -112,6 +114,16 @@ def sample_rejects(parts: Parts, earlier: Path | None) -> dict[str, list[SampleT
         ]
         for reason, entries in chosen.items()
     }
+
+
+def sample_malformed(parts: Parts) -> dict[str, list[Rejection]]:
+    """Return the first malformed records of each reason."""
+    chosen: dict[str, list[Rejection]] = {}
+    for record in (record for file in parts.files for record in read_malformed(file)):
+        entries = chosen.setdefault(record.reason, [])
+        if len(entries) < _RECORDS:
+            entries.append(record)
+    return chosen
 
 
 def _to_sample_text(rejection: Rejection, earlier: Path | None) -> SampleText:

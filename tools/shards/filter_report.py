@@ -2,7 +2,7 @@
 
 For each reason: the documents rejected, then those nearest to the threshold on either side, so that you can judge where
 it should be. Values of rejected documents are those that `clean` recorded; kept documents are measured again, by the
-recipe stored in OUT.
+recipe stored in OUT. Then the malformed records, with their files and offsets.
 """
 
 import argparse
@@ -24,10 +24,17 @@ from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.clean.quality_cut import CUTS_FILE
 from clozeline.pipeline.corrupt.preview.rendering import print_view, view_page
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
-from clozeline.pipeline.ingest.documents.files import documents_of, read_documents, read_rejects
+from clozeline.pipeline.execution.unit_record import total_counts
+from clozeline.pipeline.ingest.documents.files import (
+    Rejection,
+    documents_of,
+    read_documents,
+    read_malformed,
+    read_rejects,
+)
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.recorded_file import find_file
+from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.registry import Chosen
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 
@@ -76,13 +83,9 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
         for chosen in listed
         for reason in chosen.type.reasons
     }
-    parts = sorted(int(path.stem) for path in (folder / "rejects").glob("*.arrow"))
-    if not parts:
-        raise ConfigurationError(
-            f"{out}: expected the output folder of a pipeline run with the stage clean, got no {folder}/rejects"
-        )
+    parts = _find_parts(folder)
     for part in parts:
-        for row in read_rejects(find_file(folder, f"{part:06d}", f"rejects/{part:06d}.arrow")):
+        for row in read_rejects(_rejects_of(folder, part)):
             if (reason := reasons.get(row.reason)) is None:
                 continue  # not by a filter
             reason.rejected += 1
@@ -111,6 +114,32 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
     return reasons, count
 
 
+def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str, list[Rejection]]]:
+    """Return the malformed records of `clean` by reason: their number, and the first `most` that it lists."""
+    folder = out / "clean"
+    totals = [total_counts(folder, name).get("malformed", {}) for name in ("main", "score")]  # a cut has both
+    first: dict[str, list[Rejection]] = {}
+    for record in (record for part in _find_parts(folder) for record in read_malformed(_rejects_of(folder, part))):
+        listed = first.setdefault(record.reason, [])
+        if len(listed) < most:
+            listed.append(record)
+    return totals[0] or totals[1], first
+
+
+def _find_parts(folder: Path) -> list[int]:
+    parts = sorted(int(path.stem) for path in (folder / "rejects").glob("*.arrow"))
+    if not parts:
+        raise ConfigurationError(
+            f"{folder.parent}: expected the output folder of a pipeline run with the stage clean, got no "
+            f"{folder}/rejects"
+        )
+    return parts
+
+
+def _rejects_of(folder: Path, part: int) -> RecordedFile:
+    return find_file(folder, f"{part:06d}", f"rejects/{part:06d}.arrow")
+
+
 def _build_filters(listed: Sequence[Chosen], folder: Path) -> Iterator[ThresholdFilter]:
     """Yield the filters that have measures; a share of documents becomes the threshold that it gave."""
     for chosen in listed:
@@ -137,6 +166,14 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View
     return View(f"{out}: {summary}", tuple(sheets))
 
 
+def malformed_sheets(counts: Mapping[str, int], first: Mapping[str, Sequence[Rejection]]) -> Iterator[Sheet]:
+    """Yield a table of the malformed records of each reason, with their file and offset (or row)."""
+    for reason, records in sorted(first.items()):
+        title = f"malformed: {reason}, {len(records):,} of {plural(counts.get(reason, len(records)), 'record')}"
+        rows = tuple((f"{each.source} at {each.offset:,}", f"{each.length:,}", each.detail) for each in records)
+        yield Sheet(title, ("record", "bytes", "what is wrong"), rows)
+
+
 def _start(text: str) -> str:
     joined = " ".join(text[: 2 * _CHARACTERS].split())
     return joined if len(joined) <= _CHARACTERS else f"{joined[:_CHARACTERS]}…"
@@ -157,6 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with former_names():
             recipe = load_recipe(path)
         view = report_view(options.out, *collect_reasons(options.out, recipe, options.most, options.documents))
+        view = replace(view, parts=(*view.parts, *malformed_sheets(*collect_malformed(options.out, options.most))))
         print_view(view, Terminal())
         if options.html is not None:
             publish_text(options.html, view_page(view))

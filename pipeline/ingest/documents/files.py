@@ -31,9 +31,13 @@ REJECT_SCHEMA: Final = row_schema(
 """Columns of `<stage>/rejects/<unit:06d>.arrow`."""
 
 
+READ: Final = "read"
+"""`stage` of a rejection that is a malformed record, without a document."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A rejected document; reports count by `reason`, and `detail` explains."""
+    """A rejected document, or a malformed record; reports count by `reason`, and `detail` explains."""
 
     uid: bytes
     source: str
@@ -44,6 +48,11 @@ class Rejection:
     detail: str = ""
     n_chars: int = 0
     sample_text: str | None = None
+
+    @staticmethod
+    def of_record(source: str, offset: int, length: int, reason: str, detail: str) -> Rejection:
+        """Return the rejection of a malformed record; its uid is zero."""
+        return Rejection(bytes(16), source, offset, length, READ, reason, detail[:_DETAIL_CHARACTERS])
 
     @staticmethod
     def of(
@@ -88,7 +97,16 @@ def read_all_documents(folder: Path) -> Iterator[Document]:
 
 
 def read_rejects(file: Path | RecordedFile) -> Iterator[Rejection]:
-    """Return the rejections of a file, in order."""
+    """Return the rejected documents of a file, in order."""
+    return (rejection for rejection in _read_rejections(file) if rejection.stage != READ)
+
+
+def read_malformed(file: Path | RecordedFile) -> Iterator[Rejection]:
+    """Return the malformed records that a file of rejections lists, in order."""
+    return (rejection for rejection in _read_rejections(file) if rejection.stage == READ)
+
+
+def _read_rejections(file: Path | RecordedFile) -> Iterator[Rejection]:
     return (Rejection(**row) for row in _read(file, REJECT_SCHEMA))
 
 

@@ -42,6 +42,7 @@ class RecordStream:
         self.account = account
         self.damaged: Damage | None = None  # its `content` is that of the stream
         self.abandoned: int | None = None  # bytes of a record cut by damage, until the damage is counted
+        self.abandoned_at = 0  # locator of this record
         self._decoding, self._pieces = decoding, pieces
         self._at, self._starts, self._members = 0, [0], [start]
 
@@ -70,9 +71,9 @@ class RecordStream:
         if keep > 16:
             del self._starts[:keep], self._members[:keep]
 
-    def abandon(self, dropped: int = 0) -> None:
-        """Drop all bytes before the damage; `dropped` bytes of the same record are already dropped."""
-        self.abandoned = dropped + len(self.ahead)
+    def abandon(self, locator: int, dropped: int = 0) -> None:
+        """Drop the record at `locator`, up to the damage; `dropped` bytes of it are already dropped."""
+        self.abandoned, self.abandoned_at = dropped + len(self.ahead), locator
         self.drop(len(self.ahead))
 
     def is_at_damage(self) -> bool:

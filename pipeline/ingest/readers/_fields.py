@@ -37,16 +37,17 @@ def make_record(
     text = row.get(options.text_key)
     if text is None:
         why = f"{options.text_key!r} is null" if options.text_key in row else explain_missing(options.text_key, row)
-        return Counted("malformed", "no_text", size, why)
+        return Counted("malformed", "no_text", size, locator, why)
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError:
-            return Counted("malformed", "bad_utf8", size)
+            return Counted("malformed", "bad_utf8", size, locator)
     if not isinstance(text, str):
-        return Counted("malformed", "text_type", size, f"{options.text_key!r} is {_TYPES.get(type(text), 'no text')}")
+        why = f"{options.text_key!r} is {_TYPES.get(type(text), 'no text')}"
+        return Counted("malformed", "text_type", size, locator, why)
     if not text.strip():
-        return Counted("malformed", "empty", size)
+        return Counted("malformed", "empty", size, locator)
     flags = 0
     try:
         text.encode()

@@ -52,16 +52,16 @@ class LineFile(ABC):
 
     def _make_item(self, line: Line, offset: int) -> Item:
         if isinstance(line, Cut):
-            return Counted("malformed", line.reason, line.length)
+            return Counted("malformed", line.reason, line.length, offset)
         if isinstance(line, int):
-            return Counted("malformed", "line_bytes", line)
+            return Counted("malformed", "line_bytes", line, offset)
         raw = line.removeprefix(_BOM) if offset == 0 else line
         if not raw.strip():
             return Counted("ignored", "blank_line", len(line))
         try:
             return self.parse(raw.decode("utf-8"), offset, len(line))
         except UnicodeDecodeError:
-            return Counted("malformed", "bad_utf8", len(line))
+            return Counted("malformed", "bad_utf8", len(line), offset)
 
     @abstractmethod
     def parse(self, line: str, offset: int, length: int) -> Item:

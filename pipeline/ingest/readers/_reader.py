@@ -36,12 +36,14 @@ class Counted:
     """A record without a document, `ignored` on purpose or `malformed`; or a `note` about something else.
 
     `bytes` is its size after decompression. `lacks` explains why there is no text: the missing key and the keys that
-    exist, or a wrong type. `detail` explains what is wrong with the first record.
+    exist, or a wrong type. `detail` explains what is wrong with the first record. `locator` is where a malformed record
+    starts, in the unit of the reader's documents.
     """
 
     group: Literal["ignored", "malformed", "note"]
     reason: str
     bytes: int = 0
+    locator: int = field(default=0, compare=False)
     lacks: str = field(default="", compare=False)
     detail: str = field(default="", compare=False)
 

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -62,15 +61,15 @@ class TableFile(OneRange, ABC):
             with self.table(path) as (schema, parts):
                 if why := explain_unusable(self._options.text_key, schema.names):
                     account.records, account.decoded = 1, size
-                    yield Counted("malformed", "schema", 0, why)
+                    yield Counted("malformed", "schema", lacks=why)
                     return
                 kind = schema.field(self._options.text_key).type
                 for part in parts:
                     damaged += yield from self._read_part(part, kind, account)
         except _DAMAGE:
+            yield Counted("malformed", f"{self.kind}_error", locator=account.records)
             account.records += 1
             damaged += 1
-            yield Counted("malformed", f"{self.kind}_error")
         if damaged and damaged == account.records:
             account.pass_over(f"{self.kind}_error", size)
         else:
@@ -84,7 +83,7 @@ class TableFile(OneRange, ABC):
                 for fields in _iterate_rows(batch):
                     account.records += 1
                     if fields is None:
-                        yield Counted("malformed", "bad_utf8")
+                        yield Counted("malformed", "bad_utf8", locator=account.records - 1)
                         continue
                     item = make_record(fields, self._options, self.kind, account.records - 1, 1, span=0)
                     if isinstance(item, Counted) and item.reason == "text_type":
@@ -94,8 +93,9 @@ class TableFile(OneRange, ABC):
         except _DAMAGE:
             lost = 1 if part.rows is None else part.rows - (account.records - first)
             lost = min(max(1, lost), _MOST_LOST)
+            start = account.records
             account.records += lost
-            yield from repeat(Counted("malformed", f"{self.kind}_error"), lost)
+            yield from (Counted("malformed", f"{self.kind}_error", locator=start + row) for row in range(lost))
             return lost
         return 0
 

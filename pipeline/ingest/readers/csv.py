@@ -86,15 +86,15 @@ class Csv(OneRange):
 
     def _make_item(self, row: list[str] | None, names: list[str], lines: _Lines) -> Item:
         if lines.problem:
-            return Counted("malformed", lines.problem, lines.length)
+            return Counted("malformed", lines.problem, lines.length, lines.offset)
         if row is None:
-            return Counted("malformed", "bad_csv", lines.length)
+            return Counted("malformed", "bad_csv", lines.length, lines.offset)
         if not row:
             return Counted("ignored", "blank_line", lines.length)
         if why := explain_unusable(self._options.text_key, names):
-            return Counted("malformed", "schema", lines.length, why)
+            return Counted("malformed", "schema", lines.length, lines.offset, why)
         if len(row) != len(names):
-            return Counted("malformed", "fields", lines.length)
+            return Counted("malformed", "fields", lines.length, lines.offset)
         fields = dict(zip(names, row, strict=True))
         return make_record(fields, self._options, "csv", lines.offset, lines.length + lines.count - 1, lines.length)
 
@@ -135,6 +135,8 @@ class _Lines:
             return self._add_line(*self._pushed_back.popleft())
         for offset, line in self._lines:
             if isinstance(line, Cut):
+                if not self.count:
+                    self.offset = offset
                 raise _CutRow(line)
             if not self._source.rest:
                 return self._add_line(offset, line)

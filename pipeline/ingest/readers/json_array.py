@@ -56,16 +56,18 @@ class JsonArray(OneRange):
         account.separators += text.pass_over(_MARK) + text.skip_blanks()
         is_array = text.begins("[")
         account.separators += text.pass_over("[")
-        reason = "" if is_array else "bad_json"
+        reason, start = "" if is_array else "bad_json", text.offset
         skipped = 0 if is_array else text.drain()
         while True:
             if is_array:
                 reason = yield from self._read_elements(text, account)
                 if reason == "end":
                     return
+                start = text.offset
                 skipped, is_array = self._skip_to_record(text)
             account.records += 1
-            yield Counted("malformed", text.damage if text.damage and not is_array else reason, skipped)
+            reason = text.damage if text.damage and not is_array else reason
+            yield Counted("malformed", reason, skipped, start)
             while not is_array:
                 if not text.resume():
                     return
@@ -74,7 +76,7 @@ class JsonArray(OneRange):
                     yield Counted("note", "resync", skipped)
                 if text.damage and not is_array:
                     account.records += 1
-                    yield Counted("malformed", text.damage)
+                    yield Counted("malformed", text.damage, locator=text.offset)
 
     def _read_elements(self, text: _Text, account: Account) -> Generator[Item, None, str]:
         """Yield elements up to the first invalid one, and return the reason, or `end` at the end of the file."""
@@ -89,11 +91,11 @@ class JsonArray(OneRange):
             text.take(text.at + length)
             account.records += 1
             if (length := text.offset - offset) > self._limits.line_bytes:
-                yield Counted("malformed", "line_bytes", length)
+                yield Counted("malformed", "line_bytes", length, offset)
             elif _BAD_BYTE.search(text.taken):
-                yield Counted("malformed", "bad_utf8", length)
+                yield Counted("malformed", "bad_utf8", length, offset)
             elif not isinstance(value, dict):
-                yield Counted("malformed", "not_object", length)
+                yield Counted("malformed", "not_object", length, offset)
             else:
                 yield make_record(value, self._options, "json_array", offset, length)
             account.separators += text.skip_blanks() + (comma := text.pass_over(","))

@@ -23,7 +23,8 @@ class Jsonl(LineFile):
             value = json.loads(line, parse_int=parse_integer)
         except (ValueError, RecursionError) as error:
             why = f"line 1 is no JSON: {getattr(error, 'msg', error)} at character {getattr(error, 'pos', 0) + 1}"
-            return Counted("malformed", "bad_json", length, detail="" if offset else why)
+            return Counted("malformed", "bad_json", length, offset, detail="" if offset else why)
         if not isinstance(value, dict):
-            return Counted("malformed", "not_object", length, detail="" if offset else "line 1 is JSON, but no object")
+            why = "line 1 is JSON, but no object"
+            return Counted("malformed", "not_object", length, offset, detail="" if offset else why)
         return make_record(value, self._options, "jsonl", offset, length)

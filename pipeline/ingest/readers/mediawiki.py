@@ -56,7 +56,7 @@ class Mediawiki(OneRange):
         rest = account.content - pages.covered - pages.outside
         if reason or pages.wrong:
             account.records += 1
-            yield Counted("malformed", "bad_xml" if pages.wrong else reason, rest, detail=pages.wrong)
+            yield Counted("malformed", "bad_xml" if pages.wrong else reason, rest, pages.end, detail=pages.wrong)
         else:
             account.separators += rest
         account.separators += pages.outside
@@ -77,7 +77,7 @@ class _Pages:
         self._items: list[Item] = []
         self._text: list[str] | None = None
         self._fields: dict[str, str] = {}
-        self._size = self._start = self._end = 0
+        self._size = self._start = self.end = 0
         self._no_text = set(_ENGLISH)
         self._key = ""
         self.count = self.covered = self.outside = 0
@@ -135,8 +135,8 @@ class _Pages:
 
     def _end_page(self, end: int) -> None:
         length, page = end - self._start, self._fields
-        self.outside += self._start - self._end
-        self._end = end
+        self.outside += self._start - self.end
+        self.end = end
         self.covered += length
         self.count += 1
         if "redirect" in page:
@@ -144,7 +144,7 @@ class _Pages:
         elif page.get("ns", "0") != "0":
             self._items.append(Counted("ignored", f"namespace_{page['ns']}", length))
         elif "too_large" in page:
-            self._items.append(Counted("malformed", "too_large", length))
+            self._items.append(Counted("malformed", "too_large", length, self._start))
         else:
             text = strip_markup(page.get("text", ""), frozenset(self._no_text))
             extra = {"title": page.get("title", "")}

@@ -47,21 +47,22 @@ class Moses(OneRange):
             ByteLines(path, 0, size, self._limits, account, resume=False),
             ByteLines(self._target, 0, target_size, self._limits, target_account, resume=False),
         )
-        cuts: dict[int, Cut] = {}
+        cuts: dict[int, tuple[Cut, int]] = {}  # of each side, with the index of the line
         for number, lines in enumerate(zip_longest(*sides)):
             present = {side: line[1] for side, line in enumerate(lines) if line is not None}
-            cuts |= {side: line for side, line in present.items() if isinstance(line, Cut)}
+            cuts |= {side: (line, number) for side, line in present.items() if isinstance(line, Cut)}
             intact = [line for line in present.values() if not isinstance(line, Cut)]
             if len(intact) == 2:
                 yield self._make_item(number, *intact)
             elif cuts:
-                yield from (Counted("malformed", "unpaired", _length(line)) for line in intact)
+                yield from (Counted("malformed", "unpaired", _length(line), number) for line in intact)
             else:
                 raise StorageError(
                     f"{path} and {self._target}: one ends after line {number}, the other has more; both files must "
                     "have the same number of lines"
                 )
-        yield from (Counted("malformed", cuts[side].reason, cuts[side].length) for side in sorted(cuts))
+        for _, (cut, number) in sorted(cuts.items()):
+            yield Counted("malformed", cut.reason, cut.length, number)
         # add the target side: bytes of both, a record per line number and per damage
         account.records = max(account.records - (0 in cuts), target_account.records - (1 in cuts)) + len(cuts)
         account.companion += target_size
@@ -73,7 +74,7 @@ class Moses(OneRange):
 
     def _make_item(self, number: int, text: bytes | int, target: bytes | int) -> Item:
         if isinstance(text, int) or isinstance(target, int):
-            return Counted("malformed", "line_bytes", _length(text) + _length(target))
+            return Counted("malformed", "line_bytes", _length(text) + _length(target), number)
         length = len(text) + len(target)
         if not text.strip() and not target.strip():
             return Counted("ignored", "blank_line", length)
@@ -81,7 +82,7 @@ class Moses(OneRange):
             encoding = "utf-8" if number else "utf-8-sig"
             first, second = (side.removesuffix(b"\r").decode(encoding) for side in (text, target))
         except UnicodeDecodeError:
-            return Counted("malformed", "bad_utf8", length)
+            return Counted("malformed", "bad_utf8", length, number)
         return RawRecord(number, "moses", length, first, target_text=second)
 
 

@@ -15,7 +15,7 @@ from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, det
 from clozeline.pipeline.ingest.formats.http_message import content_type, parse_response
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.formats.record_stream import RecordStream, find_record, open_record_stream
+from clozeline.pipeline.ingest.formats.record_stream import Position, RecordStream, find_record, open_record_stream
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 
 # text mode on Windows turns `\r\n` into `\r\r\n`
@@ -120,25 +120,25 @@ class Warc:
             if position.inner and stream.kind == "warc-gz" and not shared:
                 shared = True
                 yield Counted("note", "records_share_gzip_member")
-            yield from self._read_record(stream, size)
+            yield from self._read_record(stream, position, size)
 
-    def _read_record(self, stream: RecordStream, size: int) -> Iterator[Item]:
+    def _read_record(self, stream: RecordStream, position: Position, size: int) -> Iterator[Item]:
         if _START.match(stream.ahead) is None:
             yield Counted("note", "resync", _seek_record(stream)[0])
             return
         stream.account.records += 1
-        head = _parse_head(stream)
+        head, locator = _parse_head(stream), stream.locate(position)
         if head is None:
             if _is_cut(stream):
-                stream.abandon()
+                stream.abandon(locator)
             else:
-                yield Counted("malformed", "bad_header", _seek_record(stream)[0])
+                yield Counted("malformed", "bad_header", _seek_record(stream)[0], locator)
             return
-        extra = self._check_length(stream, head)
+        extra = self._check_length(stream, head, locator)
         if isinstance(extra, Counted):
             yield extra
         elif extra is not None:
-            position, length = stream.position(), head.size + (head.length or 0)
+            length = head.size + (head.length or 0)
             payload = bytes(stream.ahead[head.size : length + (extra if head.text_mode else 0)])
             stream.drop(length + extra)
             if extra:
@@ -148,29 +148,33 @@ class Warc:
             stored = _measure_member(stream, position.member, size) if position.inner == 0 else None
             is_start = position.inner == 0 or stream.kind == "warc"
             kind = stream.kind if is_start else f"{stream.kind}:{position.inner}"
-            item = self._make_item(head, payload, stream.locate(position), kind, stored or length)
-            yield replace(item, bytes=length) if isinstance(item, Counted) else replace(item, span=length)
+            item = self._make_item(head, payload, locator, kind, stored or length)
+            if isinstance(item, Counted):
+                yield replace(item, bytes=length, locator=locator)
+            else:
+                yield replace(item, span=length)
 
-    def _check_length(self, stream: RecordStream, head: _Head) -> Counted | int | None:
+    def _check_length(self, stream: RecordStream, head: _Head, locator: int) -> Counted | int | None:
         """Return how many bytes after the next record belong to it in spite of its length, usually 0.
 
         If the record is unusable: the reason, with the stream at the next record; None if it is cut by damage, which is
         counted with the damage.
         """
         if head.length is None:
-            return Counted("malformed", "bad_length", _seek_record(stream)[0])
+            return Counted("malformed", "bad_length", _seek_record(stream)[0], locator)
         if head.length > self._limits.record_bytes:
             dropped, is_record = _seek_record(stream)
             if stream.damaged is not None and not is_record:
-                stream.abandon(dropped)
+                stream.abandon(locator, dropped)
                 return None
-            return Counted("malformed", "too_large" if is_record and dropped >= head.length else "bad_length", dropped)
+            reason = "too_large" if is_record and dropped >= head.length else "bad_length"
+            return Counted("malformed", reason, dropped, locator)
         length = head.size + head.length
         stream.ensure(length + _LOOK_AHEAD)
         # the only record of a damaged member cannot be trusted
         alone = stream.is_at_damage() and _NEXT.search(stream.ahead, length - 1) is None
         if alone or (len(stream.ahead) < length and _is_cut(stream)):
-            stream.abandon()
+            stream.abandon(locator)
             return None
         if len(stream.ahead) >= length:
             if _can_end(stream, length):
@@ -182,7 +186,7 @@ class Warc:
         if head.text_mode and (end := _find_next_start(stream, length, self._limits.record_bytes)):
             return end - length
         cut = len(stream.ahead) < length and stream.kind == "warc" and _NEXT.search(stream.ahead, head.size) is None
-        return Counted("malformed", "truncated" if cut else "bad_length", _seek_record(stream, head.size)[0])
+        return Counted("malformed", "truncated" if cut else "bad_length", _seek_record(stream, head.size)[0], locator)
 
     def _make_item(self, head: _Head, payload: bytes, locator: int, kind: str, length: int) -> Item:
         if head.kind not in ("conversion", "response"):
@@ -228,9 +232,11 @@ def _count_damage(stream: RecordStream, damaged: Damage) -> Counted:
     content, stream.abandoned = stream.abandoned, None
     if content is None and damaged.reason == "not_gzip" and damaged.member > 0:
         return Counted("note", "resync")
+    locator = stream.abandoned_at
     if content is None:
         stream.account.records += 1
-    return Counted("malformed", damaged.reason, content or 0)
+        locator = damaged.member if stream.kind == "warc-gz" else stream.locate(stream.position())
+    return Counted("malformed", damaged.reason, content or 0, locator)
 
 
 def _is_cut(stream: RecordStream) -> bool:

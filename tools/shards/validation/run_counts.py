@@ -20,7 +20,7 @@ from clozeline.pipeline.execution.stage_report import read_report
 from clozeline.pipeline.execution.unit_record import DOCUMENTS_FOLDER, TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, UID_BYTES, UNSELECTED_FILE
-from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
+from clozeline.pipeline.ingest.documents.files import read_documents, read_malformed, read_rejects
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
@@ -178,6 +178,8 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
     if (folder / "rejects").is_dir():
         reasons = Counter(row.reason for file in _arrow_files(folder / "rejects") for row in read_rejects(file))
         yield path, "rejected", {key: value for key, value in counts["rejected"].items() if value}, dict(reasons)
+        listed = Counter(row.reason for file in _arrow_files(folder / "rejects") for row in read_malformed(file))
+        yield path, "malformed_listed", counts.get("malformed_listed", {}), dict(listed)
     if "held_out" in before and "documents" in counts:
         heldout = before["held_out"].get("documents", 0)
         documents = {"heldout": heldout, "train": before["merged"]["documents"] - heldout}

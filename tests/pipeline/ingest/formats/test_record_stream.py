@@ -96,7 +96,7 @@ def test_after_damage_the_stream_continues_at_the_next_record(tmp_path: Path) ->
         pass
     assert stream.damaged is not None
     assert (stream.damaged.reason, stream.damaged.member) == ("gzip_error", offsets[2])
-    stream.abandon()
+    stream.abandon(0)
     assert stream.resync(offsets[-1])
     following = next(number for number in range(3, 12) if contents[number])
     assert stream.position() == Position(offsets[following], 0)

@@ -1,0 +1,118 @@
+"""Malformed records are listed with file and offset; the oracle is where a test wrote each of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import zstandard
+
+from clozeline.pipeline.clean.language_cut import LANGUAGE_CUTS_FILE
+from clozeline.pipeline.execution.report import write_run_report
+from clozeline.pipeline.ingest.documents.files import Rejection, read_malformed
+from clozeline.pipeline.recipe import load_recipe
+from clozeline.tools.shards.filter_report import collect_malformed, collect_reasons, main
+from clozeline.tools.shards.verify_counts import main as verify_counts
+from tests.pipeline.captures import http, members, page, record, responses
+from tests.pipeline.clean.cleaning import Cleaned, run_clean
+
+GOOD = b'{"text": "fine"}\n'
+BAD = (b"{broken\n", b"\xff\xfe bad bytes\n", b"[1, 2]\n", b'{"body": "x"}\n')
+REASONS = ("bad_json", "bad_utf8", "not_object", "no_text")
+LINES = GOOD * 3 + b"".join(line + GOOD for line in BAD)
+LINE_PLACES = [(reason, LINES.index(line)) for reason, line in zip(REASONS, BAD, strict=True)]
+FIELDS = b"id,text\n1,fine\n2\n3,fine\n4,\xff\xff\n"
+ARRAY = b'[{"text": "fine"}, 12, {"text": "fine"}, {"text" 3}, {"text": "fine"}, {"text": 4}]'
+WARC = responses(4)
+WARC[1] = record(http(page(1)), Content_Length="x")
+WARC[2] = record(b"no http at all")
+CUT = gzip.compress(b"".join(b'{"text": "row %d"}\n' % number**5 for number in range(40)))[:-60]
+DUMP = b"<mediawiki><page><title>A</title><ns>0</ns><text>Words.</text></page>"
+
+
+def malformed(done: Cleaned) -> list[Rejection]:
+    return [row for path in sorted(done.folder.glob("rejects/*")) for row in read_malformed(path)]
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), [
+    ("a.jsonl", LINES, LINE_PLACES),
+    ("a.jsonl.gz", gzip.compress(LINES), LINE_PLACES),
+    ("a.jsonl.zst", zstandard.compress(LINES), LINE_PLACES),
+    ("cut.jsonl.gz", CUT, [("truncated", zlib.decompressobj(31).decompress(CUT).rindex(b"\n") + 1)]),
+    ("a.tsv", b"a\tb\none\nc\td\n", [("fields", 4)]),
+    ("a.csv", FIELDS, [("fields", FIELDS.index(b"2\n")), ("bad_utf8", FIELDS.index(b"4,"))]),
+    ("a.json", ARRAY, [("not_object", ARRAY.index(b"12")), ("bad_json", ARRAY.index(b' {"text" 3}') + 1),
+                       ("text_type", ARRAY.index(b'{"text": 4}'))]),
+    ("a.warc", b"".join(WARC), [("bad_length", len(WARC[0])), ("http", len(WARC[0] + WARC[1]))]),
+    ("a.warc.gz", members(WARC), [("bad_length", len(members(WARC[:1]))), ("http", len(members(WARC[:2])))]),
+    ("a.warc.zst", zstandard.compress(b"".join(WARC)), [("bad_length", len(WARC[0])),
+                                                        ("http", len(WARC[0] + WARC[1]))]),
+    ("cut.warc.gz", members(responses(3))[:-30], [("truncated", len(members(responses(2))))]),
+    ("a.html", b"\0\xff" * 99, [("charset", 0)]),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
+def test_each_format(tmp_path: Path, name: str, content: bytes, expected: list[tuple[str, int]]) -> None:
+    (tmp_path / name).write_bytes(content)
+    listed = malformed(run_clean(str(tmp_path / name), tmp_path / "out"))
+    assert [(row.reason, row.offset) for row in listed] == expected
+    assert {row.source for row in listed} == {f"default/{name}"}
+
+
+def test_rows_and_pages_and_pairs(tmp_path: Path) -> None:
+    """Rows of a table and pairs of lines have an index, pages of a dump the offset where complete ones end."""
+    rows = pa.table({"text": ["fine", "", "fine", None]})
+    pa.parquet.write_table(rows, tmp_path / "a.parquet")
+    (tmp_path / "a.xml").write_bytes(DUMP + b"<page><title>B</ti")
+    (tmp_path / "a.en").write_bytes(b"one\n\xff\nthree\n")
+    (tmp_path / "a.de").write_bytes(b"eins\nzwei\ndrei\n")
+    entries = [
+        str(tmp_path / "a.parquet"),
+        {"path": str(tmp_path / "a.xml"), "reader": "mediawiki", "source": "dump"},
+        {"path": str(tmp_path / "a.en"), "reader": "moses", "target_path": str(tmp_path / "a.de"), "source": "pairs"},
+    ]
+    listed = malformed(run_clean(entries, tmp_path / "out"))
+    assert {(row.source, row.reason, row.offset) for row in listed} == {
+        ("default/a.parquet", "empty", 1), ("default/a.parquet", "no_text", 3),
+        ("dump/a.xml", "truncated", len(DUMP)), ("pairs/a.en", "bad_utf8", 1),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("write", [lambda path: path.write_bytes(b"{broken\n" * 300_000),
+                                   lambda path: path.write_bytes((GOOD + b"{broken\n") * 500)])  # fmt: skip
+def test_a_flood_lists_the_first_of_each_unit(tmp_path: Path, write: Callable[[Path], int]) -> None:
+    write(tmp_path / "a.jsonl")
+    content = (tmp_path / "a.jsonl").read_bytes()
+    done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", plan={"unit_bytes": len(content) // 3})
+    listed = malformed(done)
+    assert done.counts["malformed"]["bad_json"] == content.count(b"{broken")
+    assert done.counts["malformed_listed"] == {"bad_json": 100 * len(done.records)} == {"bad_json": len(listed)}
+    assert all(content[row.offset : row.offset + row.length] == b"{broken" for row in listed)
+    assert [row.offset for row in listed] == sorted({row.offset for row in listed})
+    assert sum(path.stat().st_size for path in done.folder.glob("rejects/*")) < 20_000
+
+
+def test_shown_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the page, `filter-report` and `verify-counts`, also where a cut writes the rejections again."""
+    texts = "".join(json.dumps({"text": f"The people of town {n} walk along the wide river."}) + "\n" for n in range(9))
+    (tmp_path / "a.jsonl").write_text(texts + "{broken\n" * 30)
+    clean = {"language": {"name": "py3langid", "keep": ["en"]}, "filters": [], "language_cut": {}}
+    done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)
+    assert (done.folder / LANGUAGE_CUTS_FILE).is_file()
+    assert len(malformed(done)) == 30
+    content = write_run_report(tmp_path / "out", ["clean"]).read_text(encoding="utf-8")
+    assert "clean · bad_json · 30 malformed records" in content
+    assert f"<td class=n>{len(texts) + 8:,}</td>" in content
+    assert "10 others" in content
+    counts, first = collect_malformed(tmp_path / "out", 2)
+    assert counts["bad_json"] == 30
+    assert [row.offset for row in first["bad_json"]] == [len(texts), len(texts) + 8]
+    recipe = load_recipe(done.folder / "config.yaml")
+    assert not any(reason.rejected for reason in collect_reasons(tmp_path / "out", recipe, 2, 9)[0].values())
+    assert main([str(tmp_path / "out")]) == 0
+    assert "malformed: bad_json, 3 of 30 records" in capsys.readouterr().out
+    assert verify_counts([str(tmp_path / "out")]) == 0
