@@ -19,7 +19,6 @@ from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embe
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import Layer
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
-from clozeline.model.layers.position import rotate
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import Loss
 from clozeline.model.token_rules import Rule, RuleRecord, SoftRule, read_rule
@@ -182,15 +181,14 @@ def sum_attention(body: Attention, query: Tensor, key: Tensor, plan: AttentionPl
     """Return the attention that each token receives, summed over heads and queries, fp32 or fp64 [B, K].
 
     Args:
-        body: the attention, for its scale and the width of a head.
-        query: [B, K, heads x head_dim], before rotation.
-        key: [B, K, kv_heads x head_dim].
+        body: the attention, for its scale, the norms of queries and keys, and the width of a head.
+        query: [B, K, heads x head_dim], before norm and rotation.
+        key: [B, K, kv_heads x head_dim], likewise.
         plan: that of the attention.
         alive: [B, K] bool; padding neither reads nor is read.
     """
-    queries, keys = (part.view(*part.shape[:2], -1, body.head_dim).transpose(1, 2) for part in (query, key))
-    if plan.rotation is not None:
-        queries, keys = rotate(queries, plan.rotation), rotate(keys, plan.rotation)
+    queries = body.split_heads(query, body.query_norm, plan)
+    keys = body.split_heads(key, body.key_norm, plan)
     keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
     scores = body.scale * (queries @ keys.mT)  # [B, heads, K, K]
     scores = scores if scores.dtype == torch.float64 else scores.float()

@@ -5,7 +5,14 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import (
+    KeyMap,
+    Reshaped,
+    Slice,
+    attention_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.original_names import Origin
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.task_heads import Task
@@ -13,15 +20,30 @@ from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.checkpoints.gpt2 import SCORE
 from clozeline.model.configuration.model_config import ModelConfig
 
-_MODULES: Final = {
+PROJECTIONS: Final[Mapping[str, str]] = {
     **attention_names("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"),
-    "attention.norm": "input_layernorm",
     "feed_forward.body.gate": "mlp.gate_proj",
     "feed_forward.body.up": "mlp.up_proj",
     "feed_forward.body.down": "mlp.down_proj",
-    "feed_forward.norm": "post_attention_layernorm",
 }
-"""Modules of a layer."""
+"""Linear maps of a layer, also in types derived from Llama."""
+QK_NORMS: Final[Mapping[str, str]] = {
+    "attention.body.query_norm": "self_attn.q_norm",
+    "attention.body.key_norm": "self_attn.k_norm",
+}
+"""Norms of queries and keys in those of the types that have them."""
+NORMS: Final = {"attention.norm": "input_layernorm", "feed_forward.norm": "post_attention_layernorm"}
+"""Norms before the blocks of a layer."""
+
+
+def llama_names(norms: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
+    """Return the modules of a model with the names of Llama, from the norms of its layers."""
+    return {
+        "family.tokens": "model.embed_tokens",
+        **layer_names("family.stack", "model.layers", {**PROJECTIONS, **norms}),
+        "family.stack.norm": "model.norm",
+        "heads.lm.projection": "lm_head",
+    }
 
 
 class Llama(KeyMap):
@@ -60,12 +82,7 @@ class Llama(KeyMap):
     activation = "hidden_act"
     activations: ClassVar = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
     also_read: ClassVar[tuple[str, ...]] = ("rope_theta", "rope_scaling", "rope_parameters")
-    modules: ClassVar = {
-        "family.tokens": "model.embed_tokens",
-        **layer_names("family.stack", "model.layers", _MODULES),
-        "family.stack.norm": "model.norm",
-        "heads.lm.projection": "lm_head",
-    }
+    modules: ClassVar = llama_names(NORMS)
     buffers = (r"rotary_emb\.inv_freq$", r"^rope\.freqs$")
     origins: ClassVar[tuple[Origin, ...]] = (
         Origin(r"tok_embeddings\.weight", ("model.embed_tokens.weight",)),

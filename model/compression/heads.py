@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
@@ -19,6 +20,8 @@ from clozeline.model.compression._selection import StructureOptions, choose_best
 _BODIES: Final = ("attention.body.", "cross.body.")
 _LAST_AXIS: Final = ("out.weight", "segments")
 """Parameters with a head's features along the last axis."""
+_OF_ALL_HEADS: Final = re.compile(r".*\.(out\.bias|(query|key)_norm\.(weight|bias))")
+"""Parameters that all heads share."""
 
 
 class Heads(Method):
@@ -48,6 +51,11 @@ class Heads(Method):
                 "method=heads: position.kind t5 has a bias of each head that all layers share, so that no layer can "
                 "lose heads of its own; take method=rows or method=layers"
             )
+        if config.qk_norm == "all":
+            raise ConfigurationError(
+                "method=heads: with model.qk_norm all, the statistics of queries and keys span all heads, so that none "
+                "can be removed alone; take method=rows or method=layers"
+            )
         outputs = [path for name in checkpoint.tensors if (path := _output_of(name)) and name == f"{path}.weight"]
         if not outputs:
             raise ConfigurationError(f"method=heads: the family {config.family} has no attention that can be cut")
@@ -73,7 +81,7 @@ class Heads(Method):
         )  # fmt: skip
 
         def cut(name: str) -> Tensor:
-            if (path := _output_of(name)) is None or name.endswith("out.bias"):
+            if (path := _output_of(name)) is None or _OF_ALL_HEADS.fullmatch(name):
                 return checkpoint.tensors[name]
             # the features of the groups that stay
             axis = -1 if name.endswith(_LAST_AXIS) else 0

@@ -21,7 +21,7 @@ class BiasConfig:
     ffn: bool = True
     """Both projections of the feed-forward block."""
     norm: bool = True
-    """Every LayerNorm; RMSNorm never has one."""
+    """Every LayerNorm; RMSNorm, with either gain, never has one."""
     head: bool = True
     """The transform of the masked LM head."""
 

@@ -76,14 +76,15 @@ class ModelConfig:
     """Segment-type embeddings; 0 = none."""
     languages: Annotated[int, Field(ge=0, le=256)] = 0
     """encoder: language embeddings, added to those of the tokens (arXiv 1901.07291); 0 = none."""
-    norm: Literal["layer", "rms"] = "layer"
-    """LayerNorm (arXiv 1607.06450) or RMSNorm (arXiv 1910.07467)."""
+    norm: Literal["layer", "rms", "rms_one"] = "layer"
+    """LayerNorm (arXiv 1607.06450), RMSNorm (arXiv 1910.07467), or RMSNorm with the gain 1 + weight (Gemma)."""
     eps: Annotated[float, Field(gt=0, le=0.1)] = 1e-5
     """Added to the variance in every norm."""
-    norm_place: Literal["pre", "post"] = "pre"
-    """pre: x + f(norm(x)); post: norm(x + f(x))."""
+    norm_place: Literal["pre", "post", "both", "branch"] = "pre"
+    """pre: x + f(norm(x)); post: norm(x + f(x)); both: x + norm(f(norm(x))) (Gemma 2); branch: x + norm(f(x)) (OLMo
+    2)."""
     first_norm: bool = True
-    """pre: a norm before the attention of layer 0; ModernBERT has none, as its embeddings are normalized."""
+    """pre, both: a norm before the attention of layer 0; ModernBERT has none, as its embeddings are normalized."""
     final_norm: bool = True
     """A norm after the last layer of each stack."""
     emb_norm: bool = False
@@ -96,6 +97,9 @@ class ModelConfig:
     """Projections that have a bias."""
     qk_scale: Annotated[float, Field(gt=0)] | None = None
     """Factor of the attention scores; null = (head_dim x types of scores that are added) ** -0.5; T5 has 1.0."""
+    qk_norm: Literal["head", "all"] | None = None
+    """Norm of queries and of keys before their rotation: head, over the components of a head, with one gain for all
+    heads (Qwen 3); all, over the entire projection (OLMo 2); null = none."""
     share: ShareConfig = ShareConfig()
     """Layers that share weights."""
     scale_by_depth: bool = False
@@ -186,14 +190,16 @@ class ModelConfig:
         for depth in (self.layers, self.decoder_depth):
             if listed is not None and depth != len(listed):
                 yield f"local.layer_types: expected a type for each of the {depth} layers of a stack, got {len(listed)}"
-        if not self.first_norm and self.norm_place == "post":
-            yield "first_norm: only norm_place 'pre' has a norm before the attention; remove the key"
+        if not self.first_norm and self.norm_place in ("post", "branch"):
+            yield "first_norm: only norm_place 'pre' and 'both' have a norm before the attention; remove the key"
         if (chosen := self.position.disentangled) is None:
             return
         if self.architecture != "encoder" or self.key_value_heads != self.attention_heads:
             yield "position.disentangled: expected an encoder with as many kv_heads as attention_heads; remove the key"
         shared = self.share != ShareConfig() or self.layers < chosen.special_layers
-        if chosen.special_layers and (shared or self.norm_place == "pre"):
+        if self.qk_norm is not None:
+            yield "qk_norm: disentangled attention does not read it; remove the key"
+        if chosen.special_layers and (shared or self.norm_place != "post"):
             yield "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
 
     def _share_problems(self) -> Iterator[str]:

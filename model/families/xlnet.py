@@ -113,6 +113,7 @@ def _refuse_unread(config: ModelConfig) -> None:
         ("share.groups", config.layer_groups, config.layers),
         ("first_norm", config.first_norm, True),
         ("local", config.local, None),
+        ("qk_norm", config.qk_norm, None),
         ("languages", config.languages, 0),
     ):
         if actual != expected:

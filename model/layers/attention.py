@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.documents import attend
 from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import rotate
 
 Before: TypeAlias = Callable[[Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]]
@@ -27,6 +28,11 @@ class Attention(nn.Module):
         self.value = nn.Linear(config.dim, narrow, bias=config.bias.qkv)
         self.out = nn.Linear(wide, config.dim, bias=config.bias.out)
         self.head_dim = config.head_width
+        self.norms_heads = config.qk_norm == "head"
+        self.query_norm, self.key_norm = (
+            nn.Identity() if config.qk_norm is None else build_norm(config, width)
+            for width in ((self.head_dim, self.head_dim) if self.norms_heads else (wide, narrow))
+        )
         self.grouped = config.key_value_heads != config.attention_heads
         self.scale = config.qk_scale or (config.head_width * config.position.terms) ** -0.5
         self.scale /= depth + 1 if config.scale_by_depth else 1
@@ -35,9 +41,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, source: Tensor, plan: AttentionPlan) -> Tensor:
         """Map [B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]."""
-        query = self._split(self.query(x))
-        if plan.rotation is not None:
-            query = rotate(query, plan.rotation)
+        query = self.split_heads(self.query(x), self.query_norm, plan)
         key, value = self.keys_and_values(source, plan)
         return self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
 
@@ -69,8 +73,12 @@ class Attention(nn.Module):
 
     def project(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
         """Return keys (rotated if the plan says so) and values [B, kv_heads, Tk, head_dim]."""
-        key, value = self._split(self.key(source)), self._split(self.value(source))
-        return key if plan.rotation is None else rotate(key, plan.rotation), value
+        return self.split_heads(self.key(source), self.key_norm, plan), self._split(self.value(source))
+
+    def split_heads(self, projected: Tensor, norm: nn.Module, plan: AttentionPlan) -> Tensor:
+        """Return queries or keys [B, heads, T, head_dim] of projected states: normalized, then rotated."""
+        heads = norm(self._split(projected)) if self.norms_heads else self._split(norm(projected))
+        return heads if plan.rotation is None else rotate(heads, plan.rotation)
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)

@@ -32,7 +32,7 @@ class BottleneckConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         needed = {"norm_place": "post", "final_norm": False, "emb_norm": True, "emb_scale": False}
-        needed |= {"scale_by_depth": False, "local": None}
+        needed |= {"scale_by_depth": False, "local": None, "qk_norm": None}
         for key, value in needed.items():
             if (actual := getattr(self, key)) != value:
                 raise ValueError(f"{key}: expected {value} in a stack of bottlenecks, got {actual}")

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.parameters.initial_values import Draw, constant
 
 
 class NoNorm(nn.Module):
@@ -35,8 +36,32 @@ class RMSNorm(nn.Module):
         return self.weight * scaled.to(x.dtype)
 
 
+class OneRMSNorm(RMSNorm):
+    """RMSNorm with the gain 1 + weight; statistics and gain in fp32, rounded last (Gemma, arXiv 2403.08295).
+
+    The 1 is not added into a stored weight: (1 + w) - 1 is not w in floating point, and weight decay draws the gain to
+    1 instead of 0.
+    """
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__(width, eps)
+        nn.init.zeros_(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dtype in (torch.float32, torch.float64):
+            return functional.rms_norm(x, x.shape[-1:], 1 + self.weight, self.eps)
+        wide = x.float()
+        scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return (scaled * (1 + self.weight.float())).to(x.dtype)
+
+    @staticmethod
+    def initial_weights(usual: Draw) -> dict[str, Draw]:
+        """Return a weight of 0, a gain of 1."""
+        return {"weight": constant(0.0)}
+
+
 def build_norm(config: ModelConfig, width: int) -> nn.Module:
     """Build the norm that the configuration names, over `width` features."""
-    if config.norm == "rms":
-        return RMSNorm(width, config.eps)
+    if config.norm != "layer":
+        return (RMSNorm if config.norm == "rms" else OneRMSNorm)(width, config.eps)
     return nn.LayerNorm(width, eps=config.eps, bias=config.bias.norm)

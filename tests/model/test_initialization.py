@@ -69,6 +69,13 @@ def test_normal_initialisation():
             assert found[name] == pytest.approx(0.02, rel=0.05), name
 
 
+def test_a_gain_of_1_plus_weight_starts_at_a_weight_of_0():
+    _, network = deviations("decoder", norm="rms_one", norm_place="both", qk_norm="head")
+    norms = {name: parameter for name, parameter in network.named_parameters() if "norm" in name}
+    assert len(norms) == 2 * 6 + 1
+    assert all(parameter.eq(0).all() for parameter in norms.values())
+
+
 def test_embedding_tables_may_have_a_deviation_of_their_own():
     init = InitConfig(std=0.02, embedding_std=0.3)
     found, _ = deviations("encoder", init=init, position=PositionConfig(maximum=99), languages=200)

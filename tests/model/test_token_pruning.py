@@ -20,6 +20,8 @@ MODELS = {
     "rope": {"position": PositionConfig(kind="rope")},
     "t5": {"position": PositionConfig(kind="t5", buckets=8, max_distance=6)},
     "local": {"position": PositionConfig(kind="rope"), "local": LocalConfig(window=2, global_every=2, theta=50.0)},
+    "norms": {"qk_norm": "all", "norm_place": "pre"},
+    "norms of heads": {"qk_norm": "head", "norm_place": "pre", "position": PositionConfig(kind="rope")},
     "grouped": {"attention_heads": 6, "kv_heads": 3, "head_dim": 4},
     "shared": {"share": {"groups": 1}, "emb_dim": 8},
 }
@@ -75,10 +77,12 @@ def slow_states(model, tensors, stays):
         layer, local = stack.layers[weights], number in stack.local_layers
         position = stack.local_position if local else stack.position
         body, before = layer.attention.body, norm_of(layer.attention, last[left])
-        query, key, value = (
-            part(before).view(len(left), -1, body.head_dim).transpose(0, 1)
-            for part in (body.query, body.key, body.value)
-        )
+        query, key, value = body.query(before), body.key(before), body.value(before)
+        if config.qk_norm == "all":
+            query, key = body.query_norm(query), body.key_norm(key)
+        query, key, value = (part.view(len(left), -1, body.head_dim).transpose(0, 1) for part in (query, key, value))
+        if config.qk_norm == "head":
+            query, key = body.query_norm(query), body.key_norm(key)
         if (angles := position.rotation(positions[:, left])) is not None:
             query, key = (rotate(part[None], angles)[0] for part in (query, key))
         groups = len(query) // len(key)

@@ -44,7 +44,7 @@ def computation(config: ModelConfig) -> dict[str, Any]:
         "decoder_dim": config.decoder_dim or config.dim,
         "decoder_attention_heads": config.decoder_attention_heads or config.attention_heads,
         "decoder_ffn_dim": config.decoder_ffn_dim or config.ffn_dim,
-        "bias.norm": config.bias.norm or config.norm == "rms",
+        "bias.norm": config.bias.norm or config.norm != "layer",
         "emb_dim": config.embedding_width,
         "out_dim": config.output_width,
         "share.groups": config.layer_groups,

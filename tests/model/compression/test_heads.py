@@ -63,6 +63,18 @@ def test_groups_and_cross_attention_are_cut_too(family):
     assert (logits(model_of(smaller.checkpoint), batch_for(family)) - expected).abs().max() <= 1e-12
 
 
+def test_a_gain_that_all_heads_share_stays():
+    dense = odd_checkpoint("decoder", qk_norm="head", norm="layer")
+    smaller = compressed(dense, "heads", sparsity=0.5)
+    expected = logits(masked(model_of(dense), kept_of(smaller.lines), 8), batch_for("decoder"))
+    assert (logits(model_of(smaller.checkpoint), batch_for("decoder")) - expected).abs().max() <= 1e-12
+
+
+def test_a_norm_over_all_heads_is_refused():
+    with pytest.raises(ConfigurationError, match="qk_norm all, the statistics of queries and keys span all heads"):
+        compressed(odd_checkpoint("decoder", qk_norm="all"), "heads", sparsity=0.5)
+
+
 @pytest.mark.parametrize("family", ["deberta", "xlnet"])
 def test_relative_projections_lose_the_same_heads(family):
     if family == "deberta":

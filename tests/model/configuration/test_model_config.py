@@ -55,7 +55,10 @@ def disentangled(kind="none", **chosen):
         ({"decoder_dim": 24}, "decoder_dim: only an encoder_decoder"),
         ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
         ({"local": {"window": 2, "global_every": 3, "theta": 10.0}}, "local.theta: only rope reads it"),
-        ({"first_norm": False}, "first_norm: only norm_place 'pre'"),
+        ({"first_norm": False}, "first_norm: only norm_place 'pre' and 'both'"),
+        ({"first_norm": False, "norm_place": "branch"}, "first_norm: only norm_place 'pre' and 'both'"),
+        ({"qk_norm": "heads"}, "'head' or 'all'"),
+        (disentangled() | {"qk_norm": "head"}, "qk_norm: disentangled attention does not read it"),
         (
             {
                 "position": {"kind": "rope", "scaling": {"kind": "dynamic", "factor": 2.0, "original_maximum": 8}},
@@ -73,7 +76,7 @@ def disentangled(kind="none", **chosen):
         (disentangled(kind="rope"), "learned, sinusoidal or none with it, got 'rope'"),
         (disentangled() | {"family": "decoder"}, "expected an encoder"),
         (disentangled() | {"kv_heads": 2}, "as many kv_heads as attention_heads"),
-        ({"norm": "batch"}, "'layer' or 'rms'"),
+        ({"norm": "batch"}, "'layer', 'rms' or 'rms_one'"),
         ({"out_dim": 7}, "tied to embeddings of width 24 cannot read 7"),
         ({"share": ShareConfig(groups=3)}, "share.groups: expected at most 2, got 3"),
         ({"share": ShareConfig(group_layers=2, groups=2)}, "share.groups: expected at most 1, got 2"),

@@ -26,7 +26,12 @@ def dot(left, right):
 def slow(layer, x, source, seen, scale, heads, shared):
     """The mean of the values, weighted by softmax; `seen(row, head, query, key)` gives a bias or None."""
     width = layer.head_dim
-    query, key, value = layer.query(x).tolist(), layer.key(source).tolist(), layer.value(source).tolist()
+    query, key, value = (
+        normalize(layer, norm, part(states)).tolist()
+        for part, norm, states in (
+            (layer.query, layer.query_norm, x), (layer.key, layer.key_norm, source), (layer.value, None, source)
+        )
+    )  # fmt: skip
     mixed = torch.zeros(*x.shape[:2], heads * width, dtype=torch.float64)
     for row in range(len(x)):
         for head in range(heads):
@@ -44,6 +49,24 @@ def slow(layer, x, source, seen, scale, heads, shared):
                         math.exp(score) / total * torch.tensor(value[row][at][other], dtype=torch.float64)
                     )
     return layer.out(mixed)
+
+
+def normalize(layer, norm, states):
+    """RMSNorm by its formula, of each head or of all of them."""
+    if not getattr(norm, "eps", None):
+        return states
+    heads = states.unflatten(-1, (-1, len(norm.weight)))
+    return (heads / (heads.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight).flatten(-2)
+
+
+@pytest.mark.parametrize(("kind", "widths"), [("head", (6, 6)), ("all", (24, 12))])
+def test_queries_and_keys_have_a_norm_before_the_scores(kind, widths):
+    layer = made(kv_heads=2, qk_norm=kind, position=PositionConfig(kind="none"))
+    assert (len(layer.query_norm.weight), len(layer.key_norm.weight)) == widths
+    x = torch.randn(2, 5, 24, dtype=torch.float64)
+    found = layer(x, x, AttentionPlan(None, causal=True))
+    slowly = slow(layer, x, x, lambda row, head, place, at: 0.0 if at <= place else None, 6**-0.5, 4, 2)
+    assert torch.allclose(found, slowly, atol=1e-10)
 
 
 @pytest.mark.parametrize(("kv_heads", "scale"), [(4, None), (2, None), (1, 0.3)])

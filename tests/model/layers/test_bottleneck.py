@@ -14,6 +14,7 @@ from tests.model.small_models import small_config
     [
         ({"bottleneck_dim": 10}, "4 heads do not divide bottleneck_dim 10"),
         ({"kv_heads": 3}, "kv_heads: expected a divisor of attention_heads 4, got 3"),
+        ({"qk_norm": "all"}, "qk_norm: expected None in a stack of bottlenecks, got all"),
         ({"norm_place": "pre"}, "norm_place: expected post in a stack of bottlenecks, got pre"),
         ({"final_norm": True}, "final_norm: expected False in a stack of bottlenecks, got True"),
         ({"position": {"kind": "rope"}}, "position.kind: expected learned in a stack of bottlenecks, got rope"),

@@ -89,6 +89,14 @@ def test_a_continued_decoder_with_windows(layers, sizes):
         assert (found[row] - whole(network, ids, "", {}, row)).abs().max() < 1e-5
 
 
+@pytest.mark.parametrize("switches", [{"qk_norm": "head", "norm_place": "both"}, {"qk_norm": "all", "norm": "rms_one"}])
+def test_a_continued_decoder_with_norms_of_queries_and_keys(switches):
+    network, ids = perturbed("decoder", **switches), rows_of()
+    found = continued(network, ids, "", {}, (1, 2, 2))
+    for row in range(len(ids)):
+        assert (found[row] - whole(network, ids, "", {}, row)).abs().max() < 1e-5
+
+
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3)], ids=["one by one", "in chunks"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_continued_encoder_decoder_gives_the_logits_of_whole_rows(kind, sizes):

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 
-from clozeline.model.layers.norm import NoNorm, RMSNorm, build_norm
+from clozeline.model.layers.norm import NoNorm, OneRMSNorm, RMSNorm, build_norm
 from tests.model.small_models import small_config
 
 
@@ -29,7 +30,27 @@ def test_rms_statistics_are_taken_in_fp32():
     assert torch.equal(RMSNorm(64, eps=1e-12).bfloat16()(x), exact.bfloat16())
 
 
-@pytest.mark.parametrize(("norm", "mean"), [("layer", 0.0), ("rms", None)])
+def test_a_weight_of_0_is_a_gain_of_1():
+    torch.manual_seed(0)
+    x, weight = torch.randn(5, 24), torch.randn(24)
+    fresh, plain = OneRMSNorm(24, eps=1e-6), RMSNorm(24, eps=1e-6)
+    assert torch.equal(fresh(x), plain(x))
+    with torch.no_grad():
+        fresh.weight.copy_(weight)
+    by_hand = x.double() / (x.double().square().mean(-1, keepdim=True) + 1e-6).sqrt() * (1 + weight.double())
+    assert torch.allclose(fresh(x).double(), by_hand, atol=1e-5)
+
+
+def test_half_precision_is_rounded_once_as_gemmas_class_rounds_it():
+    torch.manual_seed(0)
+    x, ours, theirs = torch.randn(50, 64).bfloat16(), OneRMSNorm(64, eps=1e-6), GemmaRMSNorm(64, eps=1e-6)
+    with torch.no_grad():
+        ours.weight.copy_(torch.randn(64))
+        theirs.weight.copy_(ours.weight)
+    assert torch.equal(ours.bfloat16()(x), theirs.bfloat16()(x))
+
+
+@pytest.mark.parametrize(("norm", "mean"), [("layer", 0.0), ("rms", None), ("rms_one", None)])
 def test_the_configuration_chooses(norm, mean):
     torch.manual_seed(0)
     built = build_norm(small_config("encoder", norm=norm, eps=1e-9), 24)

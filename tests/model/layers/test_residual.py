@@ -1,4 +1,4 @@
-"""The place of the norm, by hand."""
+"""Norms of a residual block, by hand."""
 
 import pytest
 import torch
@@ -14,16 +14,29 @@ class Body(torch.nn.Module):
         return 3 * x + shift
 
 
-@pytest.mark.parametrize("place", ["pre", "post"])
-def test_norm_before_the_body_or_after_the_sum(place):
+@pytest.mark.parametrize("normed", [True, False])
+@pytest.mark.parametrize("place", ["pre", "post", "both", "branch"])
+def test_norms_are_where_the_configuration_says(place, normed):
     torch.manual_seed(0)
-    block = Residual(small_config("encoder", norm_place=place), Body()).double()
-    torch.nn.init.normal_(block.norm.weight)
+    block = Residual(small_config("encoder", norm_place=place), Body(), normed=normed).double()
+    for parameter in block.parameters():
+        torch.nn.init.normal_(parameter)
     x, shift = torch.randn(2, 3, 24, dtype=torch.float64), torch.randn(24, dtype=torch.float64)
 
-    def norm(values):
+    def apply(norm, values):
+        if isinstance(norm, torch.nn.Identity):
+            return values
         centred = values - values.mean(-1, keepdim=True)
-        return centred / (values.var(-1, unbiased=False, keepdim=True) + block.norm.eps).sqrt() * block.norm.weight
+        unit = centred / (values.var(-1, unbiased=False, keepdim=True) + norm.eps).sqrt()
+        return unit * norm.weight + norm.bias
 
-    wanted = x + 3 * norm(x) + shift if place == "pre" else norm(x + 3 * x + shift)
-    assert torch.allclose(block(x, shift), wanted, atol=1e-9)
+    norm, branch = block.norm, block.branch_norm
+    wanted = {
+        "pre": x + 3 * apply(norm, x) + shift,
+        "post": apply(norm, x + 3 * x + shift),
+        "both": x + apply(branch, 3 * apply(norm, x) + shift),
+        "branch": x + apply(branch, 3 * x + shift),
+    }
+    assert torch.allclose(block(x, shift), wanted[place], atol=1e-9)
+    count = {"pre": normed, "post": normed, "both": 1 + normed, "branch": 1}[place]
+    assert len(list(block.parameters())) == 2 * count

@@ -1,0 +1,48 @@
+"""Gemma 1 (arXiv 2403.08295)."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.config_keys import without_keys
+from clozeline.model.checkpoints.bert import ACTIVATIONS
+from clozeline.model.checkpoints.llama import Llama
+
+_TANH = "gelu_pytorch_tanh"
+
+
+class Gemma(Llama):
+    """Llama with RMSNorm whose gain is 1 + weight, scaled embeddings, and a feed-forward block gated by GELU.
+
+    `gelu` means the approximation by tanh, as in the first files, whose class had no other one.
+    """
+
+    model_type = "gemma"
+    headed = "GemmaForCausalLM"
+    bare = "GemmaModel"
+    tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("classification", "tagging")}
+    fixed: ClassVar = {**Llama.fixed, "norm": "rms_one", "emb_scale": True, "bias.ffn": False}
+    fields, defaults = without_keys(
+        Llama.fields,
+        Llama.defaults,
+        ["bias.ffn"],
+        head_dim=256,
+        hidden_act=_TANH,
+        max_position_embeddings=8192,
+        num_key_value_heads=16,
+        tie_word_embeddings=True,
+    )
+    only: ClassVar = {"use_bidirectional_attention": (None, False)}
+    activations: ClassVar = {_TANH: "gelu_tanh"} | ACTIVATIONS | {"gelu": "gelu_tanh"}
+    also_read = (*Llama.also_read, "hidden_activation")
+    origins = ()
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the rotation; refuse a second key of the activation, of files in between, that says another one."""
+        act, second = (plain.get(key) or _TANH for key in ("hidden_act", "hidden_activation"))
+        if plain.get("hidden_activation") and self.activations.get(second) != self.activations.get(act):
+            expected = f"expected that of hidden_act, {act!r}, got {second!r}"
+            raise ConfigurationError(f"config.json of type {self.model_type}: hidden_activation: {expected}")
+        return super().more_of_ours(plain, tensors)
