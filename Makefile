@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo continue hybrid ablation data race compress test try test-all check fix objectives docs bench clean
+.PHONY: help install demo continue hybrid ablation data race compress test try test-all check fix objectives docs site bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +62,8 @@ test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 try: $(STAMP)  ## the contract tests of one algorithm, in seconds: make try NAME=my_objective
 	$(BIN)/python -m tests.try_one $(NAME)
 
-test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster (installs the extras `ray` and `trafilatura`)
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray,trafilatura]'
+test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster (installs the extras `ray`, `site` and `trafilatura`)
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray,site,trafilatura]'
 	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring
 
 check: $(STAMP)  ## lint, format, types, import contracts
@@ -85,6 +85,10 @@ docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/clozeline make-gallery
 	$(BIN)/clozeline draw-flow --output docs/pictures/flow.svg
 
+site: $(STAMP)  ## build the documentation as a site, with search and the Python reference, into site/
+	$(BIN)/pip install -q -c constraints.txt -e '.[site]'
+	$(BIN)/mkdocs build
+
 # The first three need files, a run or a GPU; the pages that show their figures have the commands.
 GIVEN := $(addprefix benchmarks/,compression.py early.py languages.py sentences.py finetune.py transfer.py gpu.py gpu_models.py harness.py)
 
@@ -92,4 +96,4 @@ bench: $(STAMP)  ## every benchmark that needs nothing, one table each; fails at
 	failed=0; for name in $(filter-out $(GIVEN),$(wildcard benchmarks/*.py)); do $(BIN)/python -m $$(echo $${name%.py} | tr / .) || failed=1; done; exit $$failed
 
 clean:  ## remove the environment, runs and build folders
-	rm -rf $(VENV) runs build *.egg-info
+	rm -rf $(VENV) runs build site *.egg-info
