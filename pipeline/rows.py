@@ -16,12 +16,17 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.report.html_page import fragment, table
+
 FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "uid": "uint64", "variant": "uint16", "document_uid": "binary16", "document_offset": "uint32", "copy": "uint8",
     "part": "uint8", "language": "uint8",
 }  # fmt: skip
 """Columns of every sample and example row; `binary16` is held as an array of shape [n, 16] of uint8."""
 
+# Values of a column that a notebook shows, and bytes of a document's uid.
+_SHOWN_VALUES: Final = 24
+_UID_BYTES: Final = 16
 # Index entries handled at once: 512 KiB stay in a core's second-level cache.
 _CACHED_INDEX: Final = 1 << 16
 # Mean length from which segments are quicker copied one by one than gathered by an index.
@@ -132,7 +137,7 @@ def _long_segments(values: NDArray[Any], starts: NDArray[np.int64], lengths: NDA
     return out
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Rows:
     """n rows: fixed columns by name, list columns by name."""
 
@@ -146,6 +151,20 @@ class Rows:
 
     def __iter__(self) -> Iterator[Row]:
         return (self.row(i) for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        columns = (f"{name} {column.values.dtype} [{len(column.values):,}]" for name, column in self.columns.items())
+        return f"Rows({len(self):,} rows: {', '.join([*columns, *self.fixed])})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the columns for a notebook."""
+        sizes = {name: len(column.values) for name, column in self.columns.items()}
+        listed = [
+            (name, str(column.values.dtype), f"{sizes[name]:,}, {sizes[name] / max(1, len(self)):.1f} a row")
+            for name, column in self.columns.items()
+        ]
+        listed += [(name, str(column.dtype), "one for each row") for name, column in self.fixed.items()]
+        return fragment(f"{len(self):,} rows", [table(["column", "type", "values"], listed)])
 
     def row(self, index: int) -> Row:
         fixed = {name: column[index] for name, column in self.fixed.items()}
@@ -163,7 +182,7 @@ class Rows:
         return Rows(fixed, columns)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Row:
     """One row: numbers and arrays by column name, with the provenance in `fixed`."""
 
@@ -171,7 +190,31 @@ class Row:
     columns: Mapping[str, NDArray[Any]]
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.columns[name]
+        try:
+            return self.columns[name]
+        except KeyError:
+            raise KeyError(f"no column {name!r}; the row has {', '.join(self.columns)}") from None
+
+    def __repr__(self) -> str:
+        sample = f"sample {int(self.fixed['uid']):016x}: " if "uid" in self.fixed else ""
+        columns = (f"{name} {values.dtype} [{len(values)}]" for name, values in self.columns.items())
+        return f"Row({sample}{', '.join(columns)})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the columns and their first values for a notebook."""
+        listed = [
+            (name, f"{values.dtype} [{len(values)}]", _first_values(values)) for name, values in self.columns.items()
+        ]
+        listed += [(name, "one value", _first_values(np.atleast_1d(value))) for name, value in self.fixed.items()]
+        return fragment("row", [table(["column", "type", "values"], listed)])
+
+
+def _first_values(values: NDArray[Any]) -> str:
+    """Return the first values of a column as text; bytes of a uid as hexadecimal digits."""
+    if values.dtype == np.uint8 and len(values) == _UID_BYTES:
+        return values.tobytes().hex()
+    more = " …" if len(values) > _SHOWN_VALUES else ""
+    return " ".join(map(str, values[:_SHOWN_VALUES].tolist())) + more
 
 
 SampleBatch: TypeAlias = Rows

@@ -32,10 +32,13 @@ def open_shards(
     which reads all of the set. `options` say how a store is read.
 
     Raises:
+        TypeError: `path` is no path.
         StorageError: there is no manifest, or the store cannot be read.
         ManifestError: manifest, index and files contradict each other, or a file is missing.
         NewerFormatError: a newer version wrote the manifest, or the list of blocks in quarantine.
     """
+    if not isinstance(path, (str, Path)):
+        raise TypeError(f"open_shards: expected the path of a manifest or its folder, got {path!r}")
     url = as_url(path)
     shards = _open_files(local_path(path)) if url is None else _open_remote(url, options or StoreOptions())
     if verify == "shard":

@@ -7,7 +7,7 @@ exception. Each read opens and closes its file, so a set holds no descriptors an
 import errno
 import hashlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,7 @@ import numpy as np
 import xxhash
 
 from clozeline.errors import StorageError
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import Row, Rows
 from clozeline.pipeline.shards.block import BlockError, decode
 from clozeline.pipeline.shards.columns import ColumnSpec, holds_ids
 from clozeline.pipeline.shards.errors import DamagedBlock, ManifestError, ObjectTooShortError
@@ -25,13 +25,20 @@ from clozeline.pipeline.shards.quarantine import Quarantine
 from clozeline.pipeline.shards.remote import RemoteBlocks
 from clozeline.pipeline.shards.store import LARGEST_REQUEST
 from clozeline.repair import repair_of
+from clozeline.report.html_page import facts, fragment, table
 
 # Errors of the process, not of the file: they must not count as a damaged block.
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class ShardSet:
-    """A shard set open for reading; `len` is its rows. Blocks are numbered over all shards, in (shard, block) order."""
+    """A shard set open for reading; `len` is its rows. Blocks are numbered over all shards, in (shard, block) order.
+
+    `shards[3]` is a row, `shards[-1]` the last one, and a loop yields all rows block by block.
+    """
+
+    _last: tuple[int, Rows] | None = None
+    """the block that `shards[i]` read last, and its rows"""
 
     def __init__(
         self,
@@ -69,6 +76,42 @@ class ShardSet:
 
     def __len__(self) -> int:
         return self.manifest.totals.samples
+
+    def __getitem__(self, row: int) -> Row:
+        """Return one row, counted as `locate` does; a negative number counts from the end.
+
+        Raises:
+            TypeError: the index is no integer.
+            IndexError: the set has no such row.
+        """
+        if isinstance(row, bool) or not isinstance(row, (int, np.integer)):
+            raise TypeError(
+                f"expected the number of a row, such as shards[3], got {row!r}; several rows are "
+                "[shards[i] for i in range(10)], a block of rows is shards.read_block(0)"
+            )
+        block, number = self.locate(int(row) + len(self) if row < 0 else int(row))
+        last = self._last
+        if last is None or last[0] != block:
+            last = self._last = (block, self.read_block(block))
+        return last[1].row(number)
+
+    def __iter__(self) -> Iterator[Row]:
+        return (row for block in range(len(self.index)) for row in self.read_block(block))
+
+    def __repr__(self) -> str:
+        totals, names = self.manifest.totals, ", ".join(spec.name for spec in self.columns)
+        sizes = f"{totals.samples:,} rows, {totals.tokens:,} tokens"
+        return f"ShardSet({self.manifest.name}: {sizes}; {names}; {self.path})"
+
+    def _repr_html_(self) -> str:
+        """Return the sizes and the columns of the set for a notebook."""
+        manifest, totals = self.manifest, self.manifest.totals
+        sizes = {"rows": f"{totals.samples:,}", "tokens": f"{totals.tokens:,}", "shards": f"{totals.shards:,}",
+                 "bytes": f"{totals.bytes:,}", "token ids": f"{manifest.tokenizer.vocab_size:,}"}  # fmt: skip
+        if manifest.objective is not None:
+            sizes["objective"] = manifest.objective.label
+        columns = table(["column", "type", "meaning"], [(s.name, s.arrow_type, s.description) for s in self.columns])
+        return fragment(f"shard set {manifest.name}", [facts(sizes), columns])
 
     @property
     def digest(self) -> str:

@@ -67,3 +67,23 @@ def test_rows_keep_fixed_and_list_columns_together() -> None:
     assert (len(both), both.fixed["uid"].tolist()) == (5, [9, 7, 7, 8, 9])
     assert plain(both.columns["ids"]) == [[2, 3], [1], [1], [], [2, 3]]
     assert len(Rows(rows.fixed, {})) == 3
+
+
+def example_rows() -> Rows:
+    fixed = {"uid": np.array([10, 11], np.uint64), "document_uid": np.arange(32, dtype=np.uint8).reshape(2, 16)}
+    return Rows(fixed, {"input_ids": Ragged.from_lists([[5, 6, 7], list(range(40))], np.uint16)})
+
+
+def test_rows_and_row_say_what_they_hold() -> None:
+    rows = example_rows()
+    assert repr(rows) == "Rows(2 rows: input_ids uint16 [43], uid, document_uid)"
+    assert repr(rows.row(0)) == "Row(sample 000000000000000a: input_ids uint16 [3])"
+    assert "<td>43, 21.5 a row</td>" in rows._repr_html_()
+    shown = rows.row(1)._repr_html_()
+    assert f"<td>{' '.join(map(str, range(24)))} …</td>" in shown
+    assert f"<td>{bytes(range(16, 32)).hex()}</td>" in shown
+
+
+def test_a_column_that_a_row_lacks_is_named() -> None:
+    with pytest.raises(KeyError, match="no column 'labels'; the row has input_ids"):
+        example_rows().row(0)["labels"]

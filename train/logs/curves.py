@@ -1,12 +1,15 @@
 """Draw the curves of one or several recorded runs on shared axes, for report.html and `compare_runs`."""
 
+import statistics
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from clozeline.errors import ConfigurationError
 from clozeline.report.charts import Series, areas, lines
+from clozeline.report.html_page import facts, fragment
 from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import read_lines
 
@@ -33,12 +36,59 @@ _PARTS: Final = {part: part for part in ("forward", "backward", "optimizer", "co
 """Parts of a step with their titles; earlier versions wrote `compute`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RecordedRun:
-    """The records of a run and its name."""
+    """The records of a run and its name; a notebook shows its figures and its losses."""
 
     name: str
     records: Sequence[Record]
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name} {figure}" for name, figure in headline(self).items())
+        return f"RecordedRun({self.name}: {figures or 'no record yet'})"
+
+    def _repr_html_(self) -> str:
+        return fragment(f"run {self.name}", [facts(headline(self)), next(_losses([self], "step"))])
+
+
+def open_run(directory: Path | str) -> RecordedRun:
+    """Open the records of a training run by its output folder.
+
+    Raises:
+        ConfigurationError: the folder holds no run.
+    """
+    folder = Path(directory)
+    if not (folder / "metrics.jsonl").is_file():
+        raise ConfigurationError(
+            f"{folder}: no run here, expected metrics.jsonl; give the `output` of a training, such as runs/demo"
+        )
+    return read_run(folder, folder.resolve().name)
+
+
+def headline(run: RecordedRun) -> dict[str, str]:
+    """Return the final losses and the median speed."""
+    records = run.records
+    trained = [record for record in records if "loss" in record]
+    shown: dict[str, str] = {}
+    if trained:
+        final = trained[-1]
+        shown = {"step": f"{final['step']:,}", "training loss": format_loss(final["loss"])}
+    for name, result in last_heldout(records).items():
+        shown[f"{heldout_title(name)} loss"] = format_loss(result["loss"])
+        if result["unigram_entropy"]:
+            shown[entropy_title(name, result)] = f"{result['unigram_entropy']:.4f}"
+    if tokens := [record["tokens"] for record in trained if "tokens" in record]:
+        shown["tokens"] = f"{tokens[-1]:,}"
+    if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
+        shown["tokens a second, median"] = f"{statistics.median(speeds):,.0f}"
+    if noise := noise_scales(run):
+        shown["gradient noise scale"] = f"{noise[-1][1]:,.0f} rows"
+    return shown
+
+
+def format_loss(loss: float | None) -> str:
+    """Return a loss in nats with four digits."""
+    return "not finite" if loss is None else f"{loss:.4f}"
 
 
 def read_run(directory: Path, name: str) -> RecordedRun:

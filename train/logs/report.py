@@ -1,6 +1,5 @@
 """Report on a run from its own files: report.html, and closing lines for the terminal."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,11 +11,9 @@ from clozeline.report.html_page import collapsible, facts, grid, page, section, 
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.curves import (
-    RecordedRun,
     curves,
-    entropy_title,
-    last_heldout,
-    noise_scales,
+    format_loss,
+    headline,
     read_run,
     results,
 )
@@ -41,7 +38,7 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
     names = ("weights", "gradients", "optimizer", "resident")
     sizes = [(rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)]
     parts = [
-        facts(_headline(run, len(memory))),
+        facts({**headline(run), "ranks": f"{len(memory):,}"}),
         grid(*curves([run])),
         section("Held-out sets", _heldout(run.records)),
         section("Memory per rank (MiB)", table(["rank", *names], sizes)),
@@ -71,7 +68,7 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
         loss, entropy, labels = result["loss"], result["unigram_entropy"], format_count(result)
         below = "below" if loss is not None and loss < entropy else "not below"
         compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
-        lines.append(f"{heldout_title(name)}: loss {_figure(loss)}{compared}")
+        lines.append(f"{heldout_title(name)}: loss {format_loss(loss)}{compared}")
     if best := state.best:
         waited = f", {best.evaluations} evaluations ago" if best.evaluations else ""
         value = "never finite" if best.value is None else f"best at step {best.step}, {best.value:.4f}{waited}"
@@ -79,31 +76,6 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
     if reason is not None:
         lines.append("the state is saved: start the same command again to continue")
     return lines
-
-
-def _headline(run: RecordedRun, ranks: int) -> dict[str, str]:
-    """Return the final losses and the median speed."""
-    records = run.records
-    trained = [record for record in records if "loss" in record]
-    shown: dict[str, str] = {}
-    if trained:
-        final = trained[-1]
-        shown = {"step": f"{final['step']:,}", "training loss": _figure(final["loss"])}
-    for name, result in last_heldout(records).items():
-        shown[f"{heldout_title(name)} loss"] = _figure(result["loss"])
-        if result["unigram_entropy"]:
-            shown[entropy_title(name, result)] = f"{result['unigram_entropy']:.4f}"
-    if tokens := [record["tokens"] for record in trained if "tokens" in record]:
-        shown["tokens"] = f"{tokens[-1]:,}"
-    if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
-        shown["tokens a second, median"] = f"{statistics.median(speeds):,.0f}"
-    if noise := noise_scales(run):
-        shown["gradient noise scale"] = f"{noise[-1][1]:,.0f} rows"
-    return {**shown, "ranks": f"{ranks:,}"}
-
-
-def _figure(loss: float | None) -> str:
-    return "not finite" if loss is None else f"{loss:.4f}"
 
 
 def _events(events: Sequence[Record]) -> str:
@@ -120,7 +92,7 @@ def _heldout(records: Sequence[Record]) -> str:
         (
             heldout_title(name),
             record["step"],
-            _figure(result["loss"]),
+            format_loss(result["loss"]),
             f"{result['unigram_entropy']:.4f}" if result["unigram_entropy"] else "",
             format_count(result),
         )

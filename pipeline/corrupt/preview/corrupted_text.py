@@ -15,9 +15,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
 from clozeline.pipeline.corrupt.preview.example_view import view_of_example
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
-from clozeline.pipeline.corrupt.preview.rendering import view_fragment
+from clozeline.pipeline.corrupt.preview.rendering import ShownView
 from clozeline.pipeline.corrupt.preview.shown_example import lines_of
-from clozeline.pipeline.corrupt.preview.view import View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.rows import Example, Sample
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -49,9 +48,9 @@ class CorruptedText:
         return f"CorruptedText({self.objective.label}: {sizes})"
 
     def _repr_html_(self) -> str:
-        return view_fragment(self.view())
+        return self.view()._repr_html_()
 
-    def view(self, limit: int = 1024) -> View:
+    def view(self, limit: int = 1024) -> ShownView:
         """Return what a terminal, a notebook or a page shows, at most `limit` tokens of each passage."""
         return view_of_example(self.objective, Pieces(self.codec.decoder, limit), self.sample, self.example)
 
@@ -85,11 +84,17 @@ def corrupt_text(
         seed: of the draws.
 
     Raises:
+        TypeError: a text is no string.
         ConfigurationError: no such objective, wrong options, or a text that this objective cannot corrupt.
 
     Example:
         `corrupt_text("mass", "The kitten is chasing the ball.").example["target_ids"]`: the ids of the masked fragment.
     """
+    for given in (text, target, *others):
+        if not isinstance(given, str):
+            raise TypeError(f"corrupt_text: expected a text, got {type(given).__name__}: corrupt texts one by one")
+    if isinstance(others, str):
+        raise TypeError("corrupt_text: expected a list of texts as others, got one text")
     if not text.strip():
         raise ConfigurationError("corrupt_text: expected a text, got nothing")
     if not 0 <= variant < _VARIANTS:

@@ -1,5 +1,6 @@
 """Render a view on the terminal, in color where supported, or as one self-contained web page without scripts."""
 
+import io
 from typing import Final
 
 from rich import box
@@ -17,6 +18,7 @@ _STYLES: Final[dict[Role, str]] = {
     "prefix": "italic cyan", "predicted": "bold black on bright_magenta",
 }  # fmt: skip
 _COLORS: Final = ("bright_magenta", "bright_cyan", "bright_yellow", "bright_green", "bright_blue", "bright_red")
+_WIDTH: Final = 80
 _HUES: Final = (300, 185, 45, 130, 220, 5)
 _PAGE_STYLE: Final = """
 p.t{white-space:pre-wrap;line-height:1.9;font-family:ui-monospace,monospace;font-size:.9rem;max-width:none}
@@ -27,6 +29,20 @@ td,td:first-child{white-space:pre-wrap}[title]:hover{outline:1px solid var(--mut
 .moved{background:#a9c8ff}.predicted{background:#e3b7f2}
 .span{text-decoration:underline}.sentinel,.infilled{font-weight:700}
 """ + "".join(f".c{number}{{background:hsl({hue} 75% 86%)}}" for number, hue in enumerate(_HUES))
+
+
+class ShownView(View):
+    """A view that `print` writes as plain text, and that a notebook shows in color."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        file = io.StringIO()
+        print_view(self, Console(file=file, width=_WIDTH, color_system=None))
+        return file.getvalue()
+
+    def _repr_html_(self) -> str:
+        return view_fragment(self)
 
 
 def print_view(view: View, console: Console) -> None:

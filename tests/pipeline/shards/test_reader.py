@@ -120,3 +120,36 @@ def test_an_index_that_lies_about_rows(tmp_path: Path, monkeypatch: pytest.Monke
     raw = shards.shard_path(0).read_bytes()
     start = int(entry.offset[0])
     assert xxhash.xxh3_128_digest(raw[start : start + int(entry.length[0])]) == entry.xxh3[0].tobytes()
+
+
+@pytest.mark.parametrize("container", ["arrow", "tar"])
+def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path: Path, container: str) -> None:
+    shards = toy_set(tmp_path, [9, 6], container=container)
+    blocks = [shards.read_block(block).fixed["uid"] for block in range(len(shards.index))]
+    uids = np.concatenate(blocks).tolist()
+    assert [int(row.fixed["uid"]) for row in shards] == uids
+    order = random.Random(3).sample(range(len(shards)), len(shards))
+    assert [int(shards[row].fixed["uid"]) for row in order] == [uids[row] for row in order]
+    assert int(shards[-1].fixed["uid"]) == uids[-1]
+    assert int(shards[np.int64(2)].fixed["uid"]) == uids[2]
+
+
+def test_what_is_no_row_is_said(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [9, 6])
+    for row in (15, -16):
+        with pytest.raises(IndexError, match="of a set with 15 rows"):
+            shards[row]
+    for wrong in ("input_ids", slice(2), 1.0, True):
+        with pytest.raises(TypeError, match=r"such as shards\[3\], got .*read_block\(0\)"):
+            shards[wrong]  # type: ignore[index]
+    with pytest.raises(TypeError, match="open_shards: expected the path of a manifest or its folder, got 5"):
+        open_shards(5)  # type: ignore[arg-type]
+
+
+def test_a_set_says_what_it_holds(tmp_path: Path) -> None:
+    shards = toy_set(tmp_path, [9, 6])
+    assert repr(shards).startswith(f"ShardSet({shards.manifest.name}: 15 rows, ")
+    assert f"{tmp_path}/manifest.json" in repr(shards)
+    html = shards._repr_html_()
+    assert "<dd>15</dd>" in html
+    assert all(f"<td>{spec.name}</td>" in html for spec in shards.columns)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.logs import LogConfig
-from clozeline.train.logs.curves import RecordedRun
+from clozeline.train.logs.curves import RecordedRun, headline
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.logs.report import _events, _headline, _heldout, closing_lines, write_report
+from clozeline.train.logs.report import _events, _heldout, closing_lines, write_report
 from tests.pages import checked
 from tests.train.synthetic import tiny
 
@@ -126,7 +126,7 @@ def test_damaged_lines_cost_the_report_nothing_else(tmp_path: Path) -> None:
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 7]) + whole[at + 1 :])
             Journal(tmp_path, LogConfig(tensorboard=False), 0).begin(3)
             records = read_lines(tmp_path / "metrics.jsonl")
-            _headline(RecordedRun("a", records), 1), _heldout(records), _events(read_lines(tmp_path / "events.jsonl"))
+            headline(RecordedRun("a", records)), _heldout(records), _events(read_lines(tmp_path / "events.jsonl"))
             closing_lines(tmp_path, TrainState(step=3, samples=24), 3, None)
             changes += 1
         path.write_bytes(whole)

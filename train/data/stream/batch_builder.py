@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
+from clozeline.train.data.stream.batch import Batch
 from clozeline.train.data.stream.buffer_pool import BufferPool
-from clozeline.train.data.stream.collate import Batch, Collate
+from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Stretch
 from clozeline.train.data.stream.prefetch import Prefetcher
 from clozeline.train.data.stream.reading_order import ReadingOrder

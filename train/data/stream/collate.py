@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -62,24 +62,6 @@ _PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("
           ("answer_places", "answer_span"), ("choice", "choice_starts"), ("choice_starts", "choice"),
           ("teacher_ids", "teacher_weights"), ("teacher_weights", "teacher_ids"))  # fmt: skip
 _DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
-
-
-class Batch(NamedTuple):
-    """One micro-batch, owned by the caller: writing into its tensors changes no other batch.
-
-    The rows of `position_ids` may share memory.
-    """
-
-    tensors: dict[str, Tensor]
-    """model inputs by name, `row_weight` among them"""
-    row_weight: Tensor
-    """float32 [B]; 0 = filler row"""
-    origin: NDArray[np.int64]
-    """int64 [B, 3]: source, stored block (over all shards), row in it; -1 for filler"""
-    samples: int
-    """position of the stream after the global batch that this micro-batch belongs to"""
-    epoch: float
-    """the same in epochs, a fraction"""
 
 
 class Collate:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, StateMismatch, StreamError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.configuration.data import default_lanes
+from clozeline.train.data.stream.batch import Batch
 from clozeline.train.data.stream.batch_builder import Assembly, Batches, Builder, Collator
-from clozeline.train.data.stream.collate import Batch, Collate
+from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase, Timeline
 from clozeline.train.data.stream.phases import Input, as_phases, plain_phases, read_phases
 from clozeline.train.data.stream.prefetch import Prefetcher

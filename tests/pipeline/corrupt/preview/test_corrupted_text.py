@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,3 +113,16 @@ def test_a_notebook_shows_the_view() -> None:
     assert 'class="s masked"' in html
     assert "what the model does with it" in html
     assert repr(found).startswith("CorruptedText(masked_lm: input_ids [")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"text": [TEXT]}, "expected a text, got list"),
+        ({"text": TEXT, "target": 5}, "expected a text, got int"),
+        ({"text": TEXT, "others": "Owls sleep."}, "expected a list of texts as others"),
+    ],
+)
+def test_wrong_types_get_a_message(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        corrupt_text("masked_lm", **arguments)

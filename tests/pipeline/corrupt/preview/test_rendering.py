@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from clozeline.pipeline.corrupt.preview.rendering import print_view, view_fragment, view_page
+from clozeline.pipeline.corrupt.preview.rendering import ShownView, print_view, view_fragment, view_page
 from clozeline.pipeline.corrupt.preview.view import MEANINGS, Passage, Role, Sheet, Token, View
 from tests.pages import checked
 
@@ -96,3 +96,9 @@ def test_a_fragment_has_the_parts_of_the_page_and_rules_for_itself_alone() -> No
 def test_each_line_of_the_legend_has_one_role() -> None:
     lines = [line.strip() for line in printed().splitlines()]
     assert lines[-3:] == [MEANINGS[role] for role in ("special", "masked", "span")]
+
+
+def test_a_shown_view_prints_the_text_of_the_terminal() -> None:
+    shown = ShownView(VIEW.title, VIEW.parts)
+    assert str(shown).splitlines()[1:] == printed().splitlines()[1:]
+    assert shown._repr_html_() == view_fragment(VIEW)

@@ -19,7 +19,8 @@ from clozeline.model.configuration.position import PositionConfig
 from clozeline.pipeline.rows import Ragged, Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.data.sets.unread_columns import refuse_unread
-from clozeline.train.data.stream.collate import Batch, Collate
+from clozeline.train.data.stream.batch import Batch
+from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.stream import Stream
 from tests.model.small_models import small_config
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
