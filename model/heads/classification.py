@@ -28,6 +28,7 @@ class Classification(RowHead):
         scores, labels = self.scores(hidden, tensors), row_labels(tensors)
         if not self.options.multi_label:
             return cross_entropy_sum(scores, labels)
+        labels = labels.expand_as(scores)  # [B, 1] where no row of the batch has labels
         known = (labels != IGNORED).float()
         losses = F.binary_cross_entropy_with_logits(scores.float(), labels.clamp(min=0).float(), reduction="none")
         return (losses * known).mean(-1).sum()

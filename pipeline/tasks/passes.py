@@ -45,6 +45,8 @@ class SplitSource:
     """shares of the file's rows that go to other splits, possibly including this one"""
     own: str = ""
     """split of the remaining rows of the file"""
+    in_column: bool = False
+    """true if the rows of the file name their split"""
 
     @property
     def is_training(self) -> bool:
@@ -106,6 +108,8 @@ class TaskSets(Pass[TaskCounts]):
             items = code_switch(items, switcher, reader.facts)
         rows = builder.rows(items)
         add_counts(builder.counts, {"notes": notes})
+        if len(rows) and (shown := _details(read, reader.unit)):
+            _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(shown))
         output.inputs[source.source] = file_hash(source.path)
         if len(rows):
             writer = set_writer(reader.facts, source.split, form, builder.tokenizer.vocabulary)
@@ -113,7 +117,8 @@ class TaskSets(Pass[TaskCounts]):
             counted = builder.counts["examples"], builder.counts["tokens"]
             require_written(f"tasks {source.split}", counted, (info.rows, info.tokens))
         elif file.layout.has_labels and builder.counts["refused"].keys() != {"no_label"}:
-            raise ConfigurationError(f"{source.path}: no row of it is an example: {_reasons(read, builder.counts)}")
+            reasons = _reasons(read, builder.counts, reader.unit)
+            raise ConfigurationError(f"{source.path}: no row of it is an example: {reasons}")
         else:
             _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout.name)
         counts: TaskCounts = {"splits": {source.split: {**builder.counts, "layout": {file.layout.name: 1}}}}
@@ -130,8 +135,13 @@ class TaskSets(Pass[TaskCounts]):
         excluded = list(self.exclude)
         if self.disjoint and not source.is_training:
             excluded += [other.path for other in self.sources if other.is_training and other.path != source.path]
-        if excluded:
+        if source.in_column:
+            items = self._rows_of_split(source.split, items, reader, file, counts)
+        if excluded or (self.disjoint and source.in_column and not source.is_training):
             others = [item for path in excluded for item in _all_rows(reader, reader.open(path), {})]
+            for other in self.sources:  # splits of the same file
+                if self.disjoint and source.in_column and other.is_training:
+                    others += self._rows_of_split(other.split, reader.read(file), reader, file, {})
             known = (item for item in others if not isinstance(item, Rejected))
             items = exclude_overlaps(items, known, self.exclude_ngram)
         if not source.carve:
@@ -140,6 +150,16 @@ class TaskSets(Pass[TaskCounts]):
         rows = list(items)
         for item, split in zip(rows, split_by_group(rows, source.carve, source.own, self.seed), strict=True):
             if split == source.split:
+                yield item
+            else:
+                add_counts(counts, {"rows_elsewhere": 1})
+
+    def _rows_of_split(
+        self, split: str, items: Iterable[TaskItem | Rejected], reader: TaskReader, file: TaskFile, counts: SplitCounts
+    ) -> Iterator[TaskItem | Rejected]:
+        """Yield the rows whose column names the split, and count the others."""
+        for item, own in zip(items, reader.row_splits(file), strict=True):
+            if own == split:
                 yield item
             else:
                 add_counts(counts, {"rows_elsewhere": 1})
@@ -211,11 +231,16 @@ def _all_rows(reader: TaskReader, file: TaskFile, counts: SplitCounts) -> Iterat
     require_equal(f"tasks: {file.path}", "rows of the file", reader.row_count(file), "rows read", counts["rows_read"])
 
 
-def _reasons(items: Iterable[TaskItem | Rejected], counts: SplitCounts) -> str:
+def _reasons(items: Iterable[TaskItem | Rejected], counts: SplitCounts, unit: str) -> str:
     """Return the number of rejected rows per reason, and the first details."""
+    rejected = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items())
+    return "; ".join((rejected, *_details(items, unit)))
+
+
+def _details(items: Iterable[TaskItem | Rejected], unit: str) -> list[str]:
+    """Return the first different details of rejected rows, each with its line or row."""
     details: dict[str, int] = {}
     for item in items:
         if isinstance(item, Rejected) and item.detail:
             details.setdefault(item.detail, item.index + 1)
-    shown = [f"line {line}: {detail}" for detail, line in list(details.items())[:_DETAILS]]
-    return "; ".join((", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items()), *shown))
+    return [f"{unit} {number}: {detail}" for detail, number in list(details.items())[:_DETAILS]]

@@ -37,7 +37,7 @@ def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) 
     for item in rows:
         match item:  # rows with a single correct label
             case LabeledText():
-                labels[tuple(" ".join(text.split()) for text in item.texts)][item.label, item.target] += 1
+                labels[tuple(" ".join(text.split()) for text in item.texts)][item.label, item.target, item.classes] += 1
             case TaggedWords():
                 labels[item.words][item.tags] += 1
             case Choices():

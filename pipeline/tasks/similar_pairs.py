@@ -76,6 +76,12 @@ class SimilarPairs(TaskReader):
     def companions(self, path: Path) -> tuple[Path, ...]:
         return self._reader.companions(path)
 
+    def splits_in(self, path: Path) -> tuple[str, ...]:
+        return self._reader.splits_in(path)
+
+    def row_splits(self, file: TaskFile) -> Iterator[str]:
+        return self._reader.row_splits(file)
+
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
         for item in self._reader.read(file):
             if isinstance(item, SourceTarget):

@@ -9,19 +9,28 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.inputs import SourceFile
 
 _SPLITS: Final = ("train", "dev", "test")
-_NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")
+_NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test|validation|valid|val)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")
+_DEV: Final = re.compile(r"validation|valid|val")
+"""Other names of dev."""
 _LABEL: Final = re.compile(
     r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:train|dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 )
 """Labels of inputs: those of file names, and further training or evaluation sets, such as other languages."""
+_DESCRIPTIONS: Final = frozenset({"dataset_info.json", "dataset_dict.json", "state.json"})
+"""Files in which `datasets` describes the tables next to them."""
+_PART: Final = re.compile(r"(?P<name>.+)-(?P<part>[0-9]{5})-of-[0-9]{5}(?P<suffix>\..+)")
+"""Name of one of the parts of a split: `train-00000-of-00002.parquet`, or `train/data-00000-of-00002.arrow`."""
 _UNNAMED: Final = "default"
 """Default label of an input."""
 
 
-def split_files(files: Sequence[SourceFile]) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
+def split_files(
+    files: Sequence[SourceFile], *, has_parts: bool = False
+) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
     """Return the files of a task by split, and the other files.
 
-    The split is `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, or an input of `source: dev`.
+    The split is `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, validation.parquet, or an input of `source: dev`.
+    With `has_parts`, the first part stands for all parts of a split, and files that describe tables are left out.
     If two files of a folder match one split, the shorter name wins: GLUE's folders hold `train.tsv` and the files it
     was made from.
 
@@ -30,7 +39,8 @@ def split_files(files: Sequence[SourceFile]) -> tuple[dict[str, SourceFile], tup
     """
     splits: dict[str, SourceFile] = {}
     others: list[SourceFile] = []
-    for file in sorted(files, key=lambda file: (len(file.path.name), file.source)):
+    kept = [file for file in files if not has_parts or is_first_part(file.path.name)]
+    for file in sorted(kept, key=lambda file: (len(file.path.name), file.source)):
         split = _split_of(file)
         if split is None:
             others.append(file)
@@ -60,5 +70,14 @@ def _split_of(file: SourceFile) -> str | None:
                 f"dev_matched, test_de and the like, got {file.entry.source!r}"
             )
         return file.entry.source
-    match = _NAME.fullmatch(PurePosixPath(file.source).name.partition(".")[0].replace("-", "_"))
-    return match[1] if match else None
+    path = PurePosixPath(file.source)
+    part = _PART.fullmatch(path.name)
+    name = path.name.partition(".")[0] if part is None else path.parent.name if part["name"] == "data" else part["name"]
+    match = _NAME.fullmatch(name.replace("-", "_"))
+    return _DEV.sub("dev", match[1]) if match else None
+
+
+def is_first_part(name: str) -> bool:
+    """Return whether a file holds rows of a split and is the first of its parts, or the only one."""
+    part = _PART.fullmatch(name)
+    return name not in _DESCRIPTIONS and (part is None or int(part["part"]) == 0)

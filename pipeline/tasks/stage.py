@@ -1,7 +1,8 @@
 """Turn labeled data into task sets, with classes and metrics in the manifest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -18,11 +19,12 @@ from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.tasks.code_switching import check_switched_head
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
 from clozeline.pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, is_training_split, open_reader
+from clozeline.pipeline.tasks.readers import TaskReader
 from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
 from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
-from clozeline.pipeline.tasks.split_files import split_files
+from clozeline.pipeline.tasks.split_files import is_first_part, split_files
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen, OneOf
@@ -80,7 +82,22 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     def _files(self) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
         if not self.recipe.input:
             raise ConfigurationError("tasks: no input: add input=FOLDER with files named train, dev and test")
-        return split_files(source_files(self.recipe.input, self.recipe.output))
+        files, reader = (
+            source_files(self.recipe.input, self.recipe.output),
+            self.config.reader.build(self.recipe.limits),
+        )
+        named = [file for file in files if not reader.has_parts or is_first_part(file.path.name)]
+        if len(named) == 1 and reader.splits_in(named[0].local_path):
+            return {"train": named[0]}, ()
+        return split_files(files, has_parts=reader.has_parts)
+
+    @cached_property
+    def _reader(self) -> Chosen:
+        """The reader with the options that the files determine, such as the classes."""
+        splits, _ = self._files()
+        reader: TaskReader = self.config.reader.build(self.recipe.limits)
+        paths = {split: file.local_path for split, file in splits.items()}
+        return replace(self.config.reader, options=reader.complete_options(paths))
 
     def mistakes(self) -> Iterator[str]:
         """Yield what is missing: files of a split, a tokenizer, a special token of the template."""
@@ -88,7 +105,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
         self.config.check_tokens(vocabulary)
         frame = FRAMES[self.config.frame]
-        facts = open_reader(self.config.reader, self.config.similarity, self.recipe.limits).facts
+        reader = open_reader(self._reader, self.config.similarity, self.recipe.limits)
+        facts = reader.facts
         head, switch = facts.head, self.config.code_switch
         if switch is not None:
             check_switched_head(facts)
@@ -96,7 +114,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         # published sets that a run without their files would remove
         inputs = ", ".join(str(entry.path) for entry in self.recipe.input)
         for manifest in sorted((self.folder / facts.name).glob("*/manifest.json")):
-            if (split := manifest.parent.name) not in {*splits, *self.config.carve}:
+            if (split := manifest.parent.name) not in {*splits, *self.config.carve, *self._column_splits(splits)}:
                 yield (
                     f"tasks: no file of input={inputs} is the split '{split}', which was published before: give the "
                     f"file again, or remove {manifest.parent}"
@@ -119,7 +137,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     def version(self) -> int:
         files, _ = self._files()
         contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.local_path))]
-        reader = self.config.reader.build(self.recipe.limits)
+        reader = self._reader.build(self.recipe.limits)
         companions = [path for file in files.values() for path in reader.companions(file.local_path)]
         switch = self.config.code_switch
         dictionaries = [] if switch is None else [path for path in switch.dictionaries if path.is_file()]
@@ -135,22 +153,34 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 f"tasks.carve: expected a file of train and none of {', '.join(carve)}, got files of "
                 f"{', '.join(splits)}: leave a file out, or the key"
             )
+        named = self._column_splits(splits)
+        if named and carve:
+            raise ConfigurationError(
+                f"tasks.carve: the column of tasks.reader.split names {', '.join(named)} already: remove one key"
+            )
         sources = (
             *(SplitSource(split, file.source, file.local_path, carve if split == "train" else {}, split)
-              for split, file in splits.items()),
+              for split, file in splits.items() if not named),
             *(SplitSource(split, splits["train"].source, splits["train"].local_path, carve, "train")
               for split in carve),
+            *(SplitSource(split, splits["train"].source, splits["train"].local_path, {}, split, in_column=True)
+              for split in named),
         )  # fmt: skip
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
         sets = TaskSets(
-            len(sources), sources, tuple(file.source for file in others), config.reader, config.frame,
+            len(sources), sources, tuple(file.source for file in others), self._reader, config.frame,
             config.max_length, config.stride, tuple(config.exclude), config.exclude_ngram, config.disjoint,
             config.code_switch, config.similarity, tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus,
             recipe.seed, recipe.limits, languages.pop(),
         )  # fmt: skip
         return [sets, TaskManifests(sets, recipe.seed)]
+
+    def _column_splits(self, splits: Mapping[str, SourceFile]) -> tuple[str, ...]:
+        """Return the splits that a column of the only file names; empty if each split has a file."""
+        reader: TaskReader = self._reader.build(self.recipe.limits)
+        return () if splits.keys() != {"train"} else reader.splits_in(splits["train"].local_path)
 
     def row(self, counts: TaskCounts) -> Row:
         """Show rows, examples and truncation, in total and per split."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import ShardSet, open_shards
@@ -211,3 +212,27 @@ def make_chat_sets(folder: Path, *words: str) -> Path:
     given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
     assert main(["--config", str(recipe), *given]) == 0
     return folder / "out" / "tasks" / "toy"
+
+
+def make_labeled_sets(folder: Path, reader: str, *words: str, train: int = 120, dev: int = 40) -> Path:
+    """Run the stage on JSON lines of a user, with labels of every type, by the reader `labelled`."""
+    (folder / "files").mkdir(parents=True, exist_ok=True)
+    for name, first, count in (("train", 0, train), ("dev", train, dev)):
+        rows = [labeled_row(number) for number in range(first, first + count)]
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (folder / "files" / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {{name: labelled, {reader}}}\n", encoding="utf-8")
+    given = [f"input={folder / 'files'}", f"tokenizer.path={write_vocabulary(folder / 'words')}",
+             f"output={folder / 'out'}", *words]  # fmt: skip
+    assert main(["--config", str(recipe), *given]) == 0
+    return folder / "out" / "tasks" / "labels"
+
+
+def labeled_row(number: int) -> dict[str, Any]:
+    """A text with the classes that its words name, of which there may be none, one of them, and a number."""
+    words = [WORDS[(number * 7 + place * (1 + number % 4)) % len(WORDS)] for place in range(3 + number % 4)]
+    tags = sorted({"good", "bad", "film"}.intersection(words))
+    return {"text": " ".join(words), "tags": tags, "label": "good" if "good" in words else "other",
+            "score": words.count("film") + len(tags) / 2, "words": words,
+            "marks": ["B-X" if word == "film" else "O" for word in words]}  # fmt: skip

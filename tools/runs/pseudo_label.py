@@ -48,8 +48,9 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
     if not options.input.is_file():
         raise ConfigurationError(f"input: {options.input}: no such file; give one with texts")
     opened = open_task_run(run, "train", step=options.step, set_paths=sets)
-    if opened.facts.head != "classification":
-        raise ConfigurationError(f"{run}: expected a run of the head classification, got {opened.facts.head}")
+    if opened.facts.head != "classification" or opened.facts.multi_label:
+        got = "several classes per row" if opened.facts.multi_label else opened.facts.head
+        raise ConfigurationError(f"{run}: expected a run of the head classification with a class per row, got {got}")
     reader = task_reader(opened.train.manifest)
     items, refused = read_texts(options.input, opened.facts)
     judged, lost = label_texts(opened, items)

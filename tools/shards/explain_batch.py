@@ -30,7 +30,7 @@ from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
 _TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")
 _NUMBERS: Final = (PAIR_LABEL, "attention", "prefix_length", "task")
-_ANSWERS: Final = ("label", "target")
+_ANSWERS: Final = ("label", "labels", "target")
 
 
 def explain(

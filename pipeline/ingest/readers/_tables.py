@@ -80,7 +80,7 @@ class TableFile(OneRange, ABC):
         first = account.records
         try:
             for batch in part.batches():
-                for fields in _iterate_rows(batch):
+                for fields in iterate_rows(batch):
                     account.records += 1
                     if fields is None:
                         yield Counted("malformed", "bad_utf8", locator=account.records - 1)
@@ -100,7 +100,7 @@ class TableFile(OneRange, ABC):
         return 0
 
 
-def _iterate_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | None]:
+def iterate_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | None]:
     """Yield the rows as plain data; None for a row with invalid UTF-8, which Arrow does not check."""
     try:
         yield from batch.to_pylist()
@@ -109,4 +109,4 @@ def _iterate_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | None]:
             yield None
             return
         for index in range(batch.num_rows):
-            yield from _iterate_rows(batch.slice(index, 1))
+            yield from iterate_rows(batch.slice(index, 1))

@@ -68,11 +68,14 @@ class TaskFacts:
     """lowest score of a positive pair, in a similarity task"""
     words: tuple[str, ...] = ()
     """texts of the classes, by class index, if a model generates them"""
+    multi_label: bool = False
+    """true if a row has any number of classes"""
 
     def plain(self) -> dict[str, Any]:
-        """Return plain data for a manifest; `unanswerable`, `alike` and `words` only if set."""
+        """Return plain data for a manifest; `unanswerable`, `alike`, `words` and `multi_label` only if set."""
         plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
-        absent = {"unanswerable": not self.unanswerable, "alike": self.alike is None, "words": not self.words}
+        absent = {"unanswerable": not self.unanswerable, "alike": self.alike is None, "words": not self.words,
+                  "multi_label": not self.multi_label}  # fmt: skip
         return {key: value for key, value in plain.items() if not absent.get(key, False)}
 
     @classmethod
@@ -88,6 +91,10 @@ class TaskReader(ABC):
     VERSION: ClassVar[int] = 1
     """raised when the same input gives other rows"""
     Options: ClassVar[Any]
+    unit: ClassVar[str] = "line"
+    """unit that the index of a row counts, in messages"""
+    has_parts: ClassVar[bool] = False
+    """true if a file may be one of several parts, as in a folder that `datasets` saved"""
 
     def __init__(self, options: Any, limits: Limits) -> None:
         self.options = options
@@ -110,6 +117,18 @@ class TaskReader(ABC):
         """Return the existing files that are read together with a file."""
         second = self.second_file(path)
         return () if second is None or not second.is_file() else (second,)
+
+    def complete_options(self, splits: Mapping[str, Path]) -> Any:
+        """Return the options with what the files of the splits determine, such as the classes; by default as given."""
+        return self.options
+
+    def splits_in(self, path: Path) -> tuple[str, ...]:
+        """Return the splits that the rows of one file name, the training split first; empty if each has a file."""
+        return ()
+
+    def row_splits(self, file: TaskFile) -> Iterator[str]:
+        """Yield the split of every row, for a file with `splits_in`."""
+        raise NotImplementedError(f"the rows of {file.path} name no splits")
 
     @abstractmethod
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:

@@ -23,6 +23,18 @@ def scheme_labels(entities: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
     return (_OUTSIDE, *(f"{mark}-{entity}" for entity in entities for mark in _MARKS_OF[scheme]))
 
 
+def are_entities(tags: Sequence[str]) -> bool:
+    """Return whether tags are `O`, and B, I, E or S with an entity type.
+
+    Example:
+        >>> are_entities(["O", "B-PER"]), are_entities(["NOUN", "O"])
+        (True, False)
+    """
+    typed = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
+    has_types = all(mark in _MARKS and entity for mark, _, entity in typed)
+    return len(typed) < len(tags) and bool(typed) and has_types
+
+
 def to_bio(tags: Sequence[str]) -> list[str]:
     """Convert tags of IOB1, IOB2 or BIOES to IOB2; an I tag that does not continue an entity starts one.
 

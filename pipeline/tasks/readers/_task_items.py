@@ -41,11 +41,13 @@ class LabeledText:
 
     texts: tuple[str, ...]
     label: int | None
-    """class index; None in regression"""
+    """class index; None in regression, and where rows have any number of classes"""
     target: float | None
     """score; None in classification"""
     index: int
     group: str | None = None
+    classes: tuple[int, ...] | None = None
+    """class indices in ascending order, possibly none; None unless rows have any number of classes"""
 
     @property
     def overlap_texts(self) -> tuple[str, ...]:

@@ -91,6 +91,12 @@ def test_rows_without_labels_have_no_part_in_multi_label_losses():
     )
 
 
+def test_a_batch_of_filler_alone_has_no_multi_label_loss():
+    network = built("encoder", heads={"classification": {"classes": 3, "multi_label": True}}).eval()
+    loss = only(network(full_batch() | {"label": torch.full((6, 1), -100)}))
+    assert (loss.count, loss.total.item()) == (0, 0.0)
+
+
 @pytest.mark.parametrize("classes", [2, 3, 9])
 def test_the_first_loss_is_that_of_chance(classes):
     network = built("encoder", heads={"classification": {"classes": classes}}).eval()

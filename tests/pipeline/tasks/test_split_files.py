@@ -24,6 +24,8 @@ def names(found: list[SourceFile]) -> tuple[dict[str, str], list[str]]:
     ("given", "splits", "others"),
     [
         (["train.tsv.zst", "dev.tsv"], {"dev": "dev.tsv", "train": "train.tsv.zst"}, []),
+        (["train.jsonl", "val.jsonl", "test.jsonl"],
+         {"dev": "val.jsonl", "test": "test.jsonl", "train": "train.jsonl"}, []),
         (["train-v1.1.json", "dev-v1.1.json.zst"], {"dev": "dev-v1.1.json.zst", "train": "train-v1.1.json"}, []),
         (["in_domain_train.tsv.gz", "in_domain_dev.tsv"],
          {"dev": "in_domain_dev.tsv", "train": "in_domain_train.tsv.gz"}, []),
@@ -35,10 +37,28 @@ def names(found: list[SourceFile]) -> tuple[dict[str, str], list[str]]:
         (["train.tsv", "README.txt", "training.tsv", "undev.tsv"], {"train": "train.tsv"},
          ["undev.tsv", "README.txt", "training.tsv"]),
     ],
-    ids=["plain", "squad", "in_domain", "microsoft", "mnli", "mrpc_of_glue", "strangers"],
+    ids=["plain", "other_names", "squad", "in_domain", "microsoft", "mnli", "mrpc_of_glue", "strangers"],
 )  # fmt: skip
 def test_splits_by_name(given: list[str], splits: dict[str, str], others: list[str]) -> None:
     assert names(files(*given)) == (splits, others)
+
+
+def test_splits_of_folders_that_datasets_saved() -> None:
+    """The first part stands for all of them, and descriptions are no rows."""
+    saved = ("dataset_dict.json", "train/dataset_info.json", "train/state.json", "train/data-00000-of-00002.arrow",
+             "train/data-00001-of-00002.arrow", "validation/data-00000-of-00001.arrow")  # fmt: skip
+    splits, others = split_files(files(*saved), has_parts=True)
+    assert {split: file.source for split, file in splits.items()} == {
+        "train": "default/train/data-00000-of-00002.arrow", "dev": "default/validation/data-00000-of-00001.arrow",
+    }  # fmt: skip
+    assert others == ()
+    parquet = files("text/train-00000-of-00002.parquet", "text/train-00001-of-00002.parquet",
+                    "text/unsupervised-00000-of-00001.parquet")  # fmt: skip
+    splits, others = split_files(parquet, has_parts=True)
+    assert [file.path.name for file in splits.values()] == ["train-00000-of-00002.parquet"]
+    assert [file.path.name for file in others] == ["unsupervised-00000-of-00001.parquet"]
+    with pytest.raises(ConfigurationError, match="are both the split 'train'"):
+        split_files(parquet)  # a reader of single files loses no part silently
 
 
 def test_splits_by_label() -> None:

@@ -2,14 +2,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.shards.validate_shards import validate
+from clozeline.tools.shards.verify_counts import main as verify_counts
 from tests.pipeline.task_files import (
+    labeled_row,
+    make_labeled_sets,
     make_sets,
     open_split,
     sentences,
@@ -268,3 +274,44 @@ def test_rows_with_words_of_an_excluded_file_are_rejected(tmp_path: Path, words:
     counts = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
     assert counts["splits"]["dev"]["refused"].get("excluded", 0) == excluded
     assert counts["splits"]["train"]["refused"].get("excluded", 0) == 0
+
+
+def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path: Path) -> None:
+    """The rows are counted apart from the stage, and the set passes every check."""
+    sets = make_labeled_sets(tmp_path, "labels: tags")
+    manifest = open_split(sets, "dev").manifest
+    rows = [labeled_row(number) for number in range(120, 160)]
+    assert manifest.config["examples_by_label"] == Counter(tag for row in rows for tag in row["tags"])
+    assert manifest.config["reader"]["classes"] == ["bad", "film", "good"]
+    found = Counter(tuple(row["labels"].tolist()) for row in blocks_of(open_split(sets, "dev")))
+    assert found == Counter(tuple(int(name in row["tags"]) for name in ("bad", "film", "good")) for row in rows)
+    assert found[0, 0, 0] > 0
+    assert validate(sets / "dev").startswith("OK")
+    assert verify_counts([str(tmp_path / "out")]) == 0
+
+
+def blocks_of(shards: ShardSet) -> Iterator[Any]:
+    return (row for block in range(len(shards.index)) for row in shards.read_block(block))
+
+
+def test_a_column_names_the_splits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One file, three splits: every row is in one of them, and rows of train are told or rejected."""
+    rows = [("a film", "x", "train"), ("dull", "y", "train"), ("a film", "x", "dev"), ("plot", "z", "dev"),
+            ("one", "y", "test"), ("no", "x", "later")]  # fmt: skip
+    (tmp_path / "all.csv").write_text("text,label,fold\n" + "".join(f"{','.join(row)}\n" for row in rows))
+    (tmp_path / "words").mkdir()
+    make = ["--config", str(write_recipe(tmp_path)), f"tokenizer.path={write_vocabulary(tmp_path / 'words')}",
+            f"input={tmp_path / 'all.csv'}", f"output={tmp_path / 'out'}",
+            "tasks.reader={name: labelled, label: label, split: {column: fold}}"]  # fmt: skip
+    assert main(make) == 0
+    sets = tmp_path / "out" / "tasks" / "labels"
+    assert {path.name for path in sets.iterdir()} == {"train", "dev", "test"}
+    counts = {split: open_split(sets, split).manifest for split in ("train", "dev", "test")}
+    assert [manifest.totals.samples for manifest in counts.values()] == [2, 1, 1]
+    assert counts["dev"].config["notes"]["also_in_train"] == 1
+    assert "row 4: the column label holds 'z', the classes are" in caplog.text
+    assert "row 6: the column fold holds 'later', no split" in caplog.text
+    assert main([*make, "tasks.disjoint=true"]) == 64
+    report = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
+    assert report["rows_in"] == 6 == report["examples"] + sum(report["refused"].values())
+    assert main([*make, "tasks.carve={dev: 0.5}"]) == 64

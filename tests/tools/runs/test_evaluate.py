@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from clozeline.tools.experiments.multirun.finetuning_scores import comparison_lines, read_scored, score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
@@ -21,6 +22,7 @@ from tests.tools.runs.evaluation.task_runs import (
     chat_run,
     choice_run,
     question_run,
+    several_run,
     tagged_run,
     text_run,
     tuned_run,
@@ -211,3 +213,31 @@ def test_written_classes_are_scored_and_compared(
     (line,) = comparison_lines([(str(run), scored) for run, scored in zip(runs[::-1], found[::-1], strict=True)])
     assert "accuracy +" in line
     assert " over texts" in line
+
+
+def test_several_classes_are_scored_by_the_probability_of_each(
+    one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every row by itself through the model, and F1 counted by hand."""
+    run = several_run(one_rank, tmp_path)
+    capsys.readouterr()
+    assert main([str(run), "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["labels"] == ["bad", "film", "good"]
+    trained, both, sums, right = load_trained(run), 0, 0, 0
+    special = trained.tokenizer.vocabulary.specials
+    for row in map(json.loads, (tmp_path / "files" / "dev.jsonl").read_text().splitlines()):
+        ids = [special["cls"], *trained.tokenizer.encode([row["text"]])[0].ids.tolist(), special["sep"]]
+        tensors = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None],
+                   "lengths": torch.tensor([len(ids)])}  # fmt: skip
+        with torch.no_grad():
+            chances = trained.model.logits(tensors)["classification"][0].sigmoid()
+        found = {name for name, chance in zip(scores["labels"], chances.tolist(), strict=True) if chance > 0.5}
+        both, sums = both + len(found & {*row["tags"]}), sums + len(found) + len(row["tags"])
+        right += found == {*row["tags"]}
+    assert scores["metrics"]["micro_f1"] == pytest.approx(2 * both / sums)
+    assert 0.5 < scores["metrics"]["micro_f1"] < 1
+    assert scores["metrics"]["subset_accuracy"] == right / scores["n"]
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
+    assert own["figures"]["classification/accuracy"] == pytest.approx(right / scores["n"])

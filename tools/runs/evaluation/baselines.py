@@ -1,6 +1,7 @@
 """Baselines without the model: the most frequent answer, bags of words, and the overlap of two texts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,6 +52,9 @@ def shared_words(texts: Texts) -> NDArray[np.float64]:
 def _fit_linear(facts: TaskFacts, train: Any, answers: NDArray[Any], features: Any) -> NDArray[Any]:
     if facts.head == "regression":
         return np.asarray(Ridge().fit(train, answers).predict(features))
+    if facts.multi_label:
+        one = replace(facts, multi_label=False)
+        return np.stack([_fit_linear(one, train, answers[:, index], features) for index in range(answers.shape[1])], 1)
     if len(set(answers.tolist())) < 2:
         return np.full(features.shape[0], answers[0])
     return np.asarray(LogisticRegression(max_iter=1000).fit(train, answers).predict(features))
@@ -65,18 +69,26 @@ def baseline_predictions(
 ) -> dict[str, NDArray[Any]]:
     """Return the predictions of each baseline for some texts, fitted on texts and answers of the training set.
 
-    `majority` is the most frequent class, the first among ties, or the mean number; `words` a linear model on TF-IDF of
-    words and word bigrams of each text; `overlap` one on the words that two texts share.
+    `majority` is the most frequent class, the first among ties, or each class of most rows, or the mean number; `words`
+    a linear model on TF-IDF of words and word bigrams of each text; `overlap` one on the words that two texts share.
     """
     fitted_on, answers = train
-    most = answers.mean() if facts.head == "regression" else np.bincount(answers, minlength=len(facts.labels)).argmax()
+    if facts.head == "regression":
+        most = answers.mean()
+    elif facts.multi_label:
+        most = answers.mean(0) > 0.5
+    else:
+        most = np.bincount(answers, minlength=len(facts.labels)).argmax()
     columns = []
     for column in range(facts.texts):
         vectors = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", sublinear_tf=True)
         fitted = vectors.fit_transform([_text_at(item, column) for item in fitted_on])
         columns.append((fitted, vectors.transform([_text_at(item, column) for item in texts])))
     fitted, features = (sparse.hstack(list(side)).tocsr() for side in zip(*columns, strict=True))
-    predictions = {"majority": np.full(len(texts), most), "words": _fit_linear(facts, fitted, answers, features)}
+    predictions = {
+        "majority": np.full((len(texts), *np.shape(most)), most, answers.dtype),
+        "words": _fit_linear(facts, fitted, answers, features),
+    }
     if facts.texts > 1:
         shared, features = shared_words(fitted_on), shared_words(list(texts))
         predictions["overlap"] = _fit_linear(facts, shared, answers, features)

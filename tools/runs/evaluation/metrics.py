@@ -18,7 +18,7 @@ Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
 
 @dataclass(frozen=True)
 class Predictions:
-    """Answers and predictions of rows, in set order: classes or numbers, [n]."""
+    """Answers and predictions of rows, in set order: classes or numbers [n], or 0 and 1 of each class [n, classes]."""
 
     answers: NDArray[Any]
     predicted: NDArray[Any]
@@ -56,6 +56,10 @@ METRICS: Final[dict[str, Metric]] = {
     "macro_f1": lambda answers, predicted, facts: float(
         metrics.f1_score(answers, predicted, labels=range(len(facts.labels)), average="macro", zero_division=0.0)
     ),
+    "micro_f1": lambda answers, predicted, facts: float(
+        metrics.f1_score(answers, predicted, average="micro", zero_division=0.0)
+    ),
+    "subset_accuracy": lambda answers, predicted, facts: float((answers == predicted).all(-1).mean()),
     "matthews_correlation": _correlation_metric(metrics.matthews_corrcoef),
     "pearson": _correlation_metric(lambda *sides: stats.pearsonr(*sides).statistic),
     "spearman": _correlation_metric(lambda *sides: stats.spearmanr(*sides).statistic),

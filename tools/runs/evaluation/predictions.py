@@ -34,7 +34,9 @@ def set_rows(shards: ShardSet) -> Rows:
 
 
 def answers_of(rows: Rows, facts: TaskFacts) -> NDArray[Any]:
-    """Return the classes [n] int64, or the numbers [n] float64, of rows."""
+    """Return the classes [n] int64, 0 and 1 for several classes [n, classes] int64, or the numbers [n] float64."""
+    if facts.multi_label:
+        return rows.columns["labels"].values.astype(np.int64).reshape(len(rows), len(facts.labels))
     if facts.head in _CLASSES:
         return rows.columns[_CLASSES[facts.head]].values.astype(np.int64)
     return rows.columns["target"].values.astype(np.float64)
@@ -72,6 +74,12 @@ def _read_class_or_number(scores: Tensor, tensors: Mapping[str, Tensor], rows: R
     return values_list
 
 
+def read_several(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[list[float]]:
+    """Return 1 for each class of a row whose probability is above one half, otherwise 0; NaN for invalid scores."""
+    several: list[list[float]] = (scores > 0).float().where(scores.isfinite(), math.nan).tolist()
+    return several
+
+
 def merge_shares(shares: Sequence[Mapping[int, Any]], count: int) -> dict[int, Any]:
     """Return the predictions of all processes, or raise IntegrityError if a row was predicted twice or not at all."""
     predictions: dict[int, Any] = {}
@@ -84,10 +92,10 @@ def merge_shares(shares: Sequence[Mapping[int, Any]], count: int) -> dict[int, A
     return predictions
 
 
-def collect_predictions(shares: Sequence[Mapping[int, float]], rows: Rows, facts: TaskFacts) -> Predictions:
+def collect_predictions(shares: Sequence[Mapping[int, Any]], rows: Rows, facts: TaskFacts) -> Predictions:
     """Return the predictions of all processes, or raise IntegrityError for missing, repeated or non-finite ones."""
     predictions = merge_shares(shares, len(rows))
-    if not_finite := [row for row, value in sorted(predictions.items()) if not math.isfinite(value)]:
+    if not_finite := [row for row, value in sorted(predictions.items()) if not np.isfinite(value).all()]:
         counted = f"{len(not_finite)} rows got no finite number, first row {not_finite[0]}"
         raise IntegrityError(f"{counted}: the weights are unusable")
     answers = answers_of(rows, facts)

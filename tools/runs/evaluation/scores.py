@@ -27,6 +27,7 @@ from clozeline.tools.runs.evaluation.predictions import (
     collect_predictions,
     merge_shares,
     predict_share,
+    read_several,
     set_rows,
 )
 from clozeline.tools.runs.evaluation.tag_scores import read_tags, tag_scores
@@ -42,8 +43,8 @@ def predict_task_share(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1
     if facts.head == "similarity":
         return pair_share(opened, rows, rank, size)
     reads: dict[str, Read] = {"tagging": partial(read_tags, facts=facts), "span": read_spans}
-    model = opened.trained.model
-    return predict_share(model, opened.shards, rows, opened.head, rank, size, reads.get(facts.head))
+    read = read_several if facts.multi_label else reads.get(facts.head)
+    return predict_share(opened.trained.model, opened.shards, rows, opened.head, rank, size, read)
 
 
 def score_shares(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]]) -> Scored:

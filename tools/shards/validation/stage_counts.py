@@ -159,6 +159,9 @@ def task_counts(shards: ShardSet, reported: Mapping[str, Any], name: str) -> Rec
         for column in ("label", "tags"):
             if column in block.columns:
                 classes.update(block.columns[column].values.tolist())
+        if "labels" in block.columns:
+            several = block.columns["labels"].values.reshape(len(block), -1)
+            classes.update({index: count for index, count in enumerate(several.sum(0, dtype=int).tolist()) if count})
     facts = facts_of(shards.manifest)
     labels = () if facts is None else facts.labels
     yield f"{name}.windows", reported["windows"], rows - len(texts)

@@ -18,6 +18,13 @@ def _answers(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     facts = facts_of(manifest)
     if facts is None or facts.head not in _ONE_ANSWER:
         return
+    if facts.multi_label:
+        several = block.rows.columns["labels"]
+        if (row := ragged_checks.first_row(several.lengths != len(facts.labels))) is not None:
+            yield row, f"expected labels of {len(facts.labels)} classes, got {several.lengths[row]}"
+        if (row := ragged_checks.first_of_values(several, several.values > 1)) is not None:
+            yield row, f"expected labels of 0 and 1, got {several[row].tolist()}"
+        return
     name = _ONE_ANSWER[facts.head]
     column = block.rows.columns[name]
     if (row := ragged_checks.first_row(column.lengths != 1)) is not None:

@@ -7,12 +7,15 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 
 
 def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
-    """Return `label`, `target`, `choice`, `tags` or `answer` with its meaning; {} for a row without an answer."""
+    """Return `label`, `labels`, `target`, `choice`, `tags` or `answer` with its meaning; {} without an answer."""
     if facts is None:
         return {}
     if "label" in row.columns and len(row["label"]) == 1:
         number = int(row["label"][0])
         return {"label": f"{number}, {facts.labels[number]!r} of {facts.name}"}
+    if "labels" in row.columns:
+        names = [name for name, has in zip(facts.labels, row["labels"].tolist(), strict=True) if has]
+        return {"labels": f"{', '.join(names) or 'none'} of {facts.name}"}
     if "target" in row.columns and len(row["target"]) == 1:
         return {"target": f"{float(row['target'][0]):g}, from {facts.low:g} to {facts.high:g} in {facts.name}"}
     if "choice" in row.columns:

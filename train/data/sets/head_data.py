@@ -45,7 +45,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
                 f"{key}: model.heads.{name}.pool: pair compares the two segments of a row, and the set has none: take "
                 "a task of pairs in the frame bert, or another pool"
             )
-        if model.heads[name].multi_label and target in served:
+        if model.heads[name].multi_label and target in served and "labels" not in columns:
             raise ConfigurationError(
                 f"{key}: model.heads.{name}.multi_label: expected false, as the column label of a shard set has one "
                 "class per row, got true: remove the key"

@@ -47,4 +47,6 @@ def _set_answers(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> He
     if head.classes not in (None, len(facts.labels)):
         why = f"got {head.classes}: leave the key out, the set says it"
         raise ConfigurationError(f"{key}.classes: {where} has {len(facts.labels)}: {', '.join(facts.labels)}; {why}")
-    return replace(head, labels=facts.labels)
+    if head.multi_label and not facts.multi_label:
+        return replace(head, labels=facts.labels)  # `refuse_unfit_heads` says that the set has one class per row
+    return replace(head, labels=facts.labels, multi_label=facts.multi_label)

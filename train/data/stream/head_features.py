@@ -21,6 +21,7 @@ HEAD_OF_COLUMN: Final = {
     "crop_start": "similarity",
     "crop_length": "similarity",
     "label": "classification",
+    "labels": "classification",
     "target": "regression",
     "tag_positions": "tagging",
     "tags": "tagging",
@@ -31,7 +32,7 @@ HEAD_OF_COLUMN: Final = {
 }
 """List columns that a single head is trained on; those outside `ANSWER_COLUMNS` are read for encoders only."""
 ANSWER_COLUMNS: Final = frozenset({
-    *("label", "target", "tag_positions", "tags", "answer_span", "answer_places", "choice", "choice_starts")
+    *("label", "labels", "target", "tag_positions", "tags", "answer_span", "answer_places", "choice", "choice_starts")
 })  # fmt: skip
 """Columns with the labels of tasks, for every architecture."""
 _POSITION_COLUMNS: Final = ("segment_starts",)
@@ -48,8 +49,8 @@ def head_tensors(
 ) -> dict[str, Tensor]:
     """Return the tensors of the columns above, int64 except `target` and `answer_places`.
 
-    `label` [B], -100 in rows without one; `target` [B] float32, NaN in rows without one. `answer_start` and
-    `answer_end` [B], -100 in rows without an answer; `answer_places` [B, T] bool.
+    `label` [B], -100 in rows without one, or [B, classes] from the column `labels`. `target` [B] float32, NaN in rows
+    without one. `answer_start` and `answer_end` [B], -100 in rows without an answer; `answer_places` [B, T] bool.
     `sentence_label` [B], -100 in rows without one. `span_left`, `span_right` [N], flat indices in B * T of the tokens
     on both sides of each label's span, and `span_offset` [N], the label's position in it, -1 for a label outside of
     spans. `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view: the stored
@@ -71,6 +72,9 @@ def head_tensors(
         added["sentence_label"] = torch.from_numpy(one_a_row(lists["sentence_label"], IGNORED))
     if "label" in read:
         added["label"] = torch.from_numpy(one_a_row(lists["label"], IGNORED))
+    if "labels" in read:
+        values, sizes = pad_rows(lists["labels"], IGNORED)
+        added["label"] = torch.from_numpy(np.where(sizes[:, None] > 0, values.astype(np.int64), IGNORED))
     if "target" in read:
         targets = lists["target"]
         scores = np.full(len(targets), np.nan, np.float32)

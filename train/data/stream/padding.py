@@ -19,7 +19,7 @@ from clozeline.train.data.stream.row_buffer import Column
 LEFT_PADDED_COLUMNS: Final = frozenset(
     {
         *("input_ids", "prediction_order", "label_positions", "label_ids", "label_weight", "label_count"),
-        *("document_starts", "segment_starts", "label", "target", "tag_positions", "tags"),
+        *("document_starts", "segment_starts", "label", "labels", "target", "tag_positions", "tags"),
         *("teacher_ids", "teacher_weights"),
     }
 )

@@ -13,6 +13,7 @@ from tests.distributed import RankPool
 from tests.pipeline.task_files import (
     make_chat_sets,
     make_choice_sets,
+    make_labeled_sets,
     make_question_sets,
     make_sets,
     make_tagged_sets,
@@ -35,6 +36,11 @@ def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6, **changes: Any) 
     )  # fmt: skip
     assert ranks.run(_start, config) == [0]
     return folder / "run"
+
+
+def several_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
+    """Make the sets of the small task with several classes per row, and a short run on them."""
+    return _run_of(ranks, folder, make_labeled_sets(folder, "labels: tags"), "classification", steps)
 
 
 def tagged_run(ranks: RankPool, folder: Path, *, steps: int = 40) -> Path:

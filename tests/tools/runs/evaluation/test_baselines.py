@@ -58,3 +58,13 @@ def test_one_class_alone() -> None:
     assert {name: values.tolist() for name, values in found.items()} == {"majority": [1], "words": [1]}
     with pytest.raises(KeyError):
         found["overlap"]
+
+
+def test_several_classes_have_a_linear_model_each() -> None:
+    """A class of most rows is everywhere, and words decide the others."""
+    facts = TaskFacts(name="t", head="classification", labels=("a", "b", "c"), metrics=(), multi_label=True)
+    train = [(f"{'x' if number % 2 else 'y'} {'z' if number % 3 else 'w'}",) for number in range(60)]
+    answers = np.array([[number % 2, int(number % 3 > 0), 0] for number in range(60)])
+    found = baseline_predictions(facts, (train, answers), [("x w",), ("y z",)])
+    assert found["majority"].tolist() == [[0, 1, 0], [0, 1, 0]]
+    assert found["words"].tolist() == [[1, 0, 0], [0, 1, 0]]

@@ -62,7 +62,7 @@ def test_correlations(pairs: list[tuple[int, int]]) -> None:
 
 def test_every_metric_of_a_task_is_here() -> None:
     named = {metric for task in GLUE_TASKS.values() for metric in task.facts.metrics}
-    assert named | {"macro_f1"} == set(METRICS)  # that of SuperGLUE's CB
+    assert named | {"macro_f1", "micro_f1", "subset_accuracy"} == set(METRICS)  # of SuperGLUE's CB and of own files
     unknown = TaskFacts(name="toy", head="regression", metrics=("bleu",))
     with pytest.raises(ConfigurationError, match="no metric 'bleu'; known: accuracy"):
         score(unknown, np.zeros(2), np.zeros(2))
@@ -73,3 +73,19 @@ def test_macro_f1_is_the_mean_over_classes() -> None:
     facts = TaskFacts(name="toy", head="classification", labels=("a", "b", "c"), metrics=("macro_f1",))
     found = score(facts, np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
     assert found["macro_f1"] == pytest.approx((2 / 3 + 4 / 5 + 0) / 3)
+
+
+def test_metrics_of_several_classes_per_row() -> None:
+    """Against counts by hand: micro over all cells, macro over classes, and rows that are right in every class."""
+    metrics = ("micro_f1", "macro_f1", "subset_accuracy")
+    facts = TaskFacts(name="t", head="classification", labels=("a", "b", "c"), metrics=metrics, multi_label=True)
+    generator = np.random.Generator(np.random.PCG64(3))
+    answers, predicted = generator.integers(0, 2, (2, 30, 3))
+    both = [sum(map(min, *sides)) for sides in zip(answers.T.tolist(), predicted.T.tolist(), strict=True)]
+    sums = [int(answers[:, index].sum() + predicted[:, index].sum()) for index in range(3)]
+    right = sum(one == two for one, two in zip(answers.tolist(), predicted.tolist(), strict=True))
+    assert score(facts, answers, predicted) == {
+        "micro_f1": pytest.approx(2 * sum(both) / sum(sums)),
+        "macro_f1": pytest.approx(sum(2 * one / two for one, two in zip(both, sums, strict=True)) / 3),
+        "subset_accuracy": right / 30,
+    }

@@ -54,6 +54,17 @@ def test_wrong_classes(classes: Manifest, values: list[list[int]]) -> None:
         check(classes, "label", values, np.uint16)
 
 
+@pytest.mark.parametrize("values", [[[0, 1], [0, 2]], [[1, 1], [1]]], ids=["no flag", "too few"])
+def test_wrong_flags_of_classes(classes: Manifest, values: list[list[int]]) -> None:
+    assert classes.objective is not None
+    facts = {**classes.objective.options["task"], "multi_label": True}
+    objective = classes.objective.model_copy(update={"options": {"task": facts}})
+    several = classes.model_copy(update={"objective": objective})
+    check(several, "labels", [[0, 1], [0, 0]], np.uint8)
+    with pytest.raises(IntegrityError, match=r"row 1 .*expected labels of"):
+        check(several, "labels", values, np.uint8)
+
+
 @pytest.mark.parametrize("value", [-0.1, 5.1, np.nan, np.inf], ids=str)
 def test_wrong_numbers(classes: Manifest, value: float) -> None:
     with pytest.raises(IntegrityError, match=r"row 1 .*expected a number from 0 to 5 of the task sst2"):

@@ -79,3 +79,9 @@ def test_the_number_from_which_texts_are_alike(manifest: Manifest) -> None:
     apart = changed(manifest, head="similarity", labels=[], alike=4.0)
     answered = with_answers(model(similarity=HeadConfig(pool="mean")), [("data.shards", apart)])
     assert answered.heads["similarity"] == HeadConfig(pool="mean", alike=4.0)
+
+
+def test_several_classes_come_from_the_set(manifest: Manifest) -> None:
+    several = changed(manifest, multi_label=True)
+    answered = with_answers(model(classification=HeadConfig()), [("data.shards", several)])
+    assert answered.heads["classification"] == HeadConfig(labels=("0", "1"), multi_label=True)

@@ -41,6 +41,20 @@ def test_answers_of_rows(architecture: Architecture) -> None:
     assert target[1].isnan()
 
 
+def test_several_classes_of_rows() -> None:
+    """A row of zeros has none of the classes; filler has no labels. Equally long rows are a matrix."""
+    columns = {
+        "input_ids": column([[1, 2], [1, 2], [1, 2]]),
+        "labels": Ragged.from_lists([[0, 1], [], [0, 0]], np.uint8),
+    }
+    collate = Collate("encoder", list(columns), SPECIAL)
+    labels = collate(columns, np.ones(3, np.float32))["label"]
+    assert labels.dtype == torch.int64
+    assert labels.tolist() == [[0, 1], [-100, -100], [0, 0]]
+    columns = {"input_ids": np.array([[1, 2], [1, 2]]), "labels": np.array([[0, 1], [1, 1]], np.uint8)}
+    assert collate(columns, None)["label"].tolist() == [[0, 1], [1, 1]]
+
+
 def test_numbers_of_equally_long_rows_are_a_matrix() -> None:
     columns = {"input_ids": np.array([[1, 2], [1, 2]]), "target": np.array([[0.5], [3.8]], np.float32)}
     target = Collate("encoder", list(columns), SPECIAL)(columns, None)["target"]

@@ -1,0 +1,219 @@
+"""Labeled files of users: each format, each type of label, and each mistake in them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskReader
+from clozeline.pipeline.tasks.readers.labelled import Labelled
+from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
+
+ROWS = [{"text": 'good, "really"', "label": "pos"}, {"text": "bad", "label": "neg"}, {"text": "fine", "label": "pos"}]
+
+
+def completed(files: Path | dict[str, Path], **options: Any) -> TaskReader:
+    """The reader with what the files determine."""
+    reader = reader_of("labelled", **options)
+    splits = files if isinstance(files, dict) else {"train": files}
+    return Labelled(reader.complete_options(splits), Limits())
+
+
+def write_rows(folder: Path, format_: str, rows: list[dict[str, Any]], name: str = "train") -> Path:
+    """Write the same rows in a format."""
+    path = folder / f"{name}.{format_}"
+    if format_ == "parquet":
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+    elif format_ == "jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    else:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            quoting = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None} if format_ == "tsv" else {}
+            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n", **quoting)  # type: ignore[arg-type]
+            table.writeheader()
+            table.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("format_", ["csv", "tsv", "jsonl", "parquet"])
+def test_every_format_holds_the_same_rows(tmp_path: Path, format_: str) -> None:
+    path = write_rows(tmp_path, format_, ROWS)
+    reader = completed(path, label="label")
+    assert reader.facts.labels == ("neg", "pos")
+    assert reader.facts.metrics == ("accuracy", "macro_f1")
+    assert items_of(reader, path) == [
+        LabeledText((row["text"],), int(row["label"] == "pos"), None, index) for index, row in enumerate(ROWS)
+    ]
+
+
+def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
+    """The library itself writes the folder: two parts, class names beside integers, -1 for no label."""
+    datasets = pytest.importorskip("datasets")
+    names = datasets.ClassLabel(names=["World", "Sports"])
+    features = datasets.Features({"text": datasets.Value("string"), "label": names})
+    rows = {"text": ["a", "b", "c"], "label": [1, 0, -1]}
+    datasets.Dataset.from_dict(rows, features).save_to_disk(tmp_path / "saved", num_shards=2)
+    path = tmp_path / "saved" / "data-00000-of-00002.arrow"
+    reader = completed(path, label="label")
+    assert reader.facts.labels == ("World", "Sports")
+    assert items_of(reader, path) == [
+        LabeledText(("a",), 1, None, 0), LabeledText(("b",), 0, None, 1), Rejected("no_label", 2),
+    ]  # fmt: skip
+    assert [file.name for file in reader.companions(path)] == ["data-00001-of-00002.arrow", "dataset_info.json"]
+    datasets.Dataset.from_dict(rows, features).to_parquet(tmp_path / "train.parquet")
+    assert items_of(reader, tmp_path / "train.parquet") == items_of(reader, path)
+    (tmp_path / "saved" / "data-00001-of-00002.arrow").unlink()
+    with pytest.raises(ConfigurationError, match=r"expected 2 parts .* data-00001-of-00002\.arrow is missing"):
+        reader.open(path)
+
+
+def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path: Path) -> None:
+    path = written(tmp_path, '3,"Oil, up",Prices rose\n4,Goal,\n', "train.csv")
+    reader = completed(path, columns=["c", "title", "about"], text=["title", "about"], label="c",
+                       classes={3: "Business", 4: "Sci/Tech"})  # fmt: skip
+    assert [(item.texts, item.label) for item in items_of(reader, path)] == [
+        (("Oil, up Prices rose",), 0), (("Goal",), 1),
+    ]  # fmt: skip
+    assert reader.facts.labels == ("Business", "Sci/Tech")
+    path = written(tmp_path, '{"p": {"en": "A."}, "h": "B.", "gold": "-"}\n{"p": {"en": "C."}, "h": "D.", "gold": 1}\n')
+    reader = completed(path, text="p.en", text_pair="h", label="gold", no_label=["-"], classes=["no", "yes"])
+    assert items_of(reader, path) == [Rejected("no_label", 0), LabeledText(("C.", "D."), 1, None, 1)]
+    assert reader.facts.texts == 2
+
+
+def test_several_labels_of_a_list_or_of_a_text(tmp_path: Path) -> None:
+    """An empty text has none of the classes, and null no label."""
+    rows = ['["b", "a", "b"]', '"a; c"', '""', "null", '["d"]', "[]"]
+    path = written(tmp_path, "".join(f'{{"text": "x", "tags": {row}}}\n' for row in rows))
+    reader = completed(path, labels="tags", separator=";", classes=["a", "b", "c"])
+    items = items_of(reader, path)
+    assert [getattr(item, "classes", None) for item in items] == [(0, 1), (0, 2), (), None, None, ()]
+    assert reasons(items) == {"no_label": 1, "bad_label": 1}
+    assert reader.facts.multi_label
+    assert reader.facts.metrics == ("micro_f1", "macro_f1", "subset_accuracy")
+    assert completed(path, labels="tags", separator=";").facts.labels == ("a", "b", "c", "d")
+
+
+def test_numbers(tmp_path: Path) -> None:
+    path = written(tmp_path, "text,mark\na,1.5\nb,4\nc,x\nd,\ne,nan\n", "train.csv")
+    reader = completed(path, score="mark")
+    assert (reader.facts.head, reader.facts.low, reader.facts.high) == ("regression", 1.5, 4.0)
+    items = items_of(reader, path)
+    assert [item.target for item in items[:2]] == [1.5, 4.0]
+    assert reasons(items) == {"bad_label": 2, "no_label": 1}
+    narrow = completed(path, score="mark", range=[0, 2])
+    assert items_of(narrow, path)[1].detail == "the column mark holds '4', expected a number from 0 to 2"
+
+
+def test_words_with_a_class_each(tmp_path: Path) -> None:
+    """Entities of any scheme become BIO; integers are indices of given classes."""
+    rows = [
+        {"tokens": ["Ada", "L.", "sings"], "ner": ["I-PER", "I-PER", "O"]},
+        {"tokens": "in Rome", "ner": "O B-LOC"},
+        {"tokens": ["a", "b"], "ner": ["O"]},
+        {"tokens": [], "ner": []},
+    ]  # fmt: skip
+    path = write_rows(tmp_path, "jsonl", rows)
+    reader = completed(path, words="tokens", label="ner")
+    assert reader.facts.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    assert reader.facts.metrics[0] == "entity_f1"
+    items = items_of(reader, path)
+    assert items[:2] == [TaggedWords(("Ada", "L.", "sings"), (3, 4, 0), 0), TaggedWords(("in", "Rome"), (0, 1), 1)]
+    assert [(item.reason, item.detail) for item in items[2:]] == [
+        ("fields", "it has 2 words and 1 labels"), ("empty_text", ""),
+    ]  # fmt: skip
+    plain = completed(path, words="tokens", label="ner", classes=["I-PER", "O", "B-LOC", "X"])
+    assert plain.facts.metrics == ("accuracy",)
+    assert items_of(plain, path)[0].tags == (0, 0, 1)
+
+
+def test_splits_of_a_column_and_rows_to_keep(tmp_path: Path) -> None:
+    """Classes are those of the training rows that are kept."""
+    rows = [("a", "x", "de", "training"), ("b", "y", "de", "val"), ("c", "z", "de", "train"), ("d", "y", "fr", "train"),
+            ("e", "x", "de", "holdout")]  # fmt: skip
+    table = [dict(zip(("text", "label", "lang", "fold"), row, strict=True)) for row in rows]
+    path = write_rows(tmp_path, "csv", table)
+    reader = completed(path, label="label", keep={"lang": "de"}, split={"column": "fold"})
+    assert reader.splits_in(path) == ("train", "dev")
+    assert list(reader.row_splits(reader.open(path))) == ["train", "dev", "train", "train", "train"]
+    assert reader.facts.labels == ("x", "z")
+    assert reasons(items_of(reader, path)) == {"bad_label": 1, "filtered": 1, "bad_split": 1}
+    named = reader_of("labelled", label="label", split={"column": "lang", "names": {"de": "train", "fr": "test_fr"}})
+    assert named.splits_in(path) == ("train", "test_fr")
+    with pytest.raises(ConfigurationError, match=r"the column text names no split, it holds a, b, c"):
+        reader_of("labelled", label="label", split={"column": "text"}).splits_in(path)
+
+
+def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path: Path) -> None:
+    path = written(tmp_path, "text,label\na,10\nb,9\nc,-1\n", "train.csv")
+    reader = completed(path, label="label")
+    assert reader.facts.labels == ("-1", "9", "10")
+    assert [item.label for item in items_of(reader, path)] == [2, 1, 0]
+    given = completed(path, label="label", classes=["9", "10"])
+    assert reasons(items_of(given, path)) == {"bad_label": 1}
+    assert "'-1', the classes are" in items_of(given, path)[2].detail
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("text,label\na,1.5\nb,2\n", {"label": "label"}, r"row 1: the column label holds 1\.5, a number, where"),
+        ("text,label\na,x\nb,x\n", {"label": "label"}, "expected 2 or more classes in the column label, got x"),
+        ("text,label\na,x\n", {"label": "kind"}, "expected 2 or more classes in the column kind, got none"),
+        ("title,label\na,x\n", {"label": "label"}, "expected the columns text, got title, label without text"),
+        ("text,text\na,x\n", {"label": "label"}, "two columns have the name 'text'"),
+        ("text,label\n", {"label": "label"}, "got none that can be read"),
+        ("text,mark\na,3\nb,3\n", {"score": "mark"}, "expected different numbers in the column mark, got only 3"),
+    ],
+)  # fmt: skip
+def test_files_that_hold_no_task(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
+    path = written(tmp_path, text, "train.csv")
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        completed(path, **options)
+    assert str(path) in str(caught.value)
+
+
+def test_a_column_of_ids_is_no_column_of_classes(tmp_path: Path) -> None:
+    path = written(tmp_path, "text,id\n" + "".join(f"t,{number}\n" for number in range(65_540)), "train.csv")
+    with pytest.raises(ConfigurationError, match=r"row 65536: the column id has more than 65,535 different labels"):
+        completed(path, label="id")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "expected one of label .* got none"),
+        ({"label": "a", "score": "b"}, "got label and score"),
+        ({"words": "w", "labels": "b"}, "words: expected label"),
+    ],
+)
+def test_options_that_contradict(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        reader_of("labelled", **options)
+
+
+def test_damaged_rows_have_a_reason(tmp_path: Path) -> None:
+    """A stray quote costs its line alone; a list is no class."""
+    path = written(tmp_path, 'text,label\na,x\n"b,y\nc,y,z\n,x\nd,\n', "train.csv")
+    items = items_of(completed(path, label="label", classes=["x", "y"]), path)
+    assert [getattr(item, "reason", "") for item in items] == ["", "bad_csv", "fields", "empty_text", "no_label"]
+    path = written(tmp_path, '{"text": "a", "label": ["x", "y"]}\n{"text": 3, "label": "x"}\n[]\n', "train.jsonl")
+    items = items_of(completed(path, label="label", classes=["x", "y"]), path)
+    assert [item.reason for item in items] == ["bad_label", "fields", "fields"]
+    assert items[0].detail.endswith("name several by tasks.reader.labels")
+
+
+def test_lines_that_the_reader_reads_again(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"text": ["a", "b"], "text_pair": "c", "label": "l", "classes": {"1": "no", "2": "yes"}}
+    reader = reader_of("labelled", **options, keep={"lang": "de"})
+    items = [LabeledText(("t u", "v"), 1, None, 0), LabeledText(("w", "x"), 0, None, 1)]
+    path = written(tmp_path, "".join(f"{line}\n" for line in reader.format_lines(items)))  # type: ignore[arg-type]
+    assert items_of(reader, path) == items
