@@ -19,6 +19,7 @@ from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embe
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import Layer
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
+from clozeline.model.layers.softcapping import soft_cap
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import Loss
 from clozeline.model.token_rules import Rule, RuleRecord, SoftRule, read_rule
@@ -191,7 +192,7 @@ def sum_attention(body: Attention, query: Tensor, key: Tensor, plan: AttentionPl
     keys = body.split_heads(key, body.key_norm, plan)
     keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
     scores = body.scale * (queries @ keys.mT)  # [B, heads, K, K]
-    scores = scores if scores.dtype == torch.float64 else scores.float()
+    scores = soft_cap(scores if scores.dtype == torch.float64 else scores.float(), body.softcap)
     if plan.mask is not None:
         boolean = plan.mask.dtype == torch.bool
         scores = scores.masked_fill(~plan.mask, BLOCKED) if boolean else scores + plan.mask

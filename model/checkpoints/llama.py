@@ -79,6 +79,8 @@ class Llama(KeyMap):
         },
         hidden_act="silu",
     )
+    theta: ClassVar[float] = 10000.0
+    """Base of the rotation where config.json has none."""
     activation = "hidden_act"
     activations: ClassVar = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
     also_read: ClassVar[tuple[str, ...]] = ("rope_theta", "rope_scaling", "rope_parameters")
@@ -98,7 +100,7 @@ class Llama(KeyMap):
     )
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        return read_rotation(self.model_type, {**self.defaults, **plain})
+        return read_rotation(self.model_type, {**self.defaults, **plain}, self.theta)
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         return write_rotation(config.position)

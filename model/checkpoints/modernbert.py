@@ -8,7 +8,7 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names, slice_names, split_defaults
 from clozeline.model.checkpoints._conversion.layer_types import FULL, SLIDING, read_layer_types, write_layer_types
-from clozeline.model.checkpoints._conversion.rope_keys import single_value
+from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
@@ -139,12 +139,7 @@ def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
     """Return the base of the rotation in one type of layers."""
     if plain.get("rope_scaling"):
         raise ConfigurationError(f"config.json of type {model_type}: rope_scaling: expected none, got scaled positions")
-    form = (plain.get("rope_parameters") or {}).get(kind) or {}
-    if form.get("rope_type", "default") != "default":
-        where, got = f"config.json of type {model_type}: rope_parameters.{kind}", form["rope_type"]
-        raise ConfigurationError(f"{where}: expected rope_type default, got {got!r}")
-    bases = {f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"), _FORMER[kind]: plain.get(_FORMER[kind])}
-    return float(single_value(model_type, {key: base for key, base in bases.items() if base is not None}, _THETA[kind]))
+    return read_unscaled_base(model_type, plain, kind, _FORMER[kind], _THETA[kind])
 
 
 def _local_layers(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:

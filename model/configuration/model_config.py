@@ -100,6 +100,11 @@ class ModelConfig:
     qk_norm: Literal["head", "all"] | None = None
     """Norm of queries and of keys before their rotation: head, over the components of a head, with one gain for all
     heads (Qwen 3); all, over the entire projection (OLMo 2); null = none."""
+    attn_logit_softcapping: Annotated[float, Field(gt=0)] | None = None
+    """Bound c of the attention scores: s becomes c tanh(s / c) before the mask (Gemma 2, arXiv 2408.00118). The
+    scores of all pairs of positions are then held in memory. null = none."""
+    final_logit_softcapping: Annotated[float, Field(gt=0)] | None = None
+    """The same for scores of heads over the vocabulary; null = none."""
     share: ShareConfig = ShareConfig()
     """Layers that share weights."""
     scale_by_depth: bool = False
@@ -199,6 +204,8 @@ class ModelConfig:
         shared = self.share != ShareConfig() or self.layers < chosen.special_layers
         if self.qk_norm is not None:
             yield "qk_norm: disentangled attention does not read it; remove the key"
+        if self.attn_logit_softcapping is not None:
+            yield "attn_logit_softcapping: disentangled attention does not read it; remove the key"
         if chosen.special_layers and (shared or self.norm_place != "post"):
             yield "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
 

@@ -114,6 +114,7 @@ def _refuse_unread(config: ModelConfig) -> None:
         ("first_norm", config.first_norm, True),
         ("local", config.local, None),
         ("qk_norm", config.qk_norm, None),
+        ("attn_logit_softcapping", config.attn_logit_softcapping, None),
         ("languages", config.languages, 0),
     ):
         if actual != expected:

@@ -22,7 +22,15 @@ class VocabularyHead(LabelHead):
         self.norm = build_norm(config, width) if transformed else nn.Identity()
         extra = width - config.embedding_width if transformed and config.tied else 0
         features = width - extra
-        self.projection = VocabularyProjection(features, vocab_size, tokens, tied=config.tied, bias=biased, extra=extra)
+        self.projection = VocabularyProjection(
+            features,
+            vocab_size,
+            tokens,
+            tied=config.tied,
+            bias=biased,
+            extra=extra,
+            softcap=config.final_logit_softcapping,
+        )
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.projection(self.norm(self.act(self.transform(hidden))))

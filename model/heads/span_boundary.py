@@ -35,7 +35,15 @@ class SpanBoundary(LabelHead):
         self.outer_norm = build_norm(config, width)
         extra = width - config.embedding_width if config.tied else 0
         features = width - extra
-        self.projection = VocabularyProjection(features, vocab_size, tokens, tied=config.tied, bias=True, extra=extra)
+        self.projection = VocabularyProjection(
+            features,
+            vocab_size,
+            tokens,
+            tied=config.tied,
+            bias=True,
+            extra=extra,
+            softcap=config.final_logit_softcapping,
+        )
         self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -12,6 +12,7 @@ from clozeline.model.layers.documents import attend
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import rotate
+from clozeline.model.layers.softcapping import attend_capped
 
 Before: TypeAlias = Callable[[Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]]
 """Prepend further keys and values: (keys, values, number of queries, plan) to (keys, values, plan)."""
@@ -36,6 +37,7 @@ class Attention(nn.Module):
         self.grouped = config.key_value_heads != config.attention_heads
         self.scale = config.qk_scale or (config.head_width * config.position.terms) ** -0.5
         self.scale /= depth + 1 if config.scale_by_depth else 1
+        self.softcap = config.attn_logit_softcapping
         self.dropout = config.dropout.attention
         self.prefix: Before | None = None  # of an adapter in use
 
@@ -51,6 +53,9 @@ class Attention(nn.Module):
             return attend(query, key, value, plan.documents, plan.causal, plan.window, self.scale)
         if self.prefix is not None:
             key, value, plan = self.prefix(key, value, query.shape[2], plan)
+        dropout = self.dropout if self.training else 0.0
+        if self.softcap is not None:
+            return attend_capped(query, key, value, plan, self.scale, self.softcap, dropout)
         # additive scores take the type of the queries; a bool mask stays
         mask = plan.mask
         if mask is not None and mask.is_floating_point():
@@ -60,7 +65,7 @@ class Attention(nn.Module):
             key,
             value,
             attn_mask=mask,
-            dropout_p=self.dropout if self.training else 0.0,
+            dropout_p=dropout,
             is_causal=plan.causal,
             scale=self.scale,
             enable_gqa=self.grouped,

@@ -47,6 +47,7 @@ class Stack(nn.Module):
         self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout.output)
         self.causal = causal
+        self.capped = config.attn_logit_softcapping is not None
         self.head_width, self.attention_dropout = config.head_width, config.dropout.attention
         self.prefix_positions: int | None = None  # taken by an attached prefix adapter; None: there is no prefix
 
@@ -89,7 +90,7 @@ class Stack(nn.Module):
         dropout = self.attention_dropout if self.training else 0.0
         bounded = documents is not None and documents.bounds is not None and not isinstance(self.position, T5Bias)
         free = all(part is None for part in (pairs, prefix, cache, self.prefix_positions, self.relative))
-        apart = bounded and free and reads_documents(x, self.head_width, dropout)
+        apart = bounded and free and not self.capped and reads_documents(x, self.head_width, dropout)
         if documents is not None and not apart:
             pairs = documents.mask() if pairs is None else documents.mask() & pairs
 

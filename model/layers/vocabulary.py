@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.layers.softcapping import soft_cap
 
 
 class VocabularyProjection(nn.Module):
@@ -16,7 +17,15 @@ class VocabularyProjection(nn.Module):
     """
 
     def __init__(
-        self, width: int, vocab_size: int, tokens: nn.Embedding, *, tied: bool, bias: bool, extra: int = 0
+        self,
+        width: int,
+        vocab_size: int,
+        tokens: nn.Embedding,
+        *,
+        tied: bool,
+        bias: bool,
+        extra: int = 0,
+        softcap: float | None = None,
     ) -> None:
         super().__init__()
         rows = tokens.num_embeddings
@@ -29,15 +38,16 @@ class VocabularyProjection(nn.Module):
         self.bias = nn.Parameter(torch.zeros(rows)) if bias else None
         self.extra = nn.Linear(extra, rows, bias=False) if extra else None
         self.vocab_size = vocab_size
+        self.softcap = softcap
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Map [..., width + extra] to [..., vocab_size]; padding rows of the table are cut off and cannot win."""
         # cut after the product: the padded width multiplies faster
-        if self.extra is None:
-            return F.linear(hidden, self.weight, self.bias)[..., : self.vocab_size]
         width = self.weight.shape[1]
-        scores = F.linear(hidden[..., :width], self.weight, self.bias) + self.extra(hidden[..., width:])
-        return scores[..., : self.vocab_size]
+        scores = F.linear(hidden if self.extra is None else hidden[..., :width], self.weight, self.bias)
+        if self.extra is not None:
+            scores = scores + self.extra(hidden[..., width:])
+        return soft_cap(scores[..., : self.vocab_size], self.softcap)
 
 
 def table_rows(vocab_size: int, multiple: int) -> int:

@@ -12,10 +12,18 @@ from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, small_conf
 @pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )
-@pytest.mark.parametrize("family", FAMILIES)
-def test_compiled_losses_and_gradients_equal(family):
+@pytest.mark.parametrize(
+    ("family", "switches"),
+    [
+        *((family, {}) for family in FAMILIES),
+        ("decoder", {"attn_logit_softcapping": 0.5, "final_logit_softcapping": 0.5, "qk_norm": "head",
+                     "norm": "rms_one", "norm_place": "both", "local": {"window": 2, "global_every": 2}}),
+    ],
+    ids=[*FAMILIES, "gemma"],
+)  # fmt: skip
+def test_compiled_losses_and_gradients_equal(family, switches):
     torch.manual_seed(0)
-    network, tensors = build_model(small_config(family), VOCABULARY, {}), batch_for(family)
+    network, tensors = build_model(small_config(family, **switches), VOCABULARY, {}), batch_for(family)
     (loss,) = network(tensors).values()
     loss.total.backward()
     expected = gradients(network)

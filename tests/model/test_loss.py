@@ -27,16 +27,18 @@ def test_the_sum_is_over_the_labeled_places(family):
     assert loss.count == len(tensors["label_ids"])
 
 
+@pytest.mark.parametrize("cap", [None, 0.3])
 @pytest.mark.parametrize("weights", [False, True], ids=["alike", "weighted"])
 @pytest.mark.parametrize("name", ["lm", "masked_lm"])
-def test_scores_of_chunks_add_up_and_are_not_kept(name, weights):
+def test_scores_of_chunks_add_up_and_are_not_kept(name, weights, cap):
     family = "decoder" if name == "lm" else "encoder"
     tensors = batch_for(family, rows=7)  # 14 labels: chunks of 4, 4, 4 and 2
     if weights:
         tensors["label_weight"] = torch.linspace(0.1, 2.0, len(tensors["label_ids"]))
     results = []
     for chunk in (None, 4):
-        network, largest = built(family, heads={name: HeadConfig(label_chunk=chunk)}), [0]
+        network = built(family, heads={name: HeadConfig(label_chunk=chunk)}, final_logit_softcapping=cap)
+        largest = [0]
 
         def keep(tensor, largest=largest):
             rows = len(tensor) if tensor.shape[1:] == (VOCABULARY,) else 0

@@ -22,6 +22,7 @@ MODELS = {
     "local": {"position": PositionConfig(kind="rope"), "local": LocalConfig(window=2, global_every=2, theta=50.0)},
     "norms": {"qk_norm": "all", "norm_place": "pre"},
     "norms of heads": {"qk_norm": "head", "norm_place": "pre", "position": PositionConfig(kind="rope")},
+    "capped": {"attn_logit_softcapping": 0.5, "position": PositionConfig(kind="t5", buckets=8, max_distance=6)},
     "grouped": {"attention_heads": 6, "kv_heads": 3, "head_dim": 4},
     "shared": {"share": {"groups": 1}, "emb_dim": 8},
 }
@@ -92,6 +93,8 @@ def slow_states(model, tensors, stays):
         for head in range(len(query)):
             for i, p in enumerate(left):
                 scores = body.scale * (key[head] @ query[head, i])
+                if body.softcap is not None:
+                    scores = body.softcap * torch.tanh(scores / body.softcap)
                 for k, q in enumerate(left):
                     scores[k] += 0.0 if bias is None else bias[0, head, p, q]
                     if local and abs(p - q) > stack.window:

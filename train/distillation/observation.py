@@ -25,6 +25,7 @@ from clozeline.model.heads._label_head import LabelHead
 from clozeline.model.heads.classification import Classification
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, window_mask
+from clozeline.model.layers.softcapping import soft_cap
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import IGNORED, gather_labels
 
@@ -134,7 +135,7 @@ def _attention_tensors(
         visible = visible & visible.new_ones(columns, columns).tril()
     # scores [B, heads, T, T]; a mask of scores holds position biases, too
     wide = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
-    scores = query.float() @ wide.float().mT * module.scale
+    scores = soft_cap(query.float() @ wide.float().mT * module.scale, module.softcap)
     if mask is not None and mask.is_floating_point():
         scores = scores + mask
     parts = {"queries": query, "keys": key, "values": value}

@@ -28,8 +28,8 @@ def single_value(model_type: str, by_key: Mapping[str, T], default: T) -> T:
     return values[0] if values else default
 
 
-def read_rotation(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return our keys of rotary positions: theta, and the scaling if there is one.
+def read_rotation(model_type: str, plain: Mapping[str, Any], theta: float = 10000.0) -> dict[str, Any]:
+    """Return our keys of rotary positions: theta, by default that of the type, and the scaling if there is one.
 
     Raises:
         ConfigurationError: keys contradict each other, are missing, or ask for an unsupported scaling.
@@ -43,9 +43,23 @@ def read_rotation(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:
     scalings = {key: _scaling(f"config.json of type {model_type}: {key}", form, plain) for key, form in forms.items()}
     scaling = single_value(model_type, scalings, {})
     return {
-        "position.theta": float(single_value(model_type, bases, 10000.0)),
+        "position.theta": float(single_value(model_type, bases, theta)),
         **{f"position.scaling.{key}": value for key, value in scaling.items()},
     }
+
+
+def read_unscaled_base(model_type: str, plain: Mapping[str, Any], kind: str, former: str, theta: float) -> float:
+    """Return the base of the rotation in one type of layers, where it is never scaled; `former` is its other key.
+
+    Raises:
+        ConfigurationError: the keys contradict each other, or ask for a scaling.
+    """
+    form = (plain.get("rope_parameters") or {}).get(kind) or {}
+    if form.get("rope_type", "default") != "default":
+        where, got = f"config.json of type {model_type}: rope_parameters.{kind}", form["rope_type"]
+        raise ConfigurationError(f"{where}: expected rope_type default, got {got!r}")
+    bases = {f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"), former: plain.get(former)}
+    return float(single_value(model_type, {key: base for key, base in bases.items() if base is not None}, theta))
 
 
 def write_rotation(position: PositionConfig) -> dict[str, Any]:

@@ -58,6 +58,8 @@ def disentangled(kind="none", **chosen):
         ({"first_norm": False}, "first_norm: only norm_place 'pre' and 'both'"),
         ({"first_norm": False, "norm_place": "branch"}, "first_norm: only norm_place 'pre' and 'both'"),
         ({"qk_norm": "heads"}, "'head' or 'all'"),
+        ({"final_logit_softcapping": 0.0}, "greater than 0"),
+        (disentangled() | {"attn_logit_softcapping": 5.0}, "attn_logit_softcapping: disentangled attention does not"),
         (disentangled() | {"qk_norm": "head"}, "qk_norm: disentangled attention does not read it"),
         (
             {

@@ -182,6 +182,7 @@ def test_states_of_a_row_do_not_depend_on_the_rows_beside_it():
         ({"bias": {"qkv": False, "out": True}}, "model.bias.out: expected False"),
         ({"share": {"groups": 1}}, "model.share.groups: expected 2"),
         ({"qk_norm": "head"}, "model.qk_norm: expected None"),
+        ({"attn_logit_softcapping": 9.0}, "model.attn_logit_softcapping: expected None"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

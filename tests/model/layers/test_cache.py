@@ -89,8 +89,16 @@ def test_a_continued_decoder_with_windows(layers, sizes):
         assert (found[row] - whole(network, ids, "", {}, row)).abs().max() < 1e-5
 
 
-@pytest.mark.parametrize("switches", [{"qk_norm": "head", "norm_place": "both"}, {"qk_norm": "all", "norm": "rms_one"}])
-def test_a_continued_decoder_with_norms_of_queries_and_keys(switches):
+@pytest.mark.parametrize(
+    "switches",
+    [
+        {"qk_norm": "head", "norm_place": "both"},
+        {"qk_norm": "all", "norm": "rms_one"},
+        {"attn_logit_softcapping": 0.3, "final_logit_softcapping": 0.5},
+    ],
+    ids=["norms of heads", "norms of all heads", "caps"],
+)
+def test_a_continued_decoder_with_norms_or_caps(switches):
     network, ids = perturbed("decoder", **switches), rows_of()
     found = continued(network, ids, "", {}, (1, 2, 2))
     for row in range(len(ids)):

@@ -56,6 +56,16 @@ def test_padded_vocabulary_rows_never_win(family):
     assert not network.family.tokens.weight.grad[VOCABULARY:].any()
 
 
+@pytest.mark.parametrize("name", ["lm", "masked_lm", "span_boundary", "corrective"])
+def test_scores_over_the_vocabulary_are_capped(name):
+    family = "decoder" if name == "lm" else "encoder"
+    capped, plain = (built(family, heads={name: 1.0}, final_logit_softcapping=cap) for cap in (0.2, None))
+    states = 9 * torch.randn(2, 3, 24)
+    scores = plain.heads[name].projection(states)
+    assert torch.equal(capped.heads[name].projection(states), 0.2 * torch.tanh(scores / 0.2))
+    assert scores.abs().max() > 0.2
+
+
 def test_scores_are_products_with_the_rows_of_the_table():
     torch.manual_seed(0)
     table = torch.nn.Embedding(48, 24)

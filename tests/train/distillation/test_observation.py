@@ -76,6 +76,17 @@ def test_nothing_stays_behind_and_nothing_changes(changes: dict[str, Any]) -> No
     assert before == {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
 
 
+def test_scores_are_those_after_the_cap() -> None:
+    tensors, found = batch(), []
+    for cap in (None, 0.5):
+        one = model(attn_logit_softcapping=cap)
+        with observe(one, {"attention_1"}) as seen, torch.no_grad():
+            one(tensors)
+        found.append(seen["attention_1"])
+    assert torch.allclose(found[1], 0.5 * torch.tanh(found[0] / 0.5), atol=1e-6)
+    assert found[0].abs().max() > 0.5
+
+
 def test_recomputed_layers_give_the_same_gradients() -> None:
     gradients = []
     for recomputed in (False, True):

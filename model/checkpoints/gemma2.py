@@ -1,0 +1,81 @@
+"""Gemma 2 (arXiv 2408.00118)."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.config_keys import without_keys
+from clozeline.model.checkpoints._conversion.layer_types import (
+    read_layer_types,
+    read_windows,
+    write_layer_types,
+    write_window,
+)
+from clozeline.model.checkpoints.gemma import Gemma
+from clozeline.model.checkpoints.llama import Llama, llama_names
+from clozeline.model.configuration.model_config import ModelConfig
+
+NORMS = {
+    "attention.norm": "input_layernorm",
+    "attention.branch_norm": "post_attention_layernorm",
+    "feed_forward.norm": "pre_feedforward_layernorm",
+    "feed_forward.branch_norm": "post_feedforward_layernorm",
+}
+"""Norms of a layer."""
+
+
+class Gemma2(Gemma):
+    """Gemma with norms before and after each block, scores that are capped, and windows in every second layer."""
+
+    model_type = "gemma2"
+    headed = "Gemma2ForCausalLM"
+    bare = "Gemma2Model"
+    fixed: ClassVar = {**Gemma.fixed, "norm_place": "both"}
+    fields, defaults = without_keys(
+        {
+            **Gemma.fields,
+            "attn_logit_softcapping": "attn_logit_softcapping",
+            "final_logit_softcapping": "final_logit_softcapping",
+        },
+        Gemma.defaults,
+        (),
+        num_key_value_heads=4,
+        hidden_activation=Gemma.defaults["hidden_act"],
+        query_pre_attn_scalar=256,
+        sliding_window=4096,
+        attn_logit_softcapping=50.0,
+        final_logit_softcapping=30.0,
+    )
+    activation = "hidden_activation"
+    activations: ClassVar = {**Gemma.activations, "gelu": "gelu"}
+    also_read = (*Gemma.also_read, "hidden_act", "query_pre_attn_scalar", "sliding_window", "layer_types")
+    modules: ClassVar = llama_names(NORMS)
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the rotation, the factor of the scores, and the windows: without a list, those of even layers."""
+        given = {**self.defaults, **plain}
+        kinds = read_layer_types(self.model_type, plain, lambda layer: self.is_usually_local(layer, plain))
+        scalar = given["query_pre_attn_scalar"]
+        if not isinstance(scalar, (int, float)) or scalar <= 0:
+            where = f"config.json of type {self.model_type}: query_pre_attn_scalar"
+            raise ConfigurationError(f"{where}: expected a number above 0, got {scalar!r}")
+        return {
+            **Llama.more_of_ours(self, plain, tensors),  # the class has one key of the activation, unlike Gemma 1
+            **read_windows(self.model_type, kinds, given["sliding_window"]),
+            "qk_scale": scalar**-0.5,
+        }
+
+    def is_usually_local(self, layer: int, plain: Mapping[str, Any]) -> bool:
+        """Return whether a layer has a window where config.json has no list."""
+        return layer % 2 == 0
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        """Return their keys; the class has no factor of the scores but the root of a whole number."""
+        scale = config.qk_scale or config.head_width**-0.5
+        return super().more_of_theirs(config) | {
+            "query_pre_attn_scalar": round(scale**-2),
+            "sliding_window": write_window(config),
+            "layer_types": write_layer_types(config),
+        }
