@@ -12,7 +12,7 @@ class LanguageCounts(TypedDict):
 
     documents: int
     tokens: int
-    by_size: NotRequired[dict[str, int]]  # tokens by class of cluster sizes, if these have factors
+    by_size: NotRequired[dict[str, int]]  # tokens by class of cluster sizes and buckets, if these have factors
 
 
 class BalanceCounts(Counts, total=False):
@@ -22,6 +22,7 @@ class BalanceCounts(Counts, total=False):
     skipped: dict[str, int]  # documents without copies, by reason
     texts: dict[str, dict[str, LanguageCounts]]  # by language and source
     pairs: dict[str, dict[str, LanguageCounts]]  # the same for aligned texts
+    buckets: dict[str, int]  # documents, with held-out ones, by bucket of their score
     rates: dict[str, dict[str, int]]  # `documents` and those that `passed`, by class of cluster sizes
     clusters: dict[str, int]  # documents `kept` for others, and all `documents` of their clusters
     balanced: dict[str, int]  # expected tokens of the copies, by language

@@ -13,7 +13,7 @@ from clozeline.pipeline.balance.counts import BalanceCounts
 from clozeline.pipeline.balance.selection import Selection
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.ingest.documents.copies import DuplicateFactors
+from clozeline.pipeline.ingest.documents.copies import FurtherFactors
 
 RATES_KEY: Final = "balance.rehydrate.passes"
 SIZE_CLASSES: Final = tuple(1 << power for power in range(1, 31))
@@ -34,7 +34,7 @@ class CountPassing(Pass[BalanceCounts]):
     intermediate: ClassVar[bool] = True
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
-        classes = DuplicateFactors.read_classes(output.folder, SIZE_CLASSES)
+        classes = FurtherFactors.read_classes(output.folder, SIZE_CLASSES)
         rates: dict[str, dict[str, int]] = {}
         for uid, passes in Selection(self.passes, RATES_KEY).select(self.documents, unit):
             counted = rates.setdefault(str(classes.size_class(uid)), {"documents": 0, "passed": 0})

@@ -14,6 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.apportionment import copy_factors
 from clozeline.pipeline.balance.counts import BalanceCounts, Kind, LanguageCounts
 from clozeline.pipeline.balance.pass_rates import factors_of_rates
+from clozeline.pipeline.balance.score_buckets import ScoreBuckets
 from clozeline.pipeline.balance.selection import Selection
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, add_counts, records, total_counts
@@ -21,7 +22,7 @@ from clozeline.pipeline.ingest.documents.copies import (
     FACTORS_FILE,
     FACTORS_FORMAT,
     UNSELECTED_FILE,
-    DuplicateFactors,
+    FurtherFactors,
     Unselected,
     languages_of,
 )
@@ -91,6 +92,7 @@ class CountTokens(Pass[BalanceCounts]):
     seed: int
     duplicates: Mapping[int, float]
     select: bool = False
+    buckets: ScoreBuckets | None = None
     name: str = "count"
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
@@ -98,7 +100,7 @@ class CountTokens(Pass[BalanceCounts]):
         shards = open_shards(self.tokens)
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
         manifest = shards.manifest
-        classes = DuplicateFactors.read(output.folder, _duplicate_facts(self.duplicates, 0))
+        classes = FurtherFactors.read(output.folder, _further_facts(self.duplicates, self.buckets, 0))
         unselected = Unselected(find_file(output.folder, "merge-000000", UNSELECTED_FILE)) if self.select else None
         if unselected is not None:
             counts["skipped"]["not_selected"] = 0
@@ -116,8 +118,8 @@ class CountTokens(Pass[BalanceCounts]):
                     continue
                 document: LanguageCounts = {"documents": 1, "tokens": sizes[row] + others[row]}
                 if classes is not None:
-                    size_class = classes.size_class(rows.fixed["document_uid"][row].tobytes())
-                    document["by_size"] = {str(size_class): document["tokens"]}
+                    name = classes.class_of(rows.fixed["document_uid"][row].tobytes())
+                    document["by_size"] = {name: document["tokens"]}
                 by_source = {manifest.source_groups[sources[row]]: document}
                 add_counts(counts, cast(BalanceCounts, {_KINDS[others[row] > 0]: {language: by_source}}))
         return counts
@@ -133,6 +135,7 @@ class WriteFactors(Pass[BalanceCounts]):
     duplicates: Mapping[int, float]
     rehydrate: float | None = None
     """highest factor of a class of cluster sizes, if the factors follow from the share that passes"""
+    buckets: ScoreBuckets | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)
     """`factors` and `duplicates` of a run before it grew; other languages take the weight of their source"""
     name: str = "main"
@@ -149,8 +152,8 @@ class WriteFactors(Pass[BalanceCounts]):
             duplicates = factors_of_rates(total_counts(output.folder, "rate")["rates"], self.rehydrate)
             if self.kept:
                 duplicates = {int(size): float(Fraction(each)) for size, each in self.kept["duplicates"].items()}
-        content |= _duplicate_facts(duplicates, self.max_copies)
-        classes = DuplicateFactors.read(output.folder, content)
+        content |= _further_facts(duplicates, self.buckets, self.max_copies)
+        classes = FurtherFactors.read(output.folder, content)
         factors: dict[str, dict[str, str]] = {}
         balanced: dict[str, int] = {}
         for kind in _KINDS:
@@ -198,7 +201,7 @@ def _report(
     counts: Mapping[str, Mapping[str, LanguageCounts]],
     tokens: Mapping[str, Mapping[str, int]],
     factors: Factors,
-    classes: DuplicateFactors | None,
+    classes: FurtherFactors | None,
 ) -> dict[str, dict[str, Any]]:
     """Return documents, tokens, shares and epochs of each language; shares are of all texts, or of all pairs."""
     before = {language: sum(by_source.values()) for language, by_source in tokens.items()}
@@ -223,17 +226,22 @@ def _report(
     }
 
 
-def _copied_tokens(counts: LanguageCounts, factor: Fraction, classes: DuplicateFactors | None) -> Fraction:
+def _copied_tokens(counts: LanguageCounts, factor: Fraction, classes: FurtherFactors | None) -> Fraction:
     """Return the expected tokens of the copies of documents of a language and source."""
     if classes is None:
         return counts["tokens"] * factor
     by_size = counts["by_size"].items()
-    return sum((tokens * classes.of_class(factor, int(size)) for size, tokens in by_size), Fraction(0))
+    return sum((tokens * classes.of_class(factor, name) for name, tokens in by_size), Fraction(0))
 
 
-def _duplicate_facts(duplicates: Mapping[int, float], max_copies: int) -> dict[str, Any]:
-    """Return what `factors.json` says of clusters of duplicates: nothing if they have no factors."""
-    if not duplicates:
-        return {}
-    by_size = {str(size): str(Fraction(repr(float(factor)))) for size, factor in sorted(duplicates.items())}
-    return {"format": FACTORS_FORMAT, "duplicates": by_size, "max_copies": max_copies}
+def _further_facts(duplicates: Mapping[int, float], buckets: ScoreBuckets | None, max_copies: int) -> dict[str, Any]:
+    """Return what `factors.json` says of clusters of duplicates and of buckets: nothing if they have no factors."""
+    facts: dict[str, Any] = {}
+    if duplicates:
+        by_size = {str(size): str(Fraction(repr(float(factor)))) for size, factor in sorted(duplicates.items())}
+        facts = {"format": 2, "duplicates": by_size, "max_copies": max_copies}
+    if buckets is not None:
+        weights = [str(Fraction(repr(float(weight)))) for weight in buckets.weights]
+        table = {"score": buckets.columns, "edges": buckets.edges, "weights": weights}
+        facts |= {"format": FACTORS_FORMAT, "buckets": table, "max_copies": max_copies}
+    return facts

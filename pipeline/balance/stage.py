@@ -19,6 +19,7 @@ from clozeline.pipeline.balance.passes import (
     SelectDocuments,
     WriteFactors,
 )
+from clozeline.pipeline.balance.score_buckets import SCORE_KEY, BucketDocuments, MergeBuckets, ScoreBuckets
 from clozeline.pipeline.balance.selection import SELECTED_COLUMNS, Selection
 from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.stage_order import documents_folder
@@ -61,6 +62,9 @@ class BalanceConfig:
     rehydrate: Rehydration | None = None
     """factors of cluster sizes that follow from the documents, instead of `duplicates`"""
 
+    buckets: ScoreBuckets | None = None
+    """further factors by the bucket of a score: `{score: quality, edges: [0.3, 0.6, 0.9], weights: [0, 1, 2, 4]}`"""
+
     def __post_init__(self) -> None:
         if self.rehydrate is not None and self.duplicates:
             raise ValueError("expected `duplicates` (a table) or `rehydrate` (a rule), got both; remove one of them")
@@ -76,7 +80,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     order: ClassVar[int] = 65
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-    added: ClassVar[tuple[str, ...]] = ("select", "duplicates", "rehydrate")
+    added: ClassVar[tuple[str, ...]] = ("select", "duplicates", "rehydrate", "buckets")
 
     def expansion(self) -> float:
         return 0.0  # no documents
@@ -94,9 +98,11 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         if (self.config.duplicates or rehydrate is not None) and not self.recipe.has("dedup"):
             key = "rehydrate" if rehydrate is not None else "duplicates"
             yield f"balance.{key}: expected the recipe's key 'dedup', whose clusters it counts; `dedup: {{}}` adds it"
-        expressions = {"balance.select": self.config.select}
-        expressions |= {} if rehydrate is None else {RATES_KEY: rehydrate.passes}
-        for key, expression in expressions.items():
+        expressions = [("balance.select", self.config.select)]
+        expressions += [] if rehydrate is None else [(RATES_KEY, rehydrate.passes)]
+        if self.config.buckets is not None:
+            expressions += [(SCORE_KEY, f"{name} > 0") for name in self.config.buckets.columns]
+        for key, expression in expressions:
             if expression is not None:
                 try:
                     Selection(expression, key).check_names(self._columns())
@@ -131,12 +137,20 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         if rehydrate is not None:
             duplicates = dict.fromkeys(SIZE_CLASSES, 1.0)  # `WriteFactors` computes their factors
             passes.append(CountPassing(len(self.plan.units), documents_folder(self.recipe, "encode"), rehydrate.passes))
+        if config.buckets is not None:
+            parts = len(self.plan.units)
+            passes += [
+                BucketDocuments(parts, documents_folder(self.recipe, "encode"), config.buckets),
+                MergeBuckets(parts),
+            ]
         held_out, seed = self.recipe.heldout.fraction, self.recipe.seed
         most = None if rehydrate is None else rehydrate.most
         return [
             *passes,
-            CountTokens(shards, tokens, held_out, seed, duplicates, select is not None),
-            WriteFactors(config.alpha, config.max_copies, config.sources, duplicates, most, self.kept_values()),
+            CountTokens(shards, tokens, held_out, seed, duplicates, select is not None, config.buckets),
+            WriteFactors(
+                config.alpha, config.max_copies, config.sources, duplicates, most, config.buckets, self.kept_values()
+            ),
         ]
 
     def to_keep(self) -> dict[str, Any]:

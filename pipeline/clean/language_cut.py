@@ -24,6 +24,8 @@ from clozeline.pipeline.execution.unit_record import Output, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.registry import Chosen
 
+LANGUAGE_CUT_VERSION: Final = 1
+"""Raise it with every change of the rule, so that runs with a cut are cleaned again."""
 LANGUAGE_CUTS_FILE: Final = "language_cuts.json"
 """Documents, median, standard deviation and threshold of each language."""
 

@@ -11,7 +11,12 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
 from clozeline.pipeline.clean.filters_by_language import chosen_by_language, find_mistakes
-from clozeline.pipeline.clean.language_cut import ApplyLanguageCuts, ChooseLanguageCuts, LanguageCut
+from clozeline.pipeline.clean.language_cut import (
+    LANGUAGE_CUT_VERSION,
+    ApplyLanguageCuts,
+    ChooseLanguageCuts,
+    LanguageCut,
+)
 from clozeline.pipeline.clean.languages import LANGUAGES
 from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUnits
 from clozeline.pipeline.clean.steps import SourceSteps
@@ -141,7 +146,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         for source in self._source_steps().values():
             chosen = (source.extractor, source.language, *source.filters, *source.annotate)
             algorithms += [step.type for step in chosen if step is not None]
-        return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in algorithms)
+        cut = 0 if self.config.language_cut is None else LANGUAGE_CUT_VERSION
+        return _CLEAN_VERSION + NORMALIZE_VERSION + cut + sum(int(algorithm.VERSION) for algorithm in algorithms)
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Return one pass, or three if a cut depends on all documents: score them, choose the cut, apply it."""

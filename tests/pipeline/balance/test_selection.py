@@ -153,7 +153,7 @@ def test_refusals(folder: Path, clean: Any, select: str, message: str) -> None:
 def test_without_a_selection_the_digest_is_that_of_older_versions(tmp_path: Path) -> None:
     chosen = recipe(tmp_path, "out", {}, None)
     plain = to_plain(chosen)
-    for key in ("select", "duplicates", "rehydrate"):
+    for key in ("select", "duplicates", "rehydrate", "buckets"):
         del plain["balance"][key]
     shared = {name: plain[name] for name in ("seed", "heldout")}
     facts = {"stage": "balance", "config": plain["balance"], "shared": shared, "upstream": "u", "version": 1}

@@ -110,6 +110,20 @@ def test_without_the_key_the_digest_is_as_before(tmp_path: Path, texts: str) -> 
     assert len(set(keys)) == 3
 
 
+def test_a_changed_rule_cleans_runs_with_a_cut_again(
+    tmp_path: Path, texts: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs_again(name: str, more: dict[str, Any]) -> bool:
+        clean = {"language": {"name": "py3langid", "keep": KEEP}, "filters": [], **more}
+        return not run_clean(texts, tmp_path / name, clean).summary.skipped
+
+    for _ in range(2):
+        first = runs_again("cut", {"language_cut": {}}), runs_again("plain", {})
+    assert first == (False, False)
+    monkeypatch.setattr("clozeline.pipeline.clean.stage.LANGUAGE_CUT_VERSION", 2)
+    assert (runs_again("cut", {"language_cut": {}}), runs_again("plain", {})) == (True, False)
+
+
 def test_a_share_of_documents_and_bounds_in_the_wrong_order_are_refused(tmp_path: Path, texts: str) -> None:
     model = str(write_model(tmp_path / "model.npz", {"word": 1.0}))
     clean: dict[str, Any] = {"filters": [{"name": "quality", "model": model, "keep": 0.5}], "language_cut": {}}
