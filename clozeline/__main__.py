@@ -1,6 +1,5 @@
 """The command `clozeline`: the pipeline and its stages, the trainer and every tool as subcommands."""
 
-import ast
 import difflib
 import importlib
 import importlib.metadata
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from clozeline import HOME
-from clozeline.pipeline import stage_module, stage_names
+from clozeline.pipeline import all_stages, stage_module
+from clozeline.without_pandas import skip_pandas
 
 _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
        clozeline help COMMAND, or clozeline COMMAND --help
@@ -47,14 +47,15 @@ class Command:
     def run(self, arguments: list[str]) -> int:
         """Run it and return the exit code."""
         module = importlib.import_module(self.module)
+        skip_pandas()
         main: Callable[[list[str]], int] = module.main if self.stage is None else partial(module.run_stage, self.stage)
         return main(arguments)
 
     @property
     def summary(self) -> str:
         """First line of the docstring, without the command and the name in it."""
-        text = ast.get_docstring(ast.parse(self.file.read_text(encoding="utf-8"))) or ""
-        return re.sub(r"^(`[^`]*`|\w+): |: `.*|\.$", "", text.partition("\n")[0])
+        with self.file.open(encoding="utf-8") as text:
+            return re.sub(r"^(`[^`]*`|\w+): |: `.*|\.$", "", text.readline().strip().strip('"'))
 
 
 def commands() -> dict[str, dict[str, Command]]:
@@ -62,7 +63,7 @@ def commands() -> dict[str, dict[str, Command]]:
     recipe = "clozeline.pipeline.execution.recipe_command"
     stages = {
         _with_dashes(name): Command(recipe, HOME.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py"), name)
-        for name in stage_names()
+        for name in all_stages()
     }
     return {
         "all stages of a recipe": {"pipeline": Command(recipe, HOME / "pipeline" / "execution" / "recipe_command.py")},
@@ -115,8 +116,6 @@ def _refusal(message: str) -> SystemExit:
 
 
 def _help() -> str:
-    from clozeline.pipeline.execution.stage_order import all_stages  # takes a second, which no other command needs
-
     order = {_with_dashes(name): number for number, name in enumerate(all_stages())}
     folder = HOME / "configs" / "recipes"
     recipes = ", ".join(sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("pipeline.yaml")))

@@ -5,8 +5,10 @@ A stage runs if the recipe has its key. `input` and `output` are those of the en
 """
 
 import importlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -15,11 +17,11 @@ from pydantic.functional_serializers import model_serializer
 from pydantic.functional_validators import BeforeValidator
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.configuration.config import config_class, load_config, validate
+from clozeline.configuration.config import config_class, load_config, to_plain, validate, yaml_text
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline import stage_module, stage_names
+from clozeline.pipeline import all_stages, stage_module, stage_names
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import check_options
 from clozeline.registry import Chosen, choose
@@ -230,3 +232,15 @@ class Recipe:
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read and validate a recipe."""
     return load_config(Recipe, path, overrides)
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """Return a recipe as YAML without its secrets: the keys of stages last, in the order they run."""
+    return _text_of(json.dumps(to_plain(recipe)))
+
+
+@lru_cache(maxsize=1)  # every stage of a run saves the same text
+def _text_of(recipe: str) -> str:
+    plain = json.loads(recipe)
+    stages = {name: plain.pop(name) for name in all_stages()}
+    return yaml_text({**plain, **stages})

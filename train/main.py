@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from clozeline.train.distributed.stopping import leave_at_interrupt
+from clozeline.without_pandas import skip_pandas
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -13,6 +14,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     leave_at_interrupt()
     from clozeline.train.command import main as train  # the import takes seconds
 
+    skip_pandas()
     code = train(arguments)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -33,7 +33,7 @@ from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
 
-_STRICT: Final = ConfigDict(extra="forbid", use_attribute_docstrings=True, arbitrary_types_allowed=True)
+_STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
 _FEW_KEYS: Final = 8
 """Keys that a message about an unknown one lists."""
@@ -208,4 +208,9 @@ def config_digest(value: Any) -> str:
 
 def save_yaml(config: Mapping[str, Any], path: Path) -> None:
     """Write plain data as YAML without its secrets, keys in their own order."""
-    path.write_text(dump_yaml(redact(config)), encoding="utf-8")
+    path.write_text(yaml_text(config), encoding="utf-8")
+
+
+def yaml_text(config: Mapping[str, Any]) -> str:
+    """Return plain data as YAML without its secrets, keys in their own order."""
+    return dump_yaml(redact(config))

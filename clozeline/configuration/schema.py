@@ -1,9 +1,14 @@
 """The keys of a config class: their names, types, defaults and meanings."""
 
+import ast
 import dataclasses
 import functools
+import inspect
+import itertools
 import json
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -22,15 +27,44 @@ def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str
             default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
             entry = "NAME." if get_origin(kind) is dict else ""
             nested = list(describe(kind, f"{prefix}{name}.{entry}"))
-            yield (f"{prefix}{name}", _type_name(kind), "" if nested else default, _meaning(inner, field_name))
+            yield (f"{prefix}{name}", _type_name(kind), "" if nested else default, meaning(inner, field_name))
             yield from nested
 
 
-def _meaning(kind: Any, field_name: str) -> str:
-    declared = [
-        parent.__pydantic_fields__.get(field_name) for parent in kind.__mro__ if "__pydantic_fields__" in vars(parent)
-    ]
-    return " ".join(next((field.description for field in declared if field and field.description), "").split())
+def meaning(kind: Any, field_name: str) -> str:
+    """Return what a field of a config class means, on one line: its `description`, or the docstring below it.
+
+    Docstrings are read from the source text when somebody asks. Reading them as each class is made, as pydantic offers,
+    takes a third of the start of a command.
+    """
+    for parent in kind.__mro__:
+        field = vars(parent).get("__pydantic_fields__", {}).get(field_name)
+        if field is not None:
+            text = field.description or _docstrings(parent.__module__).get(f"{parent.__qualname__}.{field_name}")
+            if text:
+                return " ".join(text.split())
+    return ""
+
+
+@functools.cache
+def _docstrings(module: str) -> Mapping[str, str]:
+    """Return the docstrings below the fields of all classes in a module, by qualified name: `Outer.Options.rate`."""
+    texts: dict[str, str] = {}
+
+    def collect(body: list[ast.stmt], prefix: str) -> None:
+        for statement, following in itertools.zip_longest(body, body[1:]):
+            if isinstance(statement, ast.ClassDef):
+                collect(statement.body, f"{prefix}{statement.name}.")
+            elif isinstance(statement, ast.FunctionDef):
+                collect(statement.body, f"{prefix}{statement.name}.<locals>.")
+            elif isinstance(statement, ast.AnnAssign) and isinstance(following, ast.Expr):
+                name, value = statement.target, following.value
+                if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    texts[f"{prefix}{name.id}"] = value.value
+
+    with suppress(OSError):  # a class that was typed into an interpreter has no source
+        collect(ast.parse(inspect.getsource(sys.modules[module])).body, "")
+    return texts
 
 
 def _type_name(kind: Any) -> str:

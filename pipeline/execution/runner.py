@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Generic, cast
 
-from clozeline.configuration.config import config_digest, save_yaml, to_plain
+from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError, StorageError
 from clozeline.files import publish, sweep
 from clozeline.pipeline.execution.deciders import deciders_of
@@ -21,7 +21,7 @@ from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input, saved_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.run_units import run_units
-from clozeline.pipeline.execution.stage_order import all_stages, stage_of, stages_of
+from clozeline.pipeline.execution.stage_order import stage_of, stages_of
 from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import Pass, Stage, StageSummary
 from clozeline.pipeline.execution.unit_record import (
@@ -36,7 +36,7 @@ from clozeline.pipeline.execution.unit_record import (
     require_equal,
 )
 from clozeline.pipeline.execution.unit_runner import UnitRunner
-from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.recipe import Recipe, recipe_text
 from clozeline.pipeline.shards.quarantine import QUARANTINE
 
 # Files of a stage's folder that records do not list.
@@ -325,10 +325,8 @@ class StageRun(Generic[C]):
             stale = [path for path, key in keys.items() if expected.get(path) != key or key is None]
             if warning := check_free_space(self.stage.name, folder, self.expected_bytes(missing, before)):
                 progress.report(warning)
-        plain = to_plain(self.stage.recipe)
-        with publish(folder / "config.yaml") as temporary:  # the keys of stages last, in the order they run
-            stages = {name: plain.pop(name) for name in all_stages()}
-            save_yaml({**plain, **stages}, temporary)
+        with publish(folder / "config.yaml") as temporary:
+            temporary.write_text(recipe_text(self.stage.recipe), encoding="utf-8")
         sweep(folder)
         for path in stale:
             path.unlink()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline import stage_names
+from clozeline.pipeline import all_stages as all_stages
 from clozeline.pipeline.execution.plan import Plan
 from clozeline.pipeline.execution.stages import Stage
 from clozeline.pipeline.recipe import Recipe, part_of_stage
@@ -13,11 +13,6 @@ from clozeline.pipeline.recipe import Recipe, part_of_stage
 def _class_of(name: str) -> type[Stage[Any, Any]]:
     stage_class: type[Stage[Any, Any]] = part_of_stage(name, "Stage")
     return stage_class
-
-
-def all_stages() -> list[str]:
-    """Return the names of all stages, in the order they run."""
-    return sorted(stage_names(), key=lambda name: _class_of(name).order)
 
 
 def stages_of(recipe: Recipe) -> list[str]:

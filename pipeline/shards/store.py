@@ -23,7 +23,6 @@ from clozeline.configuration.redaction import remember
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards.errors import ObjectMissingError, ObjectTooShortError, StrayAnswerError
 from clozeline.pipeline.shards.fsspec_ranges import FsspecRanges
-from clozeline.pipeline.shards.http_ranges import HttpRanges
 from clozeline.pipeline.shards.object_facts import ObjectFacts
 
 _FIRST_PAUSE_S: Final = 0.1
@@ -90,7 +89,7 @@ class RemoteStore:
         remember({"fsspec": options.fsspec, "url": base})
         self.options = options
         by_http = self.base.partition(":")[0].lower() in ("http", "https")
-        self._fetch = fetch or (HttpRanges() if by_http else FsspecRanges(self.base, options.fsspec))
+        self._fetch = fetch or (_http_ranges() if by_http else FsspecRanges(self.base, options.fsspec))
         self._pause = pause
         self._lock = threading.Lock()
         self.requests = self.retries = self.bytes = 0
@@ -218,3 +217,9 @@ def _within(seconds: float, request: Callable[[], T]) -> T:
     if not done.done():
         raise TimeoutError(f"no whole answer within {seconds:g} s")
     return done.result()
+
+
+def _http_ranges() -> Fetch:
+    from clozeline.pipeline.shards.http_ranges import HttpRanges  # urllib3 is for web servers alone
+
+    return HttpRanges()

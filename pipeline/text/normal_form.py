@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import cache
 from itertools import groupby
 from typing import Final
 
@@ -38,17 +39,28 @@ _ALONE: Final = re.compile(
     "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"
     "\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
 )
-# Two patterns each: a class with astral characters is slow, for its ranges are tested one by one.
 _IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
-_MARK: Final = re.compile(f"[{_characters('Mn', _BASIC)}]+")
-_ASTRAL_MARK: Final = re.compile(f"(?={_IS_ASTRAL.pattern})[{_characters('Mn', _ASTRAL)}]+")
-# Spacing marks (vowel signs of Indic scripts) belong to words, but `\w` does not match them.
-_WORD: Final = re.compile(rf"[\w{_characters('Mc', _BASIC)}]+")
-_ASTRAL_WORD: Final = re.compile(
-    rf"(?:[\w{_characters('Mc', _BASIC)}]|(?={_IS_ASTRAL.pattern})[{_characters('Mc', _ASTRAL)}])+"
-)
 _ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
 _DIGITS: Final = re.compile(r"\d+")
+
+
+# Patterns are made when the first text needs them: reading the categories of Unicode takes a tenth of a second.
+# Two of each, for a class with astral characters is slow: its ranges are tested one by one.
+@cache
+def _marks(astral: bool) -> re.Pattern[str]:
+    """Return the pattern of the marks that the match form drops."""
+    if not astral:
+        return re.compile(f"[{_characters('Mn', _BASIC)}]+")
+    return re.compile(f"(?={_IS_ASTRAL.pattern})[{_characters('Mn', _ASTRAL)}]+")
+
+
+@cache
+def _words(astral: bool) -> re.Pattern[str]:
+    r"""Return the pattern of words, with the spacing marks (vowel signs of Indic scripts) that `\w` does not match."""
+    basic = rf"[\w{_characters('Mc', _BASIC)}]"
+    if not astral:
+        return re.compile(f"{basic}+")
+    return re.compile(rf"(?:{basic}|(?={_IS_ASTRAL.pattern})[{_characters('Mc', _ASTRAL)}])+")
 
 
 def count_control_characters(text: str) -> int:
@@ -87,11 +99,11 @@ def match_words(text: str) -> list[str]:
     """
     if text.isascii():
         return _ASCII_WORD.findall(_DIGITS.sub("0", text.lower()))
-    folded = _MARK.sub("", unicodedata.normalize("NFD", text.casefold()))
-    word = _WORD
-    if _IS_ASTRAL.search(folded):
-        folded, word = _ASTRAL_MARK.sub("", folded), _ASTRAL_WORD
-    return word.findall(_ALONE.sub(r" \g<0> ", _DIGITS.sub("0", folded)))
+    folded = _marks(astral=False).sub("", unicodedata.normalize("NFD", text.casefold()))
+    astral = _IS_ASTRAL.search(folded) is not None
+    if astral:
+        folded = _marks(astral=True).sub("", folded)
+    return _words(astral).findall(_ALONE.sub(r" \g<0> ", _DIGITS.sub("0", folded)))
 
 
 def match_spans(text: str) -> list[tuple[int, int]]:
@@ -99,7 +111,7 @@ def match_spans(text: str) -> list[tuple[int, int]]:
     if text.isascii():
         return [word.span() for word in _ASCII_WORD.finditer(text)]
     # the folded characters, and the character of the text that each comes from
-    marks = re.compile(f"{_MARK.pattern}|{_ASTRAL_MARK.pattern}")
+    marks = re.compile(f"{_marks(astral=False).pattern}|{_marks(astral=True).pattern}")
     pieces = [marks.sub("", unicodedata.normalize("NFD", character.casefold())) for character in text]
     origins = [at for at, piece in enumerate(pieces) for _ in piece]
     folded = "".join(pieces)
@@ -109,6 +121,5 @@ def match_spans(text: str) -> list[tuple[int, int]]:
         first, last = origins[match.start()], origins[match.end() - 1] + 1
         character = "0" if match[0][0].isdecimal() else match[0]
         spread += [(part, first, last) for part in (f" {character} " if _ALONE.match(character) else character)]
-    word = _ASTRAL_WORD if _IS_ASTRAL.search(folded) else _WORD
-    words = word.finditer("".join(part for part, _, _ in spread))
+    words = _words(_IS_ASTRAL.search(folded) is not None).finditer("".join(part for part, _, _ in spread))
     return [(spread[match.start()][1], spread[match.end() - 1][2]) for match in words]

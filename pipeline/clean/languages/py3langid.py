@@ -41,6 +41,16 @@ _SHARED: Final = {
 _OF_LANGUAGE: Final = {**_SHARED, **{language: script for language, script in _SCRIPTS.items() if language != "ja"}}
 """Scripts that a text of the language has in its majority; Japanese has Chinese characters too."""
 
+# Those of the model, which takes half a second to read; a recipe is checked without it.
+_LANGUAGES: Final = frozenset(
+    """
+    ace af am an ar ary arz as az ba bcl be bg bn br bs ca crh cs cy da de dz el en eo es et eu ext fa fi fo fr fuv fy
+    ga gcf gcr gd gl gom grc gu gug guw ha hbo he hi hr ht hu hy id ig is it ja jv ka kab kik kk km kn ko ku ky la lb
+    lg lij ln lo lt ltg lv mg mk ml mn mr ms mt my ne nl nn no nso oc om or pa pcm pl ps pt qu ro ru rw sa sdh se si
+    sk sl sn so sq sr st sv sw ta te tg th tk tl tr tt ug uk ur uz uzs vec vi vo wa wuu xh yo yue zh zu zxx
+    """.split()  # noqa: SIM905 (a list of 152 strings fills a screen)
+)
+
 
 class Py3langid:
     """Identifies by script if that is decisive, else by the model that comes with the package.
@@ -64,7 +74,7 @@ class Py3langid:
         self._options = options
 
     def languages(self) -> frozenset[str]:
-        return frozenset(map(str, _model().labels))
+        return _LANGUAGES
 
     def identify(self, text: str) -> tuple[str, float]:
         text = NOISE.sub(" ", text[: self._options.chars])

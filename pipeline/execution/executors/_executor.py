@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from loguru import logger
-
 from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.recipe import ExecutorConfig
 
@@ -51,5 +49,7 @@ class Executor(Protocol):
 
 def logs_apart() -> None:
     """Silence datatrove, which prints a banner and a traceback with variable values for every task."""
+    from loguru import logger  # the rest of a start has no use for it
+
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     logger.disable("datatrove")

@@ -4,6 +4,7 @@ from clozeline.pipeline.tokenize.tokenizers._tokenizer import (
     Encoding,
     Tokenizer,
     find_tokenizer,
+    is_trainable,
     load_tokenizer,
     save_tokenizer,
     tokenizer_facts,
@@ -11,5 +12,5 @@ from clozeline.pipeline.tokenize.tokenizers._tokenizer import (
     vocabulary_of,
 )
 
-__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "load_tokenizer", "save_tokenizer", "tokenizer_facts",
-           "trainable", "vocabulary_of"]  # fmt: skip
+__all__ = ["Encoding", "Tokenizer", "find_tokenizer", "is_trainable", "load_tokenizer", "save_tokenizer",
+           "tokenizer_facts", "trainable", "vocabulary_of"]  # fmt: skip

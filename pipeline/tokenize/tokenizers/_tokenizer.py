@@ -19,6 +19,7 @@ from clozeline.repair import repair_of
 
 VOCABULARY_FILE: Final = "vocabulary.json"
 NAME_FILE: Final = "name"
+_REGISTRY: Final = "clozeline.pipeline.tokenize.tokenizers"
 _STAGES: Final = ("train_tokenizer", "tokenizer")
 """Stages that write a tokenizer."""
 
@@ -114,8 +115,12 @@ class Tokenizer(Protocol):
 
 def trainable() -> list[str]:
     """Return the algorithms that can be trained; the others only read published files."""
-    names = registry.names("clozeline.pipeline.tokenize.tokenizers")
-    return [name for name in names if hasattr(registry.find("clozeline.pipeline.tokenize.tokenizers", name), "train")]
+    return list(filter(is_trainable, registry.names(_REGISTRY)))
+
+
+def is_trainable(name: str) -> bool:
+    """Return whether an algorithm can be trained."""
+    return hasattr(registry.find(_REGISTRY, name), "train")
 
 
 def save_tokenizer(tokenizer: Tokenizer, name: str, folder: Path) -> None:
@@ -146,12 +151,12 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         if (folder / VOCABULARY_FILE).is_file():
             raise
         raise ConfigurationError(f"{folder}: no tokenizer here; run train_tokenizer first") from error
-    if name not in (known := registry.names("clozeline.pipeline.tokenize.tokenizers")):
+    if name not in (known := registry.names(_REGISTRY)):
         raise IntegrityError(
             f"{folder / NAME_FILE}: expected the name of a tokenizer ({', '.join(known)}), got {name!r}; "
             f"{repair_of(folder / NAME_FILE)}"
         )
-    tokenizer: Tokenizer = registry.find("clozeline.pipeline.tokenize.tokenizers", name).load(folder)
+    tokenizer: Tokenizer = registry.find(_REGISTRY, name).load(folder)
     stored = Vocabulary.load(folder / VOCABULARY_FILE)
     if stored.fingerprint != tokenizer.vocabulary.fingerprint:
         raise IntegrityError(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, Final, TypedDict
 
 from pydantic import Field
 
@@ -16,12 +16,13 @@ from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output, require_equal
 from clozeline.pipeline.ingest.documents.files import documents_of
-from clozeline.pipeline.tokenize.tokenizers import save_tokenizer, trainable
+from clozeline.pipeline.tokenize.tokenizers import is_trainable, save_tokenizer, trainable
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 from clozeline.pipeline.tokenize.train.sample import SAMPLE_VERSION, choose_sample, temporary_folder
 from clozeline.registry import Chosen, choose
 
 _LOG = logging.getLogger(__name__)
+_TOKENIZERS: Final = "clozeline.pipeline.tokenize.tokenizers"
 
 
 @config_class
@@ -53,12 +54,12 @@ class TrainTokenizerConfig:
         """Return the algorithm with its validated options."""
         if "size" in self.options:
             raise ConfigurationError("give `size` next to `options`, not inside")
-        if self.name in registry.names("clozeline.pipeline.tokenize.tokenizers") and self.name not in trainable():
+        if self.name in registry.names(_TOKENIZERS) and not is_trainable(self.name):
             raise ConfigurationError(
                 f"{self.name} cannot be trained, it reads published files: give `tokenizer: {{path: FILE}}` instead of "
                 f"train_tokenizer, or one of {', '.join(trainable())}"
             )
-        return choose("clozeline.pipeline.tokenize.tokenizers", {**self.options, "name": self.name, "size": self.size})
+        return choose(_TOKENIZERS, {**self.options, "name": self.name, "size": self.size})
 
 
 class _SampleCounts(TypedDict):

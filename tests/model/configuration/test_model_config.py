@@ -6,6 +6,7 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from clozeline.configuration.schema import meaning
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig
@@ -128,7 +129,7 @@ def test_a_family_has_keys_of_its_own(tmp_path, strict):
 @pytest.mark.parametrize("schema", [ModelConfig, *OPTIONS])
 def test_every_field_is_described(schema):
     for name in vars(schema)["__annotations__"].keys() & schema.__pydantic_fields__.keys():
-        assert schema.__pydantic_fields__[name].description, name
+        assert meaning(schema, name), name
 
 
 def test_special_ids_must_lie_in_the_vocabulary():

@@ -32,6 +32,10 @@ ARTICLE = {
 IDENTIFIER = Py3langid(Py3langid.Options())
 
 
+def test_its_languages_are_those_of_the_model():
+    assert IDENTIFIER.languages() == set(map(str, _model().labels))
+
+
 def test_articles_are_told_apart():
     found = {language: IDENTIFIER.identify(text) for language, text in ARTICLE.items()}
     right = [language for language, (answer, _) in found.items() if answer == language]
