@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from clozeline.train.distributed.stopping import leave_at_interrupt
-from clozeline.without_pandas import skip_pandas
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Train, and exit the process."""
     leave_at_interrupt()
     from clozeline.train.command import main as train  # the import takes seconds
+    from clozeline.without_pandas import skip_pandas
 
     skip_pandas()
     code = train(arguments)
