@@ -89,6 +89,7 @@ class _Recorder(nn.Module):
     def __init__(self, layer: nn.Module, calls: list[LayerCall], states: list[Tensor]) -> None:
         super().__init__()
         self.layer, self.calls, self.states = layer, calls, states
+        self.position = getattr(layer, "position", None)  # the stack reads a layer's own bias
 
     def forward(self, x: Tensor, plan: AttentionPlan, *rest: Any) -> Tensor:
         self.calls.append(LayerCall(self.layer, plan, rest))

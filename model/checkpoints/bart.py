@@ -94,7 +94,7 @@ class Bart(KeyMap):
         "heads.lm.projection.bias": Reshaped(_BIAS, (1, -1)),
     }
 
-    buffers = (r"^(model\.)?(encoder|decoder)\.(version|embed_positions\._float_tensor)$",)
+    buffers: ClassVar[tuple[str, ...]] = (r"^(model\.)?(encoder|decoder)\.(version|embed_positions\._float_tensor)$",)
     origins: ClassVar = (
         Origin(r"decoder\.output_projection\.weight", ("lm_head.weight",)),
         Origin(

@@ -182,6 +182,8 @@ class ModelConfig:
 
     def _position_problems(self) -> Iterator[str]:
         scaling, kind, width = self.position.scaling, self.position.kind, self.embedding_width
+        if self.family == "xlnet" and self.position.waves != "interleaved":
+            yield "position.waves: the family xlnet has waves of its own; remove the key"
         if kind == "sinusoidal" and width % 2:
             yield f"position.kind: sinusoidal needs an even embedding width, got {width}"
         if self.tied and self.output_width < width:

@@ -149,6 +149,9 @@ class PositionConfig:
     """learned: positions of the table; a position id beyond it is an error."""
     offset: Annotated[int, Field(ge=0, le=64)] = 0
     """learned: rows of the table before position 0 (RoBERTa pad_id + 1, BART 2); it has maximum + offset rows."""
+    waves: Literal["interleaved", "halves"] = "interleaved"
+    """sinusoidal: sines in even and cosines in odd columns, or sines in the first half of the columns and cosines in
+    the second (Marian, arXiv 1804.00344)."""
     theta: Annotated[float, Field(gt=0)] = 10000.0
     """rope: base of the wavelengths."""
     scaling: ScalingConfig | None = None
@@ -157,11 +160,16 @@ class PositionConfig:
     """t5: rows of the bias table; half for each direction where attention is bidirectional."""
     max_distance: Annotated[int, Field(ge=2, le=2**20)] = 128
     """t5: distance in tokens from which all share the last bucket."""
+    per_layer: bool = False
+    """t5: a bias table in every layer (UMT5, arXiv 2304.09151) instead of one for all layers of a stack."""
     disentangled: DisentangledConfig | None = None
     """learned, sinusoidal, none: relative positions in the attention of an encoder, in addition to those of the
     kind."""
 
     def __post_init__(self) -> None:
+        for key, kind in (("waves", "sinusoidal"), ("per_layer", "t5")):
+            if key in non_default_keys(self) and self.kind != kind:
+                raise ValueError(f"{key}: only {kind} reads it; remove the key or change kind '{self.kind}'")
         if self.scaling is not None and self.kind != "rope":
             raise ValueError(f"scaling: only rope is scaled; remove the key or change kind '{self.kind}'")
         if self.disentangled is not None and self.kind in ("rope", "t5"):

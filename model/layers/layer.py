@@ -7,6 +7,7 @@ from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.disentangled_attention import DisentangledAttention
 from clozeline.model.layers.feed_forward import FeedForward
 from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.position import Position
 from clozeline.model.layers.residual import Residual
 
 
@@ -32,6 +33,8 @@ class Layer(nn.Module):
         self.attention = Residual(config, own(config, depth), normed=normed)
         self.cross = Residual(config, Attention(config, depth)) if cross else None
         self.feed_forward = Residual(config, FeedForward(config))
+        self.position: Position | None = None
+        """this layer's own bias of the scores, which its stack adds to the plan; None: that of the stack"""
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
         """Map x [B, T, dim] to the same shape; cross-attention reads `source`, the encoder's states [B, S, dim]."""

@@ -43,16 +43,21 @@ class Learned(Position):
 
 
 class Sinusoidal(Position):
-    """Fixed waves, sines in even and cosines in odd columns (arXiv 1706.03762)."""
+    """Fixed waves (arXiv 1706.03762): sines in even and cosines in odd columns, or sines before cosines (`halves`)."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, waves: str = "interleaved") -> None:
         super().__init__()
-        self.width = width
+        self.width, self.halves = width, waves == "halves"
 
     def embed(self, positions: Tensor) -> Tensor:
-        """Return sin(p / 10000^(2i/width)) in column 2i, the cosine in 2i + 1."""
-        angles = positions[..., None].float() * frequencies(self.width, 10000.0, positions.device)
-        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+        """Return sin(p / 10000^(2i/width)) in column 2i, the cosine in 2i + 1; in i and i + width/2 with halves."""
+        # fp64, as in published tables: fp32 angles are off by 6e-5 at position 1000
+        columns = torch.arange(0, self.width, 2, dtype=torch.float64, device=positions.device)
+        angles = positions[..., None] * 10000.0 ** (-columns / self.width)
+        sines, cosines = angles.sin().float(), angles.cos().float()
+        if self.halves:
+            return torch.cat((sines, cosines), dim=-1)
+        return torch.stack((sines, cosines), dim=-1).flatten(-2)
 
 
 class Rope(Position):
@@ -75,7 +80,7 @@ class Rope(Position):
 
 
 class T5Bias(Position):
-    """A learned score per head and bucket of the distance key - query (arXiv 1910.10683); one table per stack."""
+    """A learned score per head and bucket of the distance key - query (arXiv 1910.10683)."""
 
     def __init__(self, heads: int, buckets: int, max_distance: int, causal: bool) -> None:
         super().__init__()
@@ -130,7 +135,7 @@ def build_position(config: ModelConfig, causal: bool) -> Position:
         case "learned":
             return Learned(config.embedding_width, position.maximum, position.offset)
         case "sinusoidal":
-            return Sinusoidal(config.embedding_width)
+            return Sinusoidal(config.embedding_width, position.waves)
         case "rope":
             return Rope(config.head_width, position.theta, position.scaling)
         case "t5":

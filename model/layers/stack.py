@@ -35,13 +35,18 @@ class Stack(nn.Module):
 
     def __init__(self, config: ModelConfig, layers: int, *, causal: bool = False, cross: bool = False) -> None:
         super().__init__()
-        self.position = build_position(config, causal)
+        own = build_position(config, causal)
+        self.biased = isinstance(own, T5Bias)
+        self.position = Position() if config.position.per_layer else own
         self.embeddings = Embeddings(config)
         self.local_position = build_local_position(config, self.position)
         self.window = None if config.local is None else config.local.window
         self.local_layers = frozenset(number for number in range(layers) if config.is_local(number))
         self.order = shared_layers(layers, config.share.groups, config.share.group_layers)
         self.layers = nn.ModuleList(build_layers(config, max(self.order) + 1, cross))
+        if config.position.per_layer:
+            for layer in self.layers:
+                layer.position = build_position(config, causal)
         self.universal = None if config.share.universal is None else Universal(config, config.share.universal)
         self.relative = None if config.position.disentangled is None else RelativeTable(config)
         self.norm = build_norm(config, config.dim) if config.final_norm else nn.Identity()
@@ -88,7 +93,7 @@ class Stack(nn.Module):
         relative = None if self.relative is None else self.relative(positions)
         # packed documents: attention reads each by itself, or a mask hides the others
         dropout = self.attention_dropout if self.training else 0.0
-        bounded = documents is not None and documents.bounds is not None and not isinstance(self.position, T5Bias)
+        bounded = documents is not None and documents.bounds is not None and not self.biased
         free = all(part is None for part in (pairs, prefix, cache, self.prefix_positions, self.relative))
         apart = bounded and free and not self.capped and reads_documents(x, self.head_width, dropout)
         if documents is not None and not apart:
@@ -107,15 +112,18 @@ class Stack(nn.Module):
                 return plan_attention(bias, padding, self.causal, rotation, seen, prefix)._replace(relative=relative)
             return plan_continuation(bias, rotation, positions, columns, prefix, cache, seen)
 
-        # one plan for global layers, one for local ones
+        # one plan for global layers, one for local ones; layers with a bias of their own have one each
         plan_global = plan_local = plan(self.position, None)
         if self.local_layers:
             plan_local = plan(self.local_position, self.window)
         source_plan = AttentionPlan(source_visible, cache=cache)
 
         def apply(index: int, x: Tensor) -> Tensor:  # layers may share weights
-            plan = plan_local if index in self.local_layers else plan_global
-            states: Tensor = self.layers[self.order[index]](x, plan, source, source_plan)
+            layer, local = self.layers[self.order[index]], index in self.local_layers
+            own = plan_local if local else plan_global
+            if isinstance(layer.position, Position):
+                own = plan(layer.position, self.window if local else None)
+            states: Tensor = layer(x, own, source, source_plan)
             return states
 
         if self.universal is None:

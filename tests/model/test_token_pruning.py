@@ -19,6 +19,7 @@ MODELS = {
     "final_norm": {"final_norm": True, "norm_place": "pre"},
     "rope": {"position": PositionConfig(kind="rope")},
     "t5": {"position": PositionConfig(kind="t5", buckets=8, max_distance=6)},
+    "t5 in every layer": {"position": PositionConfig(kind="t5", buckets=8, max_distance=6, per_layer=True)},
     "local": {"position": PositionConfig(kind="rope"), "local": LocalConfig(window=2, global_every=2, theta=50.0)},
     "norms": {"qk_norm": "all", "norm_place": "pre"},
     "norms of heads": {"qk_norm": "head", "norm_place": "pre", "position": PositionConfig(kind="rope")},
@@ -88,7 +89,7 @@ def slow_states(model, tensors, stays):
             query, key = (rotate(part[None], angles)[0] for part in (query, key))
         groups = len(query) // len(key)
         key, value = (torch.cat([part[head // groups][None] for head in range(len(query))]) for part in (key, value))
-        bias = position.bias(positions, positions)
+        bias = (layer.position or position).bias(positions, positions)
         mixed, received = torch.zeros_like(query), [0.0] * len(left)
         for head in range(len(query)):
             for i, p in enumerate(left):

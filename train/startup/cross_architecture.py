@@ -66,7 +66,7 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
             continue
         rest = name.removeprefix(prefix)
         stacks = [stack for stack in targets if rest != name and _has_parameter(here, stack, rest)]
-        if of.position.kind == "t5" and rest.startswith("position."):
+        if of.position.kind == "t5" and f".{rest}".removesuffix(".table.weight").endswith(".position"):
             causal = (there.family, source) in _CAUSAL
             stacks = [stack for stack in stacks if ((here.family, stack) in _CAUSAL) == causal]
         renamed |= {f"family.{stack}.{rest}": tensor for stack in stacks}
@@ -76,7 +76,8 @@ def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tenso
     # names that may be missing in the source
     lacking: tuple[str, ...] = ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
     if of.position.kind == "t5":
-        lacking += tuple(f"family.{stack}.position." for stack in _STACKS[here.family])
+        parts = [f"layers.{n}.position." for n in range(here.layers)] if here.position.per_layer else ["position."]
+        lacking += tuple(f"family.{stack}.{part}" for stack in _STACKS[here.family] for part in parts)
     return Translated(replace(of, family=there.family), renamed, _FREE, lacking, frozenset(dropped))
 
 

@@ -16,9 +16,9 @@ _ONLY_TRAINING: Final = (
 )
 _OF_KIND: Final = {
     "learned": ("kind", "maximum", "offset"),
-    "sinusoidal": ("kind",),
+    "sinusoidal": ("kind", "waves"),
     "rope": ("kind", "theta", "scaling"),
-    "t5": ("kind", "buckets", "max_distance"),
+    "t5": ("kind", "buckets", "max_distance", "per_layer"),
     "none": ("kind",),
 }
 """Keys of `position` that each kind reads."""

@@ -110,16 +110,22 @@ def _export_with_head(
             why = f"the class of type {key_map.model_type} computes something else: export the body alone"
             raise ConfigurationError(f"model.heads.{name}.{others[0]}: {why}")
     theirs |= {name: theirs[source].clone() for name, source in key_map.copies(checkpoint.config).items()}
-    theirs |= _unread_tensors(checkpoint, key_map, body_alone=False)
-    return theirs | key_map.constants_in_class(checkpoint.config, checkpoint.vocab_size)
+    theirs |= key_map.constants_in_class(checkpoint.config, checkpoint.vocab_size)
+    return theirs | _unread_tensors(checkpoint, key_map, body_alone=False)
 
 
 def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool) -> dict[str, Tensor]:
     copies, rows = key_map.copies(checkpoint.config), checkpoint.vocab_size
     names = key_map.names_to_keep(checkpoint.unread, checkpoint.config, body_alone=body_alone)
     unread = {name: checkpoint.unread[name] for name in names}
+    constants = key_map.constants_in_class(checkpoint.config, rows)
     # a copy of a vocabulary that has been extended since is outdated
-    return {name: tensor for name, tensor in unread.items() if name not in copies or len(tensor) == rows}
+    return {
+        name: tensor
+        for name, tensor in unread.items()
+        if (name not in copies or len(tensor) == rows)
+        and (name not in constants or tensor.shape == constants[name].shape)
+    }
 
 
 def _training_only(key_map: KeyMap, names: Iterable[str]) -> set[str]:

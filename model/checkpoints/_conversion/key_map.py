@@ -309,14 +309,14 @@ class KeyMap:
         """Return those of some tensors that our model does not read but the class saves, bare or with heads."""
         if body_alone:
             return {name for name in names if self.pooled and name.startswith(f"{self.base}pooler.")}
-        return set(names) & self.copies(config).keys()
+        return set(names) & {*self.copies(config), *self.constants_in_class(config, 1)}
 
     def keys_from(self, names: Iterable[str]) -> dict[str, Any]:
         """Return their keys that depend on which tensors a folder holds."""
         return {}
 
     def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
-        """Return constant tensors that the class saves and our model lacks."""
+        """Return constant tensors that the class saves and our model lacks; a file's own may differ by rounding."""
         return {}
 
     def names(self, config: ModelConfig) -> Mapping[str, str | Slice | Reshaped]:

@@ -132,7 +132,10 @@ def filled(name, settings):
     """A model of a class of transformers, all of whose parameters are drawn."""
     theirs = getattr(transformers, name)(settings)
     draw = torch.Generator().manual_seed(3)
-    for parameter in theirs.parameters():
+    biased = declared(theirs.config.model_type, "HAS_LOGITS_BIAS", False)
+    buffers = [buffer for name, buffer in theirs.named_buffers() if biased and name == "final_logits_bias"]
+    learned = [parameter for parameter in theirs.parameters() if parameter.requires_grad]  # fixed waves stay
+    for parameter in learned + buffers:
         noise = torch.randn(parameter.shape, generator=draw)
         parameter.data = noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
     if getattr(theirs.config, "trigram_input", False):  # the class reads the padding beside a token, ours does not

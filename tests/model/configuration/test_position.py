@@ -26,6 +26,15 @@ def test_scalings_that_cannot_be_are_refused(keys, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "kind"), [("waves", "halves", "sinusoidal"), ("per_layer", True, "t5")], ids=["waves", "per_layer"]
+)
+def test_a_key_of_another_kind_is_refused(key, value, kind):
+    assert getattr(PositionConfig(kind=kind, **{key: value}), key) == value
+    with pytest.raises(ValidationError, match=rf"{key}: only {kind} reads it; remove the key or change kind 'rope'"):
+        PositionConfig(kind="rope", **{key: value})
+
+
 def test_only_rotary_positions_are_scaled():
     scaling = ScalingConfig(kind="linear", factor=2.0)
     assert PositionConfig(kind="rope", scaling=scaling).limit is None

@@ -14,6 +14,7 @@ KINDS = {
     "sinusoidal": PositionConfig(kind="sinusoidal"),
     "rope": PositionConfig(kind="rope"),
     "t5": PositionConfig(kind="t5", buckets=8, max_distance=12),
+    "t5 in every layer": PositionConfig(kind="t5", buckets=8, max_distance=12, per_layer=True),
     "none": PositionConfig(kind="none"),
 }
 LENGTHS = torch.tensor([9, 4, 1])

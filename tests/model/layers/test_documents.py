@@ -142,9 +142,10 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
     "change",
     [
         {"position": PositionConfig(kind="t5", buckets=8, max_distance=9)},
+        {"position": PositionConfig(kind="t5", buckets=8, max_distance=9, per_layer=True)},
         {"dropout": DropoutConfig(attention=0.1)},
     ],
-    ids=["bias", "dropout"],
+    ids=["bias", "bias in every layer", "dropout"],
 )
 def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     monkeypatch.setattr("clozeline.model.layers.attention.attend", None)

@@ -87,6 +87,17 @@ def test_sinusoidal_waves():
             assert waves[0, row, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
 
 
+def test_waves_in_halves():
+    """All sines, then all cosines, against fp64."""
+    waves = Sinusoidal(6, "halves").embed(torch.tensor([[0, 3, 4095]]))
+    assert waves.dtype == torch.float32
+    for row, place in enumerate((0, 3, 4095)):
+        for pair in range(3):
+            angle = place / 10000 ** (2 * pair / 6)
+            assert waves[0, row, pair].item() == pytest.approx(math.sin(angle), abs=1e-7)
+            assert waves[0, row, 3 + pair].item() == pytest.approx(math.cos(angle), abs=1e-7)
+
+
 def test_learned_positions_start_after_the_offset():
     table = Learned(width=4, maximum=6, offset=2)
     assert table.table.num_embeddings == 8

@@ -151,7 +151,8 @@ def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None
         fill(model, tmp_path)
 
 
-def test_a_table_of_distances_does_not_change_its_direction() -> None:
+@pytest.mark.parametrize("per_layer", [False, True])
+def test_a_table_of_distances_does_not_change_its_direction(per_layer: bool) -> None:
     config = ModelConfig(
         family="decoder",
         dim=8,
@@ -159,9 +160,10 @@ def test_a_table_of_distances_does_not_change_its_direction() -> None:
         attention_heads=2,
         ffn_dim=8,
         heads={"lm": 1.0},
-        position=PositionConfig(kind="t5"),
+        position=PositionConfig(kind="t5", per_layer=per_layer),
     )
-    names = ("family.stack.position.table.weight", "family.stack.norm.weight")
+    part = "layers.0.position." if per_layer else "position."
+    names = (f"family.stack.{part}table.weight", "family.stack.norm.weight")
     found = translate(replace(config, family="encoder"), config, dict.fromkeys(names, torch.zeros(1)))
     assert found.dropped == {names[0]}
-    assert found.lacking == ("family.stack.position.",)
+    assert found.lacking == (f"family.stack.{part}",)
