@@ -1,11 +1,21 @@
 """Remove documents that nothing needs any more: the key `drop` of a recipe."""
 
 import shutil
+from pathlib import Path
 
+from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.unit_record import DOCUMENTS_FOLDER
 from clozeline.pipeline.recipe import Recipe
+
+
+def has_dropped(folder: Path) -> bool:
+    """Return whether the key `drop` of a run has removed the documents of a stage; `folder` is that of the stage."""
+    config = folder / "config.yaml"
+    if (folder / DOCUMENTS_FOLDER).is_dir() or not config.is_file():
+        return False
+    return folder.name in (parse_yaml(config.read_text(encoding="utf-8")).get("drop") or [])
 
 
 def drop_documents(recipe: Recipe, progress: Progress) -> None:

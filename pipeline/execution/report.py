@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.files import publish_json, publish_text, read_json
+from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.plan import PLAN_STAGE
 from clozeline.pipeline.execution.report_origins import (
     draw_provenance,
@@ -76,7 +77,7 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     plan = read_json(output / PLAN_STAGE / "plan.json") or {"inputs": []}
     holders = [stage for stage in stages if stage.documents.is_dir()]
     inputs, size = plan["inputs"], sum(facts["bytes"] for facts in plan["inputs"]) / 1e6
-    shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": f"{size:,.1f} MB"}
+    shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": size_text(1e6 * size)}
     shown |= {step.name: f"{step.count:,}" for step in _steps(stages) if step.name in ("unique", "tokens", "examples")}
     yield facts({**shown, "time of all stages": f"{sum(stage.seconds for stage in stages):,.1f} s"})
     rates = [(stage, f"{stage.seconds:,.1f} s · {size / max(stage.seconds, 1e-3):,.2f} MB/s") for stage in stages]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.files import read_json
+from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.stage_report import StageFacts
 from clozeline.pipeline.shards import Manifest
 from clozeline.report.graph import Node, graph
@@ -62,7 +63,7 @@ def _iter_inputs(plan: Mapping[str, Any]) -> Iterator[Node]:
     files = plan["inputs"]
     if len(files) <= _NODES:
         for file in files:
-            yield Node(file["source"], _megabytes(file["bytes"]), (), _INPUT)
+            yield Node(file["source"], size_text(file["bytes"]), (), _INPUT)
         return
     source_of = {unit["source"]: unit["source_group"] for unit in plan.get("units", ())}
     sizes: Counter[str] = Counter()
@@ -73,14 +74,10 @@ def _iter_inputs(plan: Mapping[str, Any]) -> Iterator[Node]:
         counts[source] += 1
     largest = sorted(sizes, key=lambda source: (-sizes[source], source))
     for source in largest[:_NODES]:
-        yield Node(f"input {source}", f"{counts[source]:,} files · {_megabytes(sizes[source])}", (), _INPUT)
+        yield Node(f"input {source}", f"{counts[source]:,} files · {size_text(sizes[source])}", (), _INPUT)
     if others := largest[_NODES:]:
         size, count = sum(sizes[source] for source in others), sum(counts[source] for source in others)
-        yield Node(f"{len(others):,} other sources", f"{count:,} files · {_megabytes(size)}", (), _INPUT)
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
+        yield Node(f"{len(others):,} other sources", f"{count:,} files · {size_text(size)}", (), _INPUT)
 
 
 def iter_slowest(stages: Sequence[StageFacts]) -> Iterator[str]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main, run_stage
@@ -90,6 +91,27 @@ def test_a_run_that_grows_equals_one_that_got_both_in_this_order(crawls, grown, 
     assert all(mine[name] == old[name] for name in units)
     assert tree(output / "train_tokenizer/tokenizer") == tokenizer
     assert json.loads((output / "balance/factors.json").read_text())["factors"] == factors
+
+
+def test_a_run_grows_in_a_store_as_on_a_disk(crawls, grown, tmp_path, capsys):
+    """Old files of a store are compared with those of the first run, and new ones join."""
+    system = fsspec.filesystem("memory")
+    for path in sorted(crawls.glob("*/*.jsonl")):
+        system.pipe_file(f"/crawls/{path.parent.name}/{path.name}", path.read_bytes())
+    output, inputs = tmp_path / "out", "[memory://crawls/old/*, memory://crawls/new/*]"
+    try:
+        assert run(crawls, "memory://crawls/old/*", output) == 0
+        assert run(crawls, inputs, output) == 64, "more inputs need `extend`"
+        assert run(crawls, inputs, output, "extend=true") == 0
+        mine, theirs = data_of(output), data_of(grown)
+        assert sorted(mine) == sorted(theirs)
+        assert [name for name in mine if mine[name] != theirs[name] and name.endswith((".arrow", ".npy"))] == []
+        system.pipe_file("/crawls/old/m.jsonl", system.cat_file("/crawls/old/m.jsonl") + b'{"text": "one more"}\n')
+        capsys.readouterr()
+        assert run(crawls, inputs, output, "extend=true") == 64
+        assert "m.jsonl" in capsys.readouterr().err
+    finally:
+        system.rm("/crawls", recursive=True)
 
 
 def test_older_documents_win_against_longer_ones(crawls, grown):

@@ -7,13 +7,13 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json
 from clozeline.format_version import refuse_newer
 from clozeline.pipeline.balance.score_buckets import name_buckets
 from clozeline.pipeline.clean.quality_cut import CUTS_FILE
 from clozeline.pipeline.clean.unit_counts import count_characters
+from clozeline.pipeline.execution.dropped_documents import has_dropped
 from clozeline.pipeline.execution.kept_state import KeptState, record_key
 from clozeline.pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
 from clozeline.pipeline.execution.stage_order import all_stages
@@ -149,21 +149,13 @@ def _amount(count: Any) -> int:
 
 
 def _check_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    removed = [f"{TEMPORARY}/", *([DOCUMENTS_FOLDER] if _documents_are_dropped(folder) else [])]
+    removed = [f"{TEMPORARY}/", *([DOCUMENTS_FOLDER] if has_dropped(folder) else [])]
     for record in _records(folder):
         for relative, facts in record.outputs.items():
             path = folder / relative
             if not relative.startswith(tuple(removed)):
                 yield path, "bytes", path.stat().st_size if path.is_file() else None, facts["bytes"]
                 yield path, "xxh3_128", file_hash(path), facts["xxh3_128"]
-
-
-def _documents_are_dropped(folder: Path) -> bool:
-    """Return whether the key `drop` of the run has removed the documents of a stage."""
-    config = folder / "config.yaml"
-    if (folder / DOCUMENTS_FOLDER).is_dir() or not config.is_file():
-        return False
-    return folder.name in (parse_yaml(config.read_text(encoding="utf-8")).get("drop") or [])
 
 
 def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
