@@ -13,9 +13,11 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from clozeline.report.axis_units import scale_axis, short
+from clozeline.report.hover import draw_columns
 from clozeline.report.html_page import escape, visible
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 WIDTH: Final = 340
 _PLOT_HEIGHT: Final = 190
 # Left, right, top and bottom of a plot, in units.
-_MARGINS: Final = (50, 12, 8, 36)
+_MARGINS: Final = (50, 12, 20, 36)
 # Columns of text that fit below a plot.
 _LABEL_CHARACTERS: Final = 42
 _TICKS: Final = 5
@@ -62,6 +64,8 @@ _LINE_CHARACTERS: Final = 50
 _POINTS: Final = 400
 # A line of up to this many points shows each of them.
 _MARKED: Final = 24
+# Share of a smooth line's points that one mean is of.
+_SMOOTHED: Final = 0.05
 # Bars that a histogram has room for, at least: a few bars do not fill the width.
 _WIDEST: Final = 8
 
@@ -75,6 +79,8 @@ class Bar:
     name: str
     value: float
     label: str
+    full: float | None = field(default=None, compare=False)
+    """value of a bar of the full width; None: the longest bar has it"""
 
 
 @dataclass(frozen=True)
@@ -98,26 +104,29 @@ class Series:
 
     name: str
     points: Sequence[tuple[float, float]]
+    smooth: bool = False
+    """draw the running mean of a long line, and the line itself pale"""
 
 
 def bars(title: str, rows: Sequence[Bar]) -> str:
     """Return horizontal bars in the order given; "" where there are none."""
     longest = max((row.value for row in rows), default=0) or 1
-    boxes = [[(0.0, WIDTH, 6, LINE), (0.0, WIDTH * row.value / longest, 6, shade(0))] for row in rows]
+    parts = [min(1.0, row.value / (row.full or longest)) for row in rows]
+    boxes = [[(0.0, WIDTH, 6, LINE), (0.0, WIDTH * part, 6, shade(0))] for part in parts]
     return _draw_box_rows(title, [(row.name, row.label) for row in rows], boxes, _ROW)
 
 
 def shares(counts: Mapping[str, int], total: int | None = None) -> list[Bar]:
     """Return a bar for each count with its share, largest first; where there are many, the smallest share one bar.
 
-    Counts of 0 are dropped; `total` is the count that is 100 %, by default their sum.
+    Counts of 0 are dropped; `total` is the count that is 100 % and the full width, by default their sum.
     """
     items = sorted(((name, count) for name, count in counts.items() if count), key=lambda item: (-item[1], item[0]))
     if len(items) > _MAX_ROWS:
         rest = items[_MAX_ROWS - 1 :]
         items = [*items[: _MAX_ROWS - 1], (f"{len(rest):,} others", sum(count for _, count in rest))]
     total = total or sum(counts.values())
-    return [Bar(name, count, f"{count:,} · {100 * count / total:.1f} %") for name, count in items]
+    return [Bar(name, count, f"{count:,} · {100 * count / total:.1f} %", total) for name, count in items]
 
 
 def funnel(title: str, steps: Sequence[Step]) -> str:
@@ -138,7 +147,7 @@ def lines(
 
     Eight series are told apart by color; long ones are thinned. `levels` are dashed horizontal lines, by name.
     """
-    shown = [Series(line.name, points) for line in series if (points := thin_points(line.points))]
+    shown = [Series(line.name, points, line.smooth) for line in series if (points := thin_points(line.points))]
     heights = [(name, level) for name, level in (levels or {}).items() if math.isfinite(level)]
 
     def paint(axes: Axes) -> None:
@@ -146,6 +155,9 @@ def lines(
             axes.axhline(level, color=shade(number), linewidth=1.3, dashes=(4, 3), clip_on=False)
         for number, line in enumerate(shown):
             xs, ys = zip(*line.points, strict=True)
+            if line.smooth and len(xs) > _MARKED:
+                axes.plot(xs, ys, color=shade(number), linewidth=0.8, alpha=0.35, clip_on=False)
+                ys = tuple(running_mean(ys))
             axes.plot(xs, ys, color=shade(number), linewidth=1.4, clip_on=False)
             if len(xs) <= _MARKED:
                 axes.scatter(xs, ys, s=16, color=shade(number), linewidths=0, zorder=3, clip_on=False)
@@ -156,7 +168,10 @@ def lines(
     told = [f"{line.name} from {short(line.points[0][1])} to {short(line.points[-1][1])}" for line in shown]
     keys = [_key(number, line.name) for number, line in enumerate(shown)]
     keys += [_key(number, name, dashed=True) for number, name in enumerate(named, len(shown))]
-    return figure(title, [*told, *named], _plot(x_name, paint, x_scale), keys if len(keys) > 1 else ())
+    keys = keys if len(keys) > 1 else []
+    if smoothed := [line for line in shown if line.smooth and len(line.points) > _MARKED]:
+        keys.append(f"<small>{', '.join(escape(line.name) for line in smoothed)}: pale, and its running mean</small>")
+    return figure(title, [*told, *named], _plot(x_name, paint, x_scale, hover=shown), keys)
 
 
 def areas(title: str, series: Sequence[Series], x_name: str) -> str:
@@ -205,22 +220,17 @@ def thin_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, floa
     return [(group[-1][0], math.fsum(y for _, y in group) / len(group)) for group in groups]
 
 
+def running_mean(values: Sequence[float]) -> list[float]:
+    """Return the mean around each value, of as many before as after it: a twentieth of all, fewer at the ends."""
+    half, last = max(1, round(_SMOOTHED * len(values) / 2)), len(values) - 1
+    reaches = (min(half, place, last - place) for place in range(len(values)))
+    windows = (values[place - reach : place + reach + 1] for place, reach in enumerate(reaches))
+    return [math.fsum(window) / len(window) for window in windows]
+
+
 def shade(number: int) -> str:
     """Return the color of series `number`; after eight they repeat."""
     return f"#00000{number % SHADES + 4:x}"
-
-
-def short(value: float) -> str:
-    """Return a number as an axis shows it: 1.25e-4, 0.005, 4,096, 20k, 1.5M."""
-    value = float(f"{value:.4g}")  # rounded first: 9999.9 is 10k, and 0.0009999 a tick at 0.001
-    if abs(value) >= 1e4:
-        value = float(f"{value:.3g}")
-        size, letter = next(pair for pair in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= pair[0])
-        return f"{value / size:.4g}{letter}"
-    if 0 < abs(value) < 1e-3 and (tiny := float(f"{value:.3g}")) and abs(tiny) < 1e-3:
-        mantissa, exponent = f"{tiny:.2e}".split("e")
-        return f"{float(mantissa):g}e{int(exponent)}"
-    return f"{value:,.4g}"
 
 
 def canvas(height: int, paint: Paint) -> str:
@@ -290,26 +300,44 @@ def _key(number: int, name: str, *, dashed: bool = False) -> str:
     return f"<small>{mark}{escape(name)}</small>"
 
 
-def _plot(x_name: str, paint: Paint, x_scale: Literal["linear", "log"] = "linear", *, integers: bool = False) -> str:
-    """Return the SVG of what `paint` draws on axes with few, short numbers; `integers`: on the vertical axis, too."""
+def _plot(
+    x_name: str, paint: Paint, x_scale: Literal["linear", "log"] = "linear", *, integers: bool = False,
+    hover: Sequence[Series] = (),
+) -> str:  # fmt: skip
+    """Return the SVG of what `paint` draws on axes with few, short numbers, and the values under the pointer.
+
+    `integers`: on the vertical axis, too.
+    """
+    left, right, top, bottom = _MARGINS
+    box = (left, top, WIDTH - right, _PLOT_HEIGHT - bottom)
+    limits: list[tuple[float, float]] = []
 
     def draw(axes: Axes) -> None:
-        from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+        from matplotlib.ticker import MaxNLocator, NullFormatter
 
-        left, right, top, bottom = _MARGINS
-        width, height = WIDTH - left - right, _PLOT_HEIGHT - top - bottom
+        width, height = box[2] - box[0], box[3] - box[1]
         axes.set_position((left / WIDTH, bottom / _PLOT_HEIGHT, width / WIDTH, height / _PLOT_HEIGHT))
-        axes.set_xlabel(clip_label(x_name, _LABEL_CHARACTERS))
         axes.set_xscale(x_scale)
         if x_scale == "linear":
             axes.xaxis.set_major_locator(MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10], integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(_TICKS, steps=[1, 2, 2.5, 5, 10], integer=integers))
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
             axis.set_minor_formatter(NullFormatter())
         paint(axes)
+        limits[:] = axes.get_xlim(), axes.get_ylim()
+        # a unit is written once per axis, not at every number
+        x_unit = scale_axis(axes.xaxis, (1.0, 1.0) if x_scale == "log" else limits[0])
+        y_unit = scale_axis(axes.yaxis, limits[1])
+        axes.set_xlabel(clip_label(f"{x_name}, in {x_unit}" if x_unit else x_name, _LABEL_CHARACTERS))
+        axes.text(0, 1 + 7 / height, f"in {y_unit}" if y_unit else "", color=MUTED, transform=axes.transAxes)
 
-    return _svg(_PLOT_HEIGHT, draw)
+    def to_unit(x: float) -> float:
+        (first, last), scale = limits[0], math.log if x_scale == "log" else float
+        return box[0] + (box[2] - box[0]) * (scale(x) - scale(first)) / ((scale(last) - scale(first)) or 1)
+
+    svg = _svg(_PLOT_HEIGHT, draw)
+    curves = [(_VARIABLES[shade(number)], line.points) for number, line in enumerate(hover)]
+    return svg.replace("</svg>", f"{draw_columns(curves, to_unit, box, short)}</svg>") if curves else svg
 
 
 def clip_label(text: str, limit: int) -> str:

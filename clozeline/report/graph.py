@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from clozeline.report.charts import MUTED, SHADES, WIDTH, canvas, clip_label, figure, shade
+from clozeline.report.charts import MUTED, SHADES, canvas, clip_label, figure, shade
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ROW: Final = 24
+_ROW: Final = 34
 # Width of the lines on the left, and the distance between two of them.
 _GUTTER: Final = 70
 _LANE: Final = 9
@@ -19,6 +19,8 @@ _LANES: Final = 7
 # Lines leave a node below its middle, and reach one above it.
 _APART: Final = 4
 _CHARACTERS: Final = 40
+# A label is below its name, so that neither is cut.
+_NAME_UP, _LABEL_DOWN = 1, 11
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,9 @@ def graph(title: str, nodes: Sequence[Node]) -> str:
                 axes.plot([_GUTTER, x, x, _GUTTER], [top, top, bottom, bottom], color=color, linewidth=1.2)
         for row, node in enumerate(nodes):
             axes.scatter([_GUTTER], [_middle(row)], s=40, color=shade(node.group % SHADES), linewidths=0, zorder=3)
-            room = _CHARACTERS - len(node.label)
-            axes.text(_GUTTER + 10, _middle(row) + 4, clip_label(node.name, room), fontsize=11)
+            axes.text(_GUTTER + 10, _middle(row) + _NAME_UP, clip_label(node.name, _CHARACTERS), fontsize=11)
             label = clip_label(node.label, _CHARACTERS)
-            axes.text(WIDTH, _middle(row) + 4, label, fontsize=11, color=MUTED, horizontalalignment="right")
+            axes.text(_GUTTER + 10, _middle(row) + _LABEL_DOWN, label, fontsize=9, color=MUTED)
 
     told = [f"{node.name} from {', '.join(node.parents) or 'outside'}" for node in nodes]
     return figure(title, told, canvas(_ROW * len(nodes), paint)) if nodes else ""

@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from clozeline.report.hover import STYLE as _HOVER
+
 _LIGHT: Final = (
-    "--paper:#fff;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
+    "--paper:#fff;--edge:#8a95a5;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
     "--c0:#2a66c8;--c1:#b8501f;--c2:#2a7a4d;--c3:#7a4bb5;--c4:#a8325f;--c5:#1f7f8c;--c6:#7d6a10;--c7:#5b6475"
 )
 _DARK: Final = (
-    "--paper:#11151b;--panel:#181e26;--ink:#e6eaf0;--muted:#9aa6b6;--line:#323b48;"
+    "--paper:#11151b;--edge:#8592a5;--panel:#181e26;--ink:#e6eaf0;--muted:#9aa6b6;--line:#323b48;"
     "--c0:#7eaefc;--c1:#f79a62;--c2:#6cc994;--c3:#c6a2f7;--c4:#f78fb3;--c5:#66cddb;--c6:#d9c25a;--c7:#a7b1c2"
 )
 _STYLE: Final = f"""
@@ -25,7 +27,8 @@ body{{margin:0 auto;max-width:72rem;padding:1rem 1rem 3rem;color:var(--ink);back
 h1{{font-size:1.5rem;line-height:1.25;overflow-wrap:anywhere}}
 """
 # Rules of the parts of a page, which its fragments need too.
-_PARTS_STYLE: Final = """
+_PARTS_STYLE: Final = (
+    """
 h2{font-size:1.15rem;margin:2.2rem 0 .6rem;overflow-wrap:anywhere}
 h3{font-size:1rem;margin:1.2rem 0 .4rem;overflow-wrap:anywhere}
 p{max-width:44rem;overflow-wrap:anywhere}.muted,figcaption small{color:var(--muted)}
@@ -41,14 +44,23 @@ figcaption i{display:inline-block;width:.8em;height:.8em;margin-right:.35em;bord
 figcaption i.level{height:0;border-top:.16em dashed;border-radius:0;vertical-align:.25em}
 svg{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}
 svg *{stroke-linejoin:round;stroke-linecap:butt}svg text{font-family:inherit!important}
-.scroll{overflow-x:auto;max-width:100%}table{border-collapse:collapse;font-size:.92rem}
+.scroll{overflow-x:auto;max-width:100%;background:
+linear-gradient(90deg,var(--paper) 30%,transparent) 0 0/3rem 100% no-repeat local,
+linear-gradient(270deg,var(--paper) 30%,transparent) 100% 0/3rem 100% no-repeat local,
+linear-gradient(90deg,var(--edge),transparent) 0 0/1rem 100% no-repeat scroll,
+linear-gradient(270deg,var(--edge),transparent) 100% 0/1rem 100% no-repeat scroll}
+table{border-collapse:collapse;font-size:.92rem}
 td,th{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
 th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 blockquote{margin:.5rem 0;padding:.5rem .8rem;font-size:.9rem;white-space:pre-wrap;overflow-wrap:anywhere}
 blockquote footer{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}
 td:first-child{white-space:nowrap}.grid blockquote{margin:0}pre{font-size:.85rem}
 details{margin:1rem 0}summary{cursor:pointer;font-weight:600}
+.lead{font-size:1.1rem}
+@media (max-width:40rem){td:first-child{white-space:normal;min-width:7rem}}
 """
+    + _HOVER
+)
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 

@@ -3,13 +3,13 @@
 import statistics
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.report.charts import Series, areas, lines
-from clozeline.report.html_page import facts, fragment
+from clozeline.report.html_page import collapsible, facts, fragment, grid
 from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import read_lines
 
@@ -116,11 +116,18 @@ def _with_seconds(records: Sequence[Record], begun: Sequence[float]) -> Iterator
 
 def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
     """Yield the charts of the records; losses over each of `AXES`."""
-    for axis in AXES:
-        yield from _losses(runs, axis)
+    alone = len(runs) == 1
+    yield from _losses(runs, "step")
+    others = [chart for axis in AXES if axis != "step" for chart in _losses(runs, axis)]
+    names = [name for axis, name in AXES.items() if axis != "step"]
+    if alone and any(others):
+        yield collapsible(
+            f"Loss over {', '.join(names[:-1])} and {names[-1]}", grid(*others)
+        )  # the same curve, stretched
+    else:
+        yield from others
     for title, keys, factor in _OVER_STEPS:
         yield lines(title, _series(runs, keys[-1], "step", *keys, factor=factor), "step")
-    alone = len(runs) == 1
     noise = [Series("noise scale" if alone else run.name, noise_scales(run)) for run in runs]
     yield lines(f"Gradient noise scale (rows), of {_NOISE_WINDOW} records", noise, "step")
     for run in runs:
@@ -140,7 +147,8 @@ def _losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
     if len(runs) == 1:
         sets = list(last_heldout(runs[0].records))
         heldout = [Series(heldout_title(name), points(runs[0], axis, "heldout", name, "loss")) for name in sets]
-        yield lines(f"Loss (nats){over}", [*training, *heldout], x, levels=_entropies(runs, sets))
+        smooth = [replace(curve, smooth=True) for curve in training]
+        yield lines(f"Loss (nats){over}", [*smooth, *heldout], x, levels=_entropies(runs, sets))
     else:
         yield lines(f"Training loss (nats){over}", training, x)
         yield from heldout_losses(runs, axis)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 
 from clozeline.report.charts import (
@@ -112,6 +113,11 @@ def test_bars_are_as_long_as_their_values():
     assert bars("Rows", []) == ""
 
 
+def test_a_share_is_as_wide_as_it_says():
+    picture = bars("Rejected", shares({"a": 30, "b": 10}, 100))
+    assert widths(picture, "var(--c0)") == pytest.approx([0.3 * WIDTH, 0.1 * WIDTH])
+
+
 def test_names_are_cut_where_their_figure_begins():
     parsed = checked(page("", [bars("", [Bar("x" * 80, 1, "12345"), Bar("字" * 40, 1, "1234")])]))
     assert f"{'x' * 44}…" in parsed.texts
@@ -170,6 +176,20 @@ def test_few_points_are_marked_and_many_are_not():
     many = lines("", [Series("a", [(x, x) for x in range(25)])], "")
     assert few.count("translate(") == 24
     assert many.count("translate(") == 0
+
+
+def test_a_smooth_line_is_drawn_pale_with_its_running_mean():
+    points = [(float(step), 5.0 - step / 20 + (-1) ** step / 5) for step in range(80)]
+    picture = lines("Loss", [Series("a", points, smooth=True)], "step")
+    pale, mean = paths(picture.replace("stroke-opacity: 0.35; ", ""), "var(--c0)")
+    assert len(pale) == len(mean) == 80
+    assert mean[0] == pale[0]
+    assert mean[-1] == pale[-1]
+    heights = np.array(pale)[:, 1]
+    np.testing.assert_allclose(np.array(mean)[2:-2, 1], np.convolve(heights, np.full(5, 0.2), "valid"), atol=1e-3)
+    assert "a: pale, and its running mean" in checked(page("", [picture])).texts
+    few = lines("Loss", [Series("a", points[:20], smooth=True)], "step")
+    assert len(paths(few, "var(--c0)")) == 1
 
 
 def test_nothing_finite_gives_no_picture():
