@@ -15,6 +15,12 @@ from clozeline import registry
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import writing
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
+from clozeline.pipeline.tokenize.published.rank_files import (
+    pattern_for,
+    rank_tokenizer,
+    read_ranks,
+    special_tokens_for,
+)
 from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source, roles_by_name, sentinels_by_name
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
@@ -30,18 +36,22 @@ def import_tokenizer(
     specials: Mapping[str, str] | None = None,
     sentinels: str | Sequence[str] = (),
     lower_case: bool | None = None,
+    pattern: str | None = None,
+    special_tokens: str | Sequence[str] = (),
     add: Collection[str] = (),
 ) -> Tokenizer:
     """Write a tokenizer folder with the same ids as the publisher's library, and load it; one of ours is copied.
 
     Args:
         source: `tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece
-            `.model`, or a Hugging Face directory; or a path that `own_tokenizer` accepts.
+            `.model`, a tiktoken file, or a Hugging Face directory; or a path that `own_tokenizer` accepts.
         folder: output folder for the model file, `published.json`, `vocabulary.json` and `name`.
         specials: piece by role (`pad cls sep mask bos eos unk`), in addition to those of the source.
         sentinels: pieces in order of use, or a pattern with `{}` for their numbers (`[unused{}]`); default: those
             named `<extra_id_0>`.
         lower_case: whether WordPiece lower-cases; default: as the source says, else true if no piece has a capital.
+        pattern: of a tiktoken file: name or regular expression of the words; default: by the model's type.
+        special_tokens: of a tiktoken file: pieces of the ids after its ranks, or the name of a model that has them.
         add: roles to append if the vocabulary lacks them: specials, `sentinels`, `modes`.
 
     Raises:
@@ -50,7 +60,7 @@ def import_tokenizer(
     """
     folder.mkdir(parents=True, exist_ok=True)
     if (own := own_tokenizer(source)) is not None:
-        if specials or sentinels or lower_case is not None or add:
+        if specials or sentinels or lower_case is not None or pattern or special_tokens or add:
             raise ConfigurationError(
                 f"tokenizer.path {source}: is a tokenizer of Clozeline, whose ids models were trained with: "
                 "it takes no further keys and no further tokens"
@@ -60,8 +70,15 @@ def import_tokenizer(
         with _naming({folder: own.files[0].parent}):
             return load_tokenizer(folder)
     origin = find_source(source)
+    if not origin.ranks and (pattern or special_tokens):
+        key = "pattern" if pattern else "special_tokens"
+        raise ConfigurationError(f"tokenizer.{key}: is for tiktoken files, got {origin.files[0]}: remove the key")
     kind = registry.find("clozeline.pipeline.tokenize.tokenizers", origin.kind)
     with writing(folder), _naming({folder / kind.FILE: origin.files[0], folder: origin.files[0].parent}):
+        if origin.ranks:
+            _write_ranks(origin, folder / kind.FILE, pattern, special_tokens)
+        else:
+            _write_model(origin, folder / kind.FILE)
         return _import(origin, kind, folder, specials or {}, sentinels, lower_case, add)
 
 
@@ -102,9 +119,8 @@ def _import(
     lower_case: bool | None,
     add: Collection[str],
 ) -> Tokenizer:
-    """Write the folder and load it."""
+    """Write the facts beside the model file, and load the folder."""
     model_file = folder / kind.FILE
-    _write_model(origin, model_file)
     pieces, behind = _pieces(origin, kind, model_file)
     names = [*pieces, *behind]
     own_roles = kind.roles(model_file) if origin.kind == "sentencepiece_model" else {}
@@ -157,6 +173,20 @@ def _write_model(origin: Source, target: Path) -> None:
 
         facts = {**read_json(origin.files[0]), "truncation": None, "padding": None}
         target.write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def _write_ranks(origin: Source, target: Path, pattern: str | None, special_tokens: str | Sequence[str]) -> None:
+    path, ranks = origin.files[0], read_ranks(origin.files[0])
+    first = max(ranks.values()) + 1
+    named = special_tokens_for(special_tokens)
+    specials = {piece: first + number for number, piece in enumerate(named)}
+    if not named:  # as its folder states them
+        ids = origin.behind_ids or range(first, first + len(origin.behind))
+        specials = dict(zip(origin.behind, ids, strict=True))
+    if specials and min(specials.values()) < first:
+        raise ConfigurationError(f"tokenizer.path {path}: its folder has added tokens at ids below {first}, of ranks")
+    facts = rank_tokenizer(ranks, pattern_for(path, pattern, origin.model_type), specials)
+    target.write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], list[str]]:

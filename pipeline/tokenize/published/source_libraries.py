@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
+from clozeline.pipeline.tokenize.published.rank_files import differences, is_rank_file, read_ranks
 from clozeline.pipeline.tokenize.tokenizers._preprocessing import DIGIT_COMMAS
 
 _CONFIGS: Final = ("tokenizer_config.json", "special_tokens_map.json")
@@ -17,13 +18,14 @@ _NAMES: Final = {
     "cls": ("[CLS]", "<cls>"),
     "sep": ("[SEP]", "<sep>"),
     "mask": ("[MASK]", "<mask>"),
-    "bos": ("<s>", "[BOS]"),
-    "eos": ("</s>", "[EOS]", "<|endoftext|>"),
+    "bos": ("<s>", "[BOS]", "<|begin_of_text|>"),
+    "eos": ("</s>", "[EOS]", "<|endoftext|>", "<|end_of_text|>"),
     "unk": ("[UNK]", "<unk>"),
 }
 _SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
 _MODEL: Final = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model")
 _WORDPIECE: Final = ("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "LayoutLM")
+_RANKED: Final = (".tiktoken", ".model")
 _PLAIN: Final = ("", "Llama", "CodeLlama", "Gemma", "T5", "MT5", "DebertaV2")
 """Classes with the ids of the `.model` file, followed by their own pieces."""
 _FAIRSEQ: Final = ("XLMRoberta", "MBart")
@@ -66,13 +68,17 @@ class Source:
     """assumptions that its folder does not state, one per line"""
     pad_id: int | None = None
     """`pad_token_id` of its model's configuration"""
+    ranks: bool = False
+    """true for a tiktoken file"""
+    model_type: str | None = None
+    """`model_type` of its model's configuration"""
 
 
 def find_source(path: Path) -> Source:
     """Return the tokenizer of a file or a Hugging Face directory.
 
     A `.model` belongs to SentencePiece and a BERT-style `vocab.txt` to WordPiece, even next to a converted
-    `tokenizer.json`.
+    `tokenizer.json`. A tiktoken file, whatever its name, lacks what a `tokenizer.json` next to it has.
 
     Raises:
         ConfigurationError: there is no tokenizer, or the preprocessing of its library is unknown.
@@ -83,11 +89,13 @@ def find_source(path: Path) -> Source:
         raise ConfigurationError(f"tokenizer.path {path}: no such file or folder; give that of a tokenizer")
     if path.name in ("vocab.json", "encoder.json"):
         return Source(kind="tokenizer_json", files=(path, _merges(path)))
+    if path.suffix in _RANKED and is_rank_file(path):
+        return Source(kind="tokenizer_json", files=(path,), ranks=True)
     kinds = {".model": "sentencepiece_model", ".txt": "wordpiece", ".json": "tokenizer_json"}
     if path.suffix not in kinds or path.name == "merges.txt":
         raise ConfigurationError(
             f"tokenizer.path {path}: expected tokenizer.json, vocab.txt, vocab.json or encoder.json next to its "
-            f"merges, a `.model` file, or a folder that holds one, got {path.name}"
+            f"merges, a `.model` or `.tiktoken` file, or a folder that holds one, got {path.name}"
         )
     return Source(kind=kinds[path.suffix], files=(path,))
 
@@ -113,10 +121,17 @@ def _directory(path: Path) -> Source:
         "behind": list(behind.values()),
         "behind_ids": list(behind),
         "guesses": [] if config else [_NO_ROLES],
-        "pad_id": _read(path / "config.json").get("pad_token_id"),
+        "pad_id": (model := _read(path / "config.json")).get("pad_token_id"),
+        "model_type": model.get("model_type"),
     }
     json_file, words = path / "tokenizer.json", path / "vocab.txt"
     models = [path / name for name in _MODEL if (path / name).is_file()] or sorted(path.glob("*.model"))
+    ranked = [file for file in (*models, *sorted(path.glob("*.tiktoken"))) if is_rank_file(file)]
+    if ranked and json_file.is_file():
+        facts["guesses"] += differences(_read(json_file), read_ranks(ranked[0]))
+        return Source(kind="tokenizer_json", files=(json_file,), **facts)
+    if ranked:
+        return Source(kind="tokenizer_json", files=(ranked[0],), ranks=True, **facts)
     if models and not family:
         family, guess = _family_of_model(path, models[0].name)
         facts["guesses"].append(guess)

@@ -35,8 +35,8 @@ class TokenizerConfig:
     WORD: ClassVar = "path"
 
     path: Annotated[Path, HOME_EXPANDED]
-    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, or a
-    Hugging Face folder; or a tokenizer, an output of the pipeline or a run of Clozeline"""
+    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, a
+    tiktoken file, or a Hugging Face folder; or a tokenizer, an output of the pipeline or a run of Clozeline"""
     specials: dict[str, str] = field(default_factory=dict)
     """piece of each role (`pad cls sep mask bos eos unk`) that the files do not name"""
     sentinels: str | list[str] = field(default_factory=list)
@@ -44,6 +44,12 @@ class TokenizerConfig:
     `<extra_id_0>`"""
     lower_case: bool | None = None
     """lower-case the text of WordPiece; default: as the files say, else true if no piece has a capital"""
+    pattern: str | None = None
+    """tiktoken file: how text is split into words, `gpt2`, `cl100k`, `qwen`, `o200k`, or a regular expression; default:
+    that of the model_type in config.json"""
+    special_tokens: str | list[str] = field(default_factory=list)
+    """tiktoken file: pieces with the ids after its ranks, in order, or the model that has them: `llama3`, `llama3.1`,
+    `qwen`, `gpt2`; default: those of tokenizer_config.json"""
     add: bool = False
     """append the special tokens that the recipe's objectives, task template and padding need and the tokenizer lacks"""
 
@@ -68,6 +74,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     order: ClassVar[int] = 51
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
+    added: ClassVar[tuple[str, ...]] = ("pattern", "special_tokens")
 
     def _add(self) -> tuple[str, ...]:
         """Return the roles to add, in the order of their ids."""

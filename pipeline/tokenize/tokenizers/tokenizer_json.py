@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -62,12 +63,16 @@ class TokenizerJson(ByteMerges):
         dtype = self.vocabulary.id_dtype
         if self._word_encoder:
             return self._word_encoder.encode(texts)
-        if self._encode_ranks:
+        if self._encode_ranks and self._keeps(texts):
             return self._table.encodings(texts, [self._encode_ranks(text).astype(dtype) for text in texts])
         rows = self._model.encode_batch(list(texts), add_special_tokens=False)
         return [
             Encoding(np.array(row.ids, dtype=dtype), partial(_bounds, row, 0), partial(_bounds, row, 1)) for row in rows
         ]
+
+    def _keeps(self, texts: Sequence[str]) -> bool:
+        """Return whether the normalizer, NFC where ranks encode, changes none of the texts."""
+        return not self._facts.get("normalizer") or all(unicodedata.is_normalized("NFC", text) for text in texts)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Decode with the file's decoder up to the first special id; the rest as pieces."""

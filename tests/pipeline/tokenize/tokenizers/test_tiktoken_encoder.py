@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers import _tiktoken_encoder
-from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import rank_encoder
+
+from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import PATTERNS, rank_encoder
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 from tests.pipeline.tokenize.published.published_files import NASTY, byte_level
 
 LETTERS = "elstdvmr''.,12A_é中½“\u0301ſK\u180e\x1c\x85 \t\n\u2028"
@@ -61,7 +63,7 @@ def test_runs_of_blanks_that_the_patterns_cannot_go_back_are_the_librarys(traine
     library, _, encode = trained
     text = "\n" * 1_000_000 + "x"
     single = {bytes([byte]): byte for byte in range(256)}
-    quick = tiktoken.Encoding("x", pat_str=_tiktoken_encoder._GPT2, mergeable_ranks=single, special_tokens={})
+    quick = tiktoken.Encoding("x", pat_str=PATTERNS["gpt2"], mergeable_ranks=single, special_tokens={})
     with pytest.raises(ValueError, match="stack"):
         quick.encode_to_numpy(text, disallowed_special=())
     assert encode(text).tolist() == library_ids(library, text)
@@ -108,7 +110,7 @@ def spelt_otherwise(facts):
         two_ways,
         spelt_otherwise,
         lambda facts: facts["added_tokens"].append({**facts["added_tokens"][0], "id": 5000, "content": "<x>"}),
-        lambda facts: facts.update(normalizer={"type": "NFC"}),
+        lambda facts: facts.update(normalizer={"type": "NFKC"}),
         lambda facts: facts["pre_tokenizer"].update(add_prefix_space=True),
         lambda facts: facts["pre_tokenizer"].update(use_regex=False),
         lambda facts: facts.update(pre_tokenizer={"type": "Whitespace"}),
@@ -144,7 +146,7 @@ def test_the_ids_of_refused_files_would_differ(trained, change, text):
         for name, token in facts["model"]["vocab"].items()
         if name not in special
     }
-    quick = tiktoken.Encoding("x", pat_str=_tiktoken_encoder._GPT2, mergeable_ranks=ranks, special_tokens={})
+    quick = tiktoken.Encoding("x", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
     assert quick.encode_ordinary(text) != library_ids(Tokenizer.from_str(json.dumps(facts)), text)
 
 
@@ -161,8 +163,20 @@ def test_every_character_is_a_letter_a_number_or_neither_in_both_libraries(befor
     ranks = {bytes([byte]): byte for byte in range(256)}
     for character in characters:
         ranks.setdefault((before + character).encode(), len(ranks))
-    quick = tiktoken.Encoding("x", pat_str=_tiktoken_encoder._GPT2, mergeable_ranks=ranks, special_tokens={})
+    quick = tiktoken.Encoding("x", pat_str=PATTERNS["gpt2"], mergeable_ranks=ranks, special_tokens={})
     cutter = pre_tokenizers.ByteLevel(add_prefix_space=False)
     for character in characters:
         whole = len(cutter.pre_tokenize_str(before + character)) == 1
         assert (len(quick.encode_ordinary(before + character)) == 1) == whole, hex(ord(character))
+
+
+def test_texts_that_the_normalizer_changes_are_the_librarys(trained, tmp_path):
+    """A file with NFC has an encoder by ranks for texts that are composed already."""
+    facts = {**trained[1], "normalizer": {"type": "NFC"}}
+    tokenizer = TokenizerJson(facts, Published())
+    assert tokenizer._encode_ranks is not None
+    library = Tokenizer.from_str(json.dumps(facts))
+    for text in ("e\u0301l", "\u00e9l", "les e\u0301le\u0300ves"):
+        assert tokenizer.encode([text])[0].ids.tolist() == library_ids(library, text)
+    composed, decomposed = tokenizer.encode(["\u00e9l", "e\u0301l"])
+    assert composed.ids.tolist() == decomposed.ids.tolist()
