@@ -14,8 +14,8 @@ import pytest
 from tests.clozeline.bench import COMMANDS, LINES, STARTERS, Answer, Bench
 
 NAMES = sorted({*COMMANDS} - {"serve-pydoc"})
-WITHOUT_INPUT = ("continue-demo", "crawl-site", "demo", "draw-flow", "make-gallery")
-"""Those read the network, or only what comes with Clozeline."""
+WITHOUT_INPUT = ("continue-demo", "crawl-site", "demo", "doctor", "draw-flow", "make-gallery")
+"""Those read the network, the machine, or only what comes with Clozeline."""
 SECONDS = ("train", "finetune", "forgetting", "race", "study")
 """Those take seconds: they are started fewer times."""
 

@@ -1,0 +1,108 @@
+"""Write a recipe for your texts: `clozeline new DIR [input=FILES language=CODE model=NAME]`.
+
+Writes DIR/pipeline.yaml and DIR/train.yaml, with comments, for a small model. On a terminal, it asks for what is not
+given. Both files run as they are: `clozeline pipeline --config DIR/pipeline.yaml`, then
+`clozeline train --config DIR/train.yaml`.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.configuration.config import config_class, validate
+from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.errors import ConfigurationError
+from clozeline.files import publish_text
+from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.recipe import Recipe
+from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.settings import add_settings, settings_of
+from clozeline.tools.start.project.templates import (
+    ANY,
+    MODELS,
+    absolute_input,
+    check_language,
+    check_model,
+    pipeline_yaml,
+    train_yaml,
+)
+
+_MODELS: Final = "\n".join(f"  {name}: {use}" for name, (_, _, use) in MODELS.items())
+
+
+@config_class
+class ProjectSettings:
+    """Settings of `clozeline new`; null: asked for on a terminal."""
+
+    input: Any = None
+    """Texts: a file, a folder, a glob, a URL, or `{path: posts.jsonl, text_key: body}`."""
+    language: str | None = None
+    """Language code of the documents to keep, such as en; `any` keeps all, the default without a terminal."""
+    model: str | None = None
+    """One of bert, gpt, t5, bart; default without a terminal: bert."""
+
+
+def _answer(question: str, check: Callable[[str], Any], default: str = "") -> Any:
+    """Ask until the answer is one; an empty answer is the default."""
+    while True:
+        print(f"{question}{f' [{default}]' if default else ''}: ", end="", flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            raise ConfigurationError("no answer; give input=FILES language=CODE model=NAME on the command line")
+        try:
+            return check(line.strip() or default)
+        except ConfigurationError as error:
+            print(error)
+
+
+def _choose(settings: ProjectSettings, ask: bool) -> tuple[Any, str, str]:
+    """Return input, language and model, from the command line or by questions."""
+    if settings.input is not None:
+        source = absolute_input(json.dumps(settings.input, ensure_ascii=False))
+    elif ask:
+        source = _answer("Your texts: a file, a folder or a glob", absolute_input)
+    else:
+        raise ConfigurationError("input is missing: give the folder of your texts, such as input=texts")
+    if settings.language is not None:
+        language = check_language(settings.language)
+    else:
+        question = f"Their language: a code such as en or de, or {ANY}"
+        language = _answer(question, check_language, ANY) if ask else ANY
+    if settings.model is not None:
+        model = check_model(settings.model)
+    else:
+        model = _answer(f"A small model:\n{_MODELS}\nName", check_model, "bert") if ask else "bert"
+    return source, language, model
+
+
+def write_project(folder: Path, source: Any, language: str, model: str) -> None:
+    """Write the two files of a project; ConfigurationError if the folder has one already, or the recipe is wrong."""
+    folder = folder.expanduser().absolute()
+    for name in ("pipeline.yaml", "train.yaml"):
+        if (folder / name).exists():
+            raise ConfigurationError(f"{folder / name} exists: name another folder, or remove the file")
+    recipe = pipeline_yaml(folder, source, language, model)
+    check_recipe(validate(Recipe, parse_yaml(recipe), str(folder / "pipeline.yaml")))
+    publish_text(folder / "pipeline.yaml", recipe)
+    publish_text(folder / "train.yaml", train_yaml(folder, model))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("folder", type=some_path, metavar="DIR", help="folder to write, not the folder of the texts")
+    add_settings(parser, ProjectSettings)
+
+    def action(options: argparse.Namespace) -> None:
+        settings = settings_of(ProjectSettings, options.overrides)
+        write_project(options.folder, *_choose(settings, ask=sys.stdin.isatty()))
+        print(f"Read and change both files, then:\n  clozeline pipeline --config {options.folder}/pipeline.yaml")
+        print(f"  clozeline train --config {options.folder}/train.yaml")
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
