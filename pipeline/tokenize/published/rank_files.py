@@ -127,9 +127,9 @@ def rank_tokenizer(ranks: Mapping[bytes, int], pattern: str, special_tokens: Map
     if pattern == "gpt2":
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     else:
-        split = pre_tokenizers.Split(Regex(PATTERNS.get(pattern, pattern)), "isolated")
+        words = pre_tokenizers.Split(Regex(PATTERNS.get(pattern, pattern)), "isolated")
         as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, as_bytes])
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, as_bytes])
     if pattern in _NORMALIZED:
         tokenizer.normalizer = normalizers.NFC()
     tokenizer.decoder = decoders.ByteLevel()
@@ -157,8 +157,8 @@ def differences(facts: Mapping[str, Any], ranks: Mapping[bytes, int]) -> list[st
     if not other:
         return []
     return [
-        f"tokenizer.json is read; {len(other):,} of its ids differ from the ranks of the tiktoken file, such as that of "
-        f"{other[0]!r}: {theirs.get(other[0])} against {ranks.get(other[0])}"
+        f"tokenizer.json is read; {len(other):,} of its ids differ from the ranks of the tiktoken file, such as that "
+        f"of {other[0]!r}: {theirs.get(other[0])} against {ranks.get(other[0])}"
     ]
 
 

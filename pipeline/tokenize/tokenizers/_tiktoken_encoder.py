@@ -40,8 +40,8 @@ def rank_encoder(library: tokenizers.Tokenizer, facts: Mapping[str, Any], bare: 
 
     `tiktoken` merges the neighbors whose concatenation has the lowest id, while a merge names both neighbors. The ids
     are equal if each merge makes a new piece, the ids of these pieces ascend, and each piece encodes to itself. The
-    library encodes runs of spaces that are too long for the pattern of `tiktoken`. `bare` pieces never occur in text. With
-    `ignore_merges`, pieces without a merge are those words alone, in either library.
+    library encodes runs of spaces that are too long for the pattern of `tiktoken`. `bare` pieces never occur in text.
+    With `ignore_merges`, pieces without a merge are those words alone, in either library.
 
     Example: "the mask" gives `the` `Ġmask` with the files of GPT-2 in either library.
     """

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-
-from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import PATTERNS, rank_encoder
 from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import PATTERNS, rank_encoder
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 from tests.pipeline.tokenize.published.published_files import NASTY, byte_level
