@@ -216,6 +216,7 @@ class TaskManifests(Pass[TaskCounts]):
             config={"reader": work.reader.plain(), "source": source.source, "layout": next(iter(counts["layout"])),
                     "rows_in": counts["rows_in"], "truncated": counts["truncated"],
                     "truncated_tokens": counts["truncated_tokens"], "examples_by_label": counts["labels"],
+                    **({} if work.stride is None else {"stride": work.stride}),
                     **{name: counts[name] for name in ("windows", "notes") if counts[name]}},
         )  # fmt: skip
         written = manifest.totals.samples, manifest.totals.tokens

@@ -51,10 +51,10 @@ class ColumnFile:
         """Raise ConfigurationError if a column is missing; a dotted path is looked up in every row."""
         missing = [name for name in names if name not in self.names and name.partition(".")[0] not in self.names]
         if missing:
-            header = "" if self.format == "jsonl" else "; tasks.reader.columns=[...] are those of a file without header"
+            header = "" if self.format == "jsonl" else "; columns=[...] are those of a file without header"
             raise ConfigurationError(
                 f"{self.paths[0]}: expected the columns {', '.join(names)}, got {', '.join(self.names)[:200]} without "
-                f"{', '.join(missing)}: name the columns of this file, such as tasks.reader.text=COLUMN{header}"
+                f"{', '.join(missing)}: name the columns of this file, such as text=COLUMN{header}"
             )
 
 

@@ -130,6 +130,13 @@ class TaskReader(ABC):
         """Yield the split of every row, for a file with `splits_in`."""
         raise NotImplementedError(f"the rows of {file.path} name no splits")
 
+    def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Return the columns of a model's input, by default none, in a file with the columns `names`.
+
+        Keys are text, text_pair, words, question, context, begin, choices and source.
+        """
+        return {}
+
     @abstractmethod
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
         """Yield every row of a file, without lines that are not rows, such as a header."""

@@ -40,6 +40,11 @@ class Glue(TaskReader):
     def facts(self) -> TaskFacts:
         return GLUE_TASKS[self.options.task].facts
 
+    def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
+        layouts = GLUE_TASKS[self.options.task].layouts
+        fitting = [layout.texts for layout in layouts if set(layout.texts) <= {*names}] or [layouts[-1].texts]
+        return {key: [name] for key, name in zip(("text", "text_pair"), fitting[0], strict=False)}
+
     def open(self, path: Path) -> TaskFile:
         layouts = GLUE_TASKS[self.options.task].layouts
         _, first = next(text_lines(path, self.limits), (0, ""))

@@ -152,6 +152,12 @@ class Labelled(TaskReader):
         options = self.options
         return str(options.label or options.labels or options.score)
 
+    def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
+        options = self.options
+        if options.words is not None:
+            return {"words": [options.words]}
+        return {"text": options.text} | ({"text_pair": options.text_pair} if options.text_pair else {})
+
     def open(self, path: Path) -> TaskFile:
         file = open_columns(path, self.limits, self.options.delimiter, self.options.columns)
         file.require(*self._needed)

@@ -1,6 +1,6 @@
 """Reader of multiple choice in JSON lines: a context, the choices, and the index of the correct one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated
@@ -47,6 +47,11 @@ class MultipleChoice(TaskReader):
     @property
     def facts(self) -> TaskFacts:
         return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
+
+    def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
+        options = self.options
+        begin = {} if options.begin is None else {"begin": [options.begin]}
+        return {"context": [options.context], "choices": options.choices} | begin
 
     def open(self, path: Path) -> TaskFile:
         """Check that the first line has the context and the choices; add the file of answers."""

@@ -1,6 +1,6 @@
 """Reader of SuperGLUE's tasks and diagnostics, in JSON lines (arXiv 1905.00537)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -21,6 +21,8 @@ from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
 _TRUTH: Final = ("false", "true")
 _ENTAILMENT: Final = ("entailment", "not_entailment")
+_PAIRS: Final = (("question", "passage"), ("premise", "hypothesis"), ("sentence1", "sentence2"))
+"""Fields that are the two texts as they stand."""
 _HIDDEN: Final = -1
 """Label of test rows in Hugging Face exports."""
 _QUESTIONS: Final = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
@@ -113,6 +115,11 @@ class Superglue(TaskReader):
     @property
     def facts(self) -> TaskFacts:
         return _TASKS[self.options.task].facts
+
+    def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
+        task = _TASKS[self.options.task]
+        has_pair = task.facts.head == "classification" and task.fields in _PAIRS
+        return {"text": [task.fields[0]], "text_pair": [task.fields[1]]} if has_pair else {}
 
     def open(self, path: Path) -> TaskFile:
         first = require_fields(path, self.limits, *_TASKS[self.options.task].fields)

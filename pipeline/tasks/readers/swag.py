@@ -36,6 +36,9 @@ class Swag(TaskReader):
     def facts(self) -> TaskFacts:
         return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
 
+    def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
+        return {"context": ["sent1"], "begin": ["sent2"], "choices": [*_ENDINGS]}
+
     def open(self, path: Path) -> TaskFile:
         _, first = next(self._rows(path), (0, Rejected("empty file", 0)))
         columns = () if isinstance(first, Rejected) else tuple(first)

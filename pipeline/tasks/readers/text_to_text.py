@@ -1,6 +1,6 @@
 """Reader of text-to-text tasks in JSON lines: summaries, translations, any task of T5 (arXiv 1910.10683 §2.4)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
@@ -44,6 +44,9 @@ class TextToText(TaskReader):
     @property
     def facts(self) -> TaskFacts:
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
+
+    def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
+        return {"source": [self.options.source]}
 
     def open(self, path: Path) -> TaskFile:
         require_fields(path, self.limits, self.options.source, self.options.target)

@@ -1,5 +1,6 @@
 """Score extracted answers: SQuAD's F1 and exact match, next to the sentence most similar to the question."""
 
+import math
 import re
 import string
 from collections import Counter
@@ -125,7 +126,7 @@ def answer_units(facts: TaskFacts, asked: Sequence[AnsweredQuestion], answers: S
 def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window]) -> Scored:
     """Return the scores of all questions of a set, given `read_spans` per row; answers are cut from the text."""
     asked = questions_of(rows)
-    answers = [_extract_answer(question, rows, predicted, facts) for question in asked]
+    answers = [extract_answer(question, rows, predicted, facts).text for question in asked]
     baselines = {"best_sentence": _most_similar_sentences(asked)}
     if facts.unanswerable:
         baselines["no_answer"] = [""] * len(asked)
@@ -134,14 +135,32 @@ def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window])
     return Scored(len(asked), answer_metrics(facts, asked, answers), scored, units=units)
 
 
-def _extract_answer(asked: AnsweredQuestion, rows: Rows, predicted: Mapping[int, Window], facts: TaskFacts) -> str:
+@dataclass(frozen=True)
+class Answer:
+    """An answer of a model, empty if it gives none; `score` is that of its best span, `null` that of no answer."""
+
+    text: str
+    start: int | None
+    score: float
+    null: float
+
+
+def extract_answer(
+    asked: AnsweredQuestion, rows: Rows, predicted: Mapping[int, Window], facts: TaskFacts, threshold: float = 0.0
+) -> Answer:
+    """Return the answer over all windows of a question, cut from its text.
+
+    If questions may have no answer, none is given where `null` exceeds `score` by more than the threshold.
+    """
     windows = Answers(*map(torch.tensor, zip(*(predicted[row] for row in asked.rows), strict=True)))
-    answer = windows.of_question(0.0 if facts.unanswerable else torch.inf)
-    if answer is None or not torch.isfinite(windows.score).any():
-        return ""
+    answer = windows.of_question(threshold if facts.unanswerable else torch.inf)
+    score, null = float(windows.score.max()), float(windows.null.min())
+    if answer is None or not math.isfinite(score):
+        return Answer("", None, score, null)
     row, begin, end = answer
     offsets = rows.columns["offsets"][asked.rows[row]].reshape(-1, 2)
-    return asked.context[int(offsets[begin, 0]) : int(offsets[end, 1])]
+    start = int(offsets[begin, 0])
+    return Answer(asked.context[start : int(offsets[end, 1])], start, score, null)
 
 
 def _most_similar_sentences(asked: Sequence[AnsweredQuestion]) -> list[str]:

@@ -138,7 +138,7 @@ def tag_scores(facts: TaskFacts, train: Rows, rows: Rows, predicted: Mapping[int
     """
     test_sentences, train_sentences = sentences_of(rows, facts), sentences_of(train, facts)
     gold = [each.tags for each in test_sentences]
-    best, sequence = ([_collect_tags(each, rows, predicted, facts, way) for each in test_sentences] for way in (0, 1))
+    best, sequence = ([collect_tags(each, rows, predicted, facts, way) for each in test_sentences] for way in (0, 1))
     known = {word for each in train_sentences for word in each.words}
 
     def metrics(predicted: Tags) -> dict[str, float]:
@@ -181,9 +181,10 @@ def tag_units(
     return units | {name: entity_units(first, second, strict=strict) for name, strict in entities.items()}
 
 
-def _collect_tags(
+def collect_tags(
     sentence: Sentence, rows: Rows, predicted: Mapping[int, list[list[int]]], facts: TaskFacts, way: int
 ) -> list[str]:
+    """Return the predicted tags of a sentence, over its windows; `way` 0: the best of each word, 1: the sequence."""
     tags = [_NONE] * len(sentence.words)
     for row in sentence.rows:
         positions = rows.columns["tag_positions"][row].astype(int)

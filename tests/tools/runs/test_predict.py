@@ -1,0 +1,268 @@
+"""Predictions of rows without labels: those of `evaluate` on the same rows, whatever the batches, after a kill too."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from scipy.stats import spearmanr
+from seqeval.metrics import f1_score
+from sklearn.metrics import accuracy_score
+from sklearn.metrics import f1_score as class_f1
+
+from clozeline.tools.runs import evaluate, predict
+from clozeline.tools.runs.evaluation import predictions
+from tests.pipeline.task_files import (
+    make_choice_sets,
+    make_labeled_sets,
+    make_question_sets,
+    make_sets,
+    make_tagged_sets,
+    make_text_sets,
+)
+from tests.tools.runs.inference.test_trained_model import write_run_on
+from tests.tools.runs.test_pseudo_label import probabilities
+
+
+def labeled(answer: str) -> Callable[[Path], Path]:
+    return lambda folder: make_labeled_sets(folder, answer)
+
+
+TASKS: dict[str, tuple[Callable[[Path], Path], str, dict[str, Any]]] = {
+    "classes": (make_sets, "classification", {"labels": ["0", "1"]}),
+    "several": (labeled("labels: tags"), "classification", {"labels": ["bad", "film", "good"], "multi_label": True}),
+    "numbers": (labeled("score: score"), "regression", {}),
+    "tags": (make_tagged_sets, "tagging", {"labels": ["O", "B-X", "I-X"]}),
+    "words": (labeled("words: words, label: marks"), "tagging", {"labels": ["O", "B-X", "I-X"]}),
+    "answers": (make_question_sets, "span", {}),
+    "choices": (make_choice_sets, "multiple_choice", {}),
+    "texts": (make_text_sets, "lm", {}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Runs with wide random weights, whose predictions differ from row to row; each is made once."""
+    made: dict[str, Path] = {}
+
+    def run_of(name: str) -> Path:
+        if name not in made:
+            made[name] = folder = tmp_path_factory.mktemp(name)
+            make, head, options = TASKS[name]
+            manifest = make(folder) / "train" / "manifest.json"
+            family = {"model__family": "encoder_decoder"} if head == "lm" else {}
+            write_run_on(folder / "run", manifest, [3], 1, model__heads={head: options}, model__init={"std": 0.5},
+                         **family)  # fmt: skip
+        return made[name]
+
+    return run_of
+
+
+def predicted(folder: Path, source: Path, output: Path, *words: str) -> list[dict[str, Any]]:
+    assert predict.main([str(folder / "run"), f"input={source}", f"output={output}", *words]) == 0
+    return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+
+
+def scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
+    capsys.readouterr()
+    assert evaluate.main([str(folder / "run"), "--json"]) == 0
+    found: dict[str, float] = json.loads(capsys.readouterr().out)["metrics"]
+    return found
+
+
+def gold_rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "files" / "dev.jsonl").read_text().splitlines()]
+
+
+def test_classes(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Against the model on each row by itself, and scikit-learn; then as a submission."""
+    folder = runs("classes")
+    with (folder / "files" / "dev.tsv").open() as file:
+        gold = list(csv.DictReader(file, delimiter="\t"))
+    found = predicted(folder, folder / "files" / "dev.tsv", tmp_path / "p.jsonl")
+    own = probabilities(folder / "run", [row["sentence"] for row in gold])
+    assert [[*row["probabilities"].values()] for row in found] == [pytest.approx(row, abs=2e-6) for row in own]
+    assert [row["label"] for row in found] == [str(int(np.argmax(row))) for row in own]
+    accuracy = accuracy_score([row["label"] for row in gold], [row["label"] for row in found])
+    assert scores(folder, capsys)["accuracy"] == pytest.approx(accuracy)
+    assert 0 < accuracy < 1
+    predict.main([str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", f"output={tmp_path / 'SST-2.tsv'}",
+                  "layout=glue"])  # fmt: skip
+    lines = (tmp_path / "SST-2.tsv").read_text().splitlines()
+    assert lines == ["index\tprediction", *(f"{number}\t{row['label']}" for number, row in enumerate(found))]
+
+
+def test_several_classes_and_numbers(
+    runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = runs("several")
+    found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "several.jsonl")
+    names, gold = ("bad", "film", "good"), gold_rows(folder)
+    sides = [[[name in tags for name in names] for tags in side]
+             for side in ([row["tags"] for row in gold], [row["labels"] for row in found])]  # fmt: skip
+    assert scores(folder, capsys)["micro_f1"] == pytest.approx(class_f1(*sides, average="micro"))
+    assert [row["labels"] for row in found] == [
+        [name for name in names if row["probabilities"][name] > 0.5] for row in found
+    ]
+    folder = runs("numbers")
+    found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "numbers.jsonl")
+    correlation = spearmanr([row["score"] for row in gold], [row["score"] for row in found]).statistic
+    assert scores(folder, capsys)["spearman"] == pytest.approx(correlation, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["tags", "words"])
+def test_tags(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """CoNLL's columns and lists of words; a sentence of several windows has every word once."""
+    folder = runs(name)
+    source = folder / "files" / ("dev.txt" if name == "tags" else "dev.jsonl")
+    if name == "tags":
+        sentences = [[line.split() for line in part.splitlines()] for part in source.read_text().strip().split("\n\n")]
+        words, gold = ([[pair[side] for pair in sentence] for sentence in sentences] for side in (0, 1))
+    else:
+        words, gold = ([row[key] for row in gold_rows(folder)] for key in ("words", "marks"))
+    found = predicted(folder, source, tmp_path / "p.jsonl")
+    assert [row["words"] for row in found] == words
+    metrics = scores(folder, capsys)
+    assert metrics["entity_f1"] == pytest.approx(f1_score(gold, [row["tags"] for row in found]))
+    sides = ([tag for tags in side for tag in tags] for side in (gold, [row["tags"] for row in found]))
+    assert metrics["accuracy"] == pytest.approx(accuracy_score(*sides))
+    assert 0 < metrics["accuracy"] < 1
+    predict.main([str(folder / "run"), f"input={source}", f"output={tmp_path / 'p.conll'}", "layout=conll"])
+    blocks = (tmp_path / "p.conll").read_text().split("\n\n")
+    assert [[line.split()[1] for line in block.splitlines()] for block in blocks[:-1]] == [row["tags"] for row in found]
+
+
+def test_answers(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of SQuAD's file without answers, and of a table of questions."""
+    folder = runs("answers")
+    data = json.loads((folder / "files" / "dev.json").read_text())
+    entries = [(part["context"], entry) for article in data["data"] for part in article["paragraphs"]
+               for entry in part["qas"]]  # fmt: skip
+    golds = {entry["id"]: entry.pop("answers")[0]["text"] for _, entry in entries}
+    (tmp_path / "test.json").write_text(json.dumps(data))
+    found = predicted(folder, tmp_path / "test.json", tmp_path / "p.jsonl")
+    exact = np.mean([row["answer"] == golds[row["id"]] for row in found])
+    assert scores(folder, capsys)["exact_match"] == pytest.approx(exact)
+    assert [row["answer"] for row in found] == [
+        context[row["start"] : row["start"] + len(row["answer"])]
+        for row, (context, _) in zip(found, entries, strict=True)
+    ]
+    (answers,) = predicted(folder, tmp_path / "test.json", tmp_path / "p.json", "layout=squad")
+    assert answers == {row["id"]: row["answer"] for row in found}
+    with (tmp_path / "asked.csv").open("w") as file:
+        csv.writer(file).writerows([("q", "text"), *((entry["question"], context) for context, entry in entries)])
+    table = predicted(folder, tmp_path / "asked.csv", tmp_path / "t.jsonl", "question=q", "context=text")
+    assert [row["answer"] for row in table] == [row["answer"] for row in found]
+
+
+def test_choices_and_texts(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = runs("choices")
+    found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "choices.jsonl")
+    gold = gold_rows(folder)
+    right = [row["choice"] == answer["label"] for row, answer in zip(found, gold, strict=True)]
+    assert scores(folder, capsys)["accuracy"] == pytest.approx(np.mean(right))
+    assert [len(row["probabilities"]) for row in found] == [len(row["choices"]) for row in gold]
+    (letters,) = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "race.json", "layout=race")
+    assert letters == {str(row["row"]): "ABCD"[row["choice"]] for row in found}
+    folder = runs("texts")
+    written = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "texts.jsonl")
+    exact = [row["text"] == answer["target"] for row, answer in zip(written, gold_rows(folder), strict=True)]
+    assert scores(folder, capsys)["exact_match"] == pytest.approx(np.mean(exact))
+    assert len({row["text"] for row in written}) > 1
+
+
+def test_neither_batches_nor_order_matter(
+    runs: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = runs("classes")
+    rows = (folder / "files" / "dev.tsv").read_text().splitlines()
+    (tmp_path / "reversed.tsv").write_text("\n".join([rows[0], *rows[:0:-1]]) + "\n")
+    found = predicted(folder, folder / "files" / "dev.tsv", tmp_path / "a.jsonl")
+    monkeypatch.setattr(predictions, "_BATCH", 5)
+    other = predicted(folder, tmp_path / "reversed.tsv", tmp_path / "b.jsonl", "part_rows=4")[::-1]
+    assert [row["label"] for row in found] == [row["label"] for row in other]
+    assert [row["probabilities"]["1"] for row in found] == pytest.approx(
+        [row["probabilities"]["1"] for row in other], abs=2e-6
+    )
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_a_killed_command_ends_with_the_same_bytes(
+    runs: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Parts that are done are not computed again, and other settings do not continue them."""
+    folder, whole, killed = runs("classes"), tmp_path / f"whole.{suffix}", tmp_path / f"killed.{suffix}"
+    words = [str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", "part_rows=5"]
+    assert predict.main([*words, f"output={whole}"]) == 0
+    real, calls = predict.predict_records, []
+
+    def dying(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(predict, "predict_records", dying)
+    assert predict.main([*words, f"output={killed}"]) != 0
+    assert not killed.exists()
+    assert predict.main([*words, f"output={killed}", "text=sentence"]) == 64
+    assert "holds parts of another prediction (text differ)" in capsys.readouterr().err
+    assert predict.main([*words, f"output={killed}"]) == 0
+    assert len(calls) == 3 + 3  # two parts of five were there
+    assert killed.read_bytes() == whole.read_bytes()
+    assert not killed.with_name(f"{killed.name}.parts").exists()
+
+
+def test_every_row_of_the_input_is_in_the_output(
+    runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows without a prediction say why, in each format."""
+    folder = runs("classes")
+    rows = ["name;about", "x;a good film", "y;", 'z;"dull\nplot"', "no field", "w;\u200b"]
+    (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    words = ["text=about", "id=name", "delimiter=;"]
+    found = predicted(folder, tmp_path / "rows.csv", tmp_path / "p.jsonl", *words)
+    assert [(row.get("id"), row.get("rejected")) for row in found[:4]] == [
+        ("x", None), ("y", "empty_text"), ("z", None), (None, "fields"),
+    ]  # fmt: skip
+    assert "p.jsonl: 5 rows; without a prediction: 1 empty_text, 1 fields" in capsys.readouterr().out
+    for suffix in ("csv", "parquet"):
+        output = tmp_path / f"p.{suffix}"
+        assert predict.main([str(folder / "run"), f"input={tmp_path / 'rows.csv'}", f"output={output}", *words]) == 0
+    with (tmp_path / "p.csv").open() as file:
+        table = list(csv.DictReader(file))
+    columns = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pylist()
+    for row, cells, stored in zip(found, table, columns, strict=True):
+        assert (cells["label"], cells["rejected"]) == (row.get("label", ""), row.get("rejected", ""))
+        assert (stored["label"], stored["rejected"]) == (row.get("label"), row.get("rejected"))
+        assert cells["probability_1"] == str(row.get("probabilities", {}).get("1", ""))
+        assert stored["probability_1"] == row.get("probabilities", {}).get("1")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["output=p.txt"], r"expected a file that ends in \.jsonl, \.csv"),
+        (["output=p", "layout=conll"], "the run predicts classification: expected glue"),
+        (["output=p.csv", "text=none"], "expected the columns none, got sentence, label without none"),
+        (["output=p.csv", "words=sentence"], "words: the task sst2 reads text, text_pair: give those"),
+        (["output=p.csv", "input=gone.csv"], "gone.csv: no such file"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused(
+    runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    source = runs("classes") / "files" / "dev.tsv"
+    assert predict.main([str(runs("classes") / "run"), f"input={source}", *words]) == 64
+    error = " ".join(capsys.readouterr().err.split())
+    assert re.search(message, error), error

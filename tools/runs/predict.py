@@ -1,0 +1,144 @@
+"""Predict rows without labels with a fine-tuned run: `clozeline predict RUN input=FILE output=FILE`.
+
+The input is CSV, TSV, JSON lines or Parquet with the columns of the training task, or those that `text`, `text_pair`,
+`words`, `question`, `context`, `choices` and `source` name; also SQuAD's JSON, and CoNLL's columns. The output has a
+row for every row of the input, in order, as JSON lines, CSV, TSV or Parquet by its suffix. `layout` writes an official
+file: a GLUE submission, SQuAD's `{id: text}`, CoNLL's columns or RACE's `{id: letter}`. Rows are streamed; a killed
+command continues where it stopped, and ends with the same bytes.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import field
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from clozeline.configuration.config import config_class, to_plain
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.files import file_hash
+from clozeline.pipeline.tasks.readers import TaggedWords
+from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
+from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
+from clozeline.tools.runs.evaluation.labeled_texts import task_reader
+from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
+from clozeline.tools.runs.inference.prediction_files import Layout, PredictionParts, check_output, write_output
+from clozeline.tools.runs.inference.row_predictions import Record, predict_records
+from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled
+from clozeline.tools.settings import add_settings, settings_of
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Names = Annotated[list[str], BeforeValidator(_as_list)]
+
+
+@config_class
+class PredictOptions:
+    """Rows to predict, and the file to write."""
+
+    input: Annotated[Path, HOME_EXPANDED]
+    """file with the rows: CSV, TSV, JSON lines, Parquet, SQuAD's JSON or CoNLL's columns"""
+    output: Annotated[Path, HOME_EXPANDED]
+    """file for the predictions: .jsonl, .csv, .tsv or .parquet, or any name with `layout`"""
+    text: Names = field(default_factory=list)
+    """column of the text, several are joined by a space; empty: that of the training task. The same holds for the
+    other columns"""
+    text_pair: Names = field(default_factory=list)
+    """column of the second text of a pair"""
+    words: Names = field(default_factory=list)
+    """column of the words to tag: a list, or a text split at white space"""
+    question: Names = field(default_factory=list)
+    """column of the question"""
+    context: Names = field(default_factory=list)
+    """column of the text with the answer, or before the choices"""
+    choices: Names = field(default_factory=list)
+    """column of a list of choices, or the columns of single ones"""
+    source: Names = field(default_factory=list)
+    """column of the text from which to generate"""
+    id: str | None = None
+    """column to copy as `id`; null: none"""
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    """character between the fields of a table with quotes; null: a comma in .csv, a tab without quotes in .tsv"""
+    columns: list[str] = field(default_factory=list)
+    """names of the columns of a CSV or TSV file without a header"""
+    layout: Layout | None = None
+    """official layout to write: glue, squad, conll or race"""
+    part_rows: Annotated[int, Field(ge=1)] = 4096
+    """rows held in memory at a time, after which a killed command continues"""
+    step: Annotated[int, Field(ge=1)] | None = None
+    """step of the checkpoint; default: the newest"""
+
+
+_KEYS = ("text", "text_pair", "words", "question", "context", "choices", "source")
+
+
+def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) -> Counter[str]:
+    """Write the predictions of all rows; return the number of rows, and of those without a prediction by reason."""
+    if not options.input.is_file():
+        raise ConfigurationError(f"input: {options.input}: no such file; give one with rows to predict")
+    opened = open_task_run(run, "train", step=options.step, set_paths=sets)
+    check_output(options.output, options.layout, opened.facts)
+    keys = {name: names for name in _KEYS if (names := getattr(options, name))}
+    columns = InputColumns(keys, options.id, options.delimiter, options.columns)
+    reader = task_reader(opened.train.manifest)
+    plain = {name: value for name, value in to_plain(options).items() if name not in ("input", "output", "step")}
+    parts = PredictionParts(options.output, {
+        "checkpoint": opened.checkpoint, "input": file_hash(options.input), **plain,
+    })  # fmt: skip
+    items = iter(read_unlabeled(options.input, opened, reader, columns))
+    number, first, counts = 0, 0, Counter[str]()
+    while group := list(islice(items, options.part_rows)):
+        if not parts.has(number):
+            parts.write(number, _records_of(opened, group, first))
+        number, first = number + 1, first + len(group)
+    if not number:
+        raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
+    counts["rows"] = first
+    counts.update(record["rejected"] for record in parts.records(number) if "rejected" in record)
+    write_output(options.output, options.layout, parts.records(number), opened.facts)
+    parts.remove()
+    return counts
+
+
+def _records_of(opened: TaskRun, group: Sequence[Item], first: int) -> list[Record]:
+    """Return the records of some rows in their order; rows without a prediction say why."""
+    items = [item for item, _ in group]
+    rows, uids, missing = build_rows(opened, items)
+    records: dict[int, Record] = {number: {"rejected": reason} for number, reason in missing.items()}
+    for row, record in predict_records(opened, rows):
+        records[uids[rows.fixed["document_uid"][row].tobytes()]] = record
+    for number, item in enumerate(items):
+        if isinstance(item, TaggedWords) and number in missing:  # a tag for every word, as `evaluate` counts them
+            records[number] |= {"words": list(item.words), "tags": ["O"] * len(item.words)}
+    return [
+        {"row": first + number, **({} if key is None else {"id": key}), **records[number]}
+        for number, (_, key) in enumerate(group)
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    add_settings(parser, PredictOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
+
+    def action(options: argparse.Namespace) -> None:
+        sets, words = split_set_paths(options.overrides)
+        chosen = settings_of(PredictOptions, words)
+        counts = predict(options.run, chosen, sets)
+        rows = counts.pop("rows")
+        rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
+        sys.stdout.write(f"{chosen.output}: {plural(rows, 'row')}; without a prediction: {rejected or 'none'}\n")
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
