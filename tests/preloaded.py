@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 
 import torch
 
@@ -13,6 +14,7 @@ from clozeline.train.distributed.process_group import load_deepspeed
 for name in ("pytest", "torch._dynamo", "clozeline.train.command", "tests.train.faulty", "tests.train.synthetic"):
     importlib.import_module(name)
 torch.set_num_threads(1)
+os.fsync = lambda descriptor: None  # as in conftest.py
 load_deepspeed()
 canvas(1, lambda axes: None)  # matplotlib is loaded by the report of each run otherwise
 gc.collect()

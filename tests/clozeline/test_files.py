@@ -52,6 +52,16 @@ def test_a_replaced_file_is_the_old_one_until_it_is_the_new_one(tmp_path, monkey
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_sync_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file and of a folder; the tests put a stand-in there, which does not wait."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path):
+        files.sync(path)
+    assert synced == [(tmp_path / "file").stat().st_ino, tmp_path.stat().st_ino]
+
+
 def test_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
