@@ -1,36 +1,69 @@
-"""Show the progress of a run: a live bar on a terminal, plain lines elsewhere."""
+"""Show the progress of a run with its rate and the time left: a live bar on a terminal, plain lines elsewhere."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from clozeline.pipeline.execution.inputs import join_names
 
+Detail: TypeAlias = Literal["quiet", "usual", "verbose"]
+"""Amount of lines: `quiet` only errors, `usual` a line a minute, `verbose` a line whenever units finish."""
+_MINUTE: Final = 60.0
+_BAR: Final = 8
+
 
 class Progress:
-    """Progress of one run on stderr."""
+    """Progress of one run on stderr.
 
-    def __init__(self) -> None:
-        self.console = Console(stderr=True)
+    Args:
+        detail: how much is said.
+        clock: seconds.
+    """
+
+    def __init__(self, detail: Detail = "usual", clock: Callable[[], float] = time.monotonic) -> None:
+        self.console = Console(stderr=True, quiet=detail == "quiet")
+        self._detail, self._clock = detail, clock
 
     @contextmanager
     def bar(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
         """Show `total` units under a title; the yielded function takes the number done."""
         if not total:
             yield lambda done: None
-        elif self.console.is_terminal:
-            columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        elif self.console.is_terminal and self._detail == "usual":
+            texts = TextColumn("{task.description:<24.24}"), TextColumn("{task.fields[speed]}")
+            columns = (texts[0], BarColumn(_BAR), MofNCompleteColumn(), texts[1])
+            started = self._clock()
             with RichProgress(*columns, console=self.console, transient=True) as live:
-                task = live.add_task(title, total=total)
-                yield lambda done: live.update(task, completed=done)
+                task = live.add_task(title, total=total, speed="")
+                yield lambda done: live.update(
+                    task, completed=done, speed=speed_text(done, total, self._clock() - started)
+                )
                 live.update(task, completed=total)
         else:
-            self.console.print(f"{title}: {total} unit{'s' if total > 1 else ''}", highlight=False)
-            yield lambda done: None
+            self.console.print(f"{title}: {total:,} unit{'s' if total > 1 else ''}", highlight=False)
+            yield self._lines(title, total)
+
+    def _lines(self, title: str, total: int) -> Callable[[int], None]:
+        """Return a function that prints a line about units done, at most one a minute unless verbose."""
+        started = last = self._clock()
+        before = 0
+
+        def show(done: int) -> None:
+            nonlocal last, before
+            now = self._clock()
+            due = done > before if self._detail == "verbose" else now - last >= _MINUTE and done < total
+            if due:
+                last, before = now, done
+                line = f"{title}: {done:,}/{total:,} units  {speed_text(done, total, now - started)}"
+                self.console.print(line.rstrip(), highlight=False)
+
+        return show
 
     def report_removal(self, path: Path) -> None:
         """Report that a file made by a user is removed, because its subject is rebuilt."""
@@ -58,3 +91,13 @@ class Progress:
         """Say that a stage is complete."""
         how = "already complete" if skipped else f"done in {seconds:.1f} s"
         self.console.print(f"{name}: {how}", highlight=False)
+
+
+def speed_text(done: int, total: int, seconds: float) -> str:
+    """Return the rate of units and the time left at this rate; "" before the first unit is done."""
+    if not done or seconds <= 0:
+        return ""
+    rate = done / seconds
+    shown = f"{rate:,.1f} units/s" if rate >= 1 else f"{rate * _MINUTE:,.1f} units/min"
+    minutes, rest = divmod(round((total - done) / rate), 60)
+    return shown + (f"  {minutes // 60}:{minutes % 60:02}:{rest:02} left" if done < total else "")

@@ -12,7 +12,7 @@ from clozeline.pipeline import stage_names
 from clozeline.pipeline.execution.free_space import free_bytes, size_text
 from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.plan import load_plan
-from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.progress import Detail, Progress
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stages_of
@@ -48,6 +48,9 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     parser.add_argument("--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours")
     parser.add_argument("--verify", action="store_true", help="hash inputs and finished files before units are skipped")
     parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("--quiet", action="store_true", help="print errors alone, without progress and table")
+    amount.add_argument("--verbose", action="store_true", help="print a line whenever units finish, not once a minute")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR")
     options = parser.parse_intermixed_args(arguments)
     if options.help:
@@ -63,15 +66,17 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
         return _dry_run(recipe, stage)
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
+    detail: Detail = "quiet" if options.quiet else "verbose" if options.verbose else "usual"
     try:
         with stopping_at_signals():
-            run_recipe(recipe, stage, Progress(), summaries, verify=options.verify)
+            run_recipe(recipe, stage, Progress(detail), summaries, verify=options.verify)
     finally:
-        if summaries:
+        if summaries and not options.quiet:
             print_table(summaries)
     names = stages_of(recipe)
     path = write_run_report(recipe.output_folder, names if stage is None else names[: names.index(stage) + 1])
-    Terminal().print(f"report: {path}", highlight=False, soft_wrap=True)
+    if not options.quiet:
+        Terminal().print(f"report: {path}", highlight=False, soft_wrap=True)
     return 0
 
 

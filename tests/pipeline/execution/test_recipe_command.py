@@ -101,3 +101,19 @@ def test_a_recipe_without_stages_is_refused(tmp_path: Path, capsys: pytest.Captu
     recipe = write_recipe(tmp_path, f"{{corpus: c, output: {tmp_path}/out, input: {tmp_path}}}")
     assert main(["--config", str(recipe)]) == 64
     assert "the recipe has no stage" in capsys.readouterr().err
+
+
+def test_quiet_prints_nothing_but_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    language = "{language: null, filters: []}"
+    recipe = write_recipe(
+        tmp_path, f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}"
+    )
+    assert main(["--config", str(recipe), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert main(["--config", str(recipe), "--verbose"]) == 0
+    out, err = capsys.readouterr()
+    assert "report: " in out
+    assert "clean: already complete" in err
+    assert main(["--config", str(recipe), "--verbose", "--quiet"]) == 64
+    assert main(["--config", str(recipe), "--quiet", "seeds=1"]) == 64
+    assert "did you mean 'seed'" in capsys.readouterr().err
