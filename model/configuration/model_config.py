@@ -191,6 +191,9 @@ class ModelConfig:
             yield f"out_dim: {tied}; set tied to false, or remove out_dim"
         if scaling is not None and scaling.kind == "dynamic" and self.head_width <= 2:
             yield f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
+        for key in ("short_factor", "long_factor") if scaling is not None and scaling.kind == "longrope" else ():
+            if (count := len(getattr(scaling, key))) != self.head_width // 2:
+                yield f"position.scaling.{key}: expected head_dim / 2 = {self.head_width // 2} divisors, got {count}"
         if self.local is not None and self.local.theta is not None and kind != "rope":
             yield f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
         listed = None if self.local is None else self.local.layer_types

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple, non_default_keys
 
+Divisors = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(list_to_tuple)]
 LayerType = Literal["full_attention", "sliding_attention"]
 
 
@@ -22,16 +23,19 @@ class ScalingConfig:
             *("original_maximum", "beta_fast", "beta_slow", "truncate"),
             *("attention_factor", "mscale", "mscale_all_dim"),
         ),
+        "longrope": ("original_maximum", "short_factor", "long_factor", "attention_factor"),
     }
 
-    kind: Literal["linear", "dynamic", "llama3", "yarn"]
+    kind: Literal["linear", "dynamic", "llama3", "yarn", "longrope"]
     """linear divides all frequencies (arXiv 2306.15595); dynamic raises theta with the longest row of a batch; llama3
     divides the low frequencies (arXiv 2407.21783); so does yarn, which also sharpens the attention (arXiv
-    2309.00071)."""
+    2309.00071); longrope divides each frequency by its own number, from one of two lists by the longest row of a batch
+    (arXiv 2402.13753)."""
     factor: Annotated[float, Field(ge=1)]
-    """Divisor of the frequencies; of dynamic, the growth of theta."""
+    """Divisor of the frequencies; of dynamic, the growth of theta; of longrope, that of the context, for
+    attention_factor."""
     original_maximum: Width | None = None
-    """dynamic, llama3, yarn: context length of the first training."""
+    """dynamic, llama3, yarn, longrope: context length of the first training."""
     low_freq_factor: Annotated[float, Field(gt=0)] = 1.0
     """llama3: wavelengths above original_maximum / low_freq_factor are divided by the full factor."""
     high_freq_factor: Annotated[float, Field(gt=0)] = 4.0
@@ -43,12 +47,17 @@ class ScalingConfig:
     truncate: bool = True
     """yarn: round the bounds between both to whole pairs."""
     attention_factor: Annotated[float, Field(gt=0)] | None = None
-    """yarn: factor of queries and keys; null = 0.1 ln(factor) + 1, or what mscale and mscale_all_dim give."""
+    """yarn, longrope: factor of queries and keys; null = 0.1 ln(factor) + 1, or what mscale and mscale_all_dim give; of
+    longrope sqrt(1 + ln(factor) / ln(original_maximum))."""
     mscale: Annotated[float, Field(gt=0)] | None = None
     """yarn: with mscale_all_dim, the attention factor is (0.1 mscale ln(factor) + 1) / (0.1 mscale_all_dim ln(factor) +
     1)."""
     mscale_all_dim: Annotated[float, Field(gt=0)] | None = None
     """yarn: see mscale."""
+    short_factor: Divisors | None = None
+    """longrope: divisor of each of the head_dim / 2 frequencies in batches of rows up to original_maximum."""
+    long_factor: Divisors | None = None
+    """longrope: the same in batches with a longer row."""
 
     def __post_init__(self) -> None:
         reads = self.READS[self.kind]
@@ -56,6 +65,10 @@ class ScalingConfig:
             raise ValueError(f"{unread[0]}: the kind {self.kind} does not read this key; remove it")
         if "original_maximum" in reads and self.original_maximum is None:
             raise ValueError(f"original_maximum: expected the first training's length for {self.kind}, got none")
+        if self.kind == "longrope" and (not self.short_factor or not self.long_factor):
+            raise ValueError(
+                "expected short_factor and long_factor for longrope, a divisor of each frequency, got none"
+            )
         if self.high_freq_factor <= self.low_freq_factor:
             low, high = self.low_freq_factor, self.high_freq_factor
             raise ValueError(f"high_freq_factor: expected more than low_freq_factor {low}, got {high}")

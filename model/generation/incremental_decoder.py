@@ -31,6 +31,9 @@ class IncrementalDecoder:
         tensors = _first_step(model, prompts, decoder_start, prefix)
         self._positions = tensors[f"{self._side}lengths"]
         self._prefix = tensors.get("prefix_length")
+        self._rows = [list(row) for row in self.prompts]
+        self._short = _short_context(model)
+        self._was_long = self._is_long()
         self._cache = Cache(model.positions_taken + tensors[f"{self._side}input_ids"].shape[1] + tokens)
         self._read(tensors, self._positions - 1)
 
@@ -40,19 +43,38 @@ class IncrementalDecoder:
         self._cache.select(index)
         self.scores, self._positions = self.scores[index], self._positions[index]
         self._prefix = None if self._prefix is None else self._prefix[index]
+        self._rows = [list(self._rows[row]) for row in rows]
 
     def reorder(self, rows: Sequence[int]) -> None:
         """Let each row continue as another of the same prompt."""
         self._cache.reorder(torch.tensor(rows, device=self._positions.device))
+        self._rows = [list(self._rows[row]) for row in rows]
 
     def add(self, tokens: Sequence[int]) -> None:
-        """Read the next token of each row."""
+        """Read the next token of each row; all of its tokens again where the frequencies of the rotation change."""
+        for row, token in zip(self._rows, tokens, strict=True):
+            row.append(token)
+        if self._is_long() != self._was_long:
+            self._read_again()
+            return
         ids = torch.tensor(tokens, device=self._positions.device)[:, None]
         tensors = {f"{self._side}input_ids": ids, f"{self._side}position_ids": self._positions[:, None]}
         if self._prefix is not None:
             tensors["prefix_length"] = self._prefix
         self._read(tensors, torch.zeros_like(self._positions))
         self._positions = self._positions + 1
+
+    def _is_long(self) -> bool:
+        """Return whether the longest row has longrope's frequencies of long rows, which all rows share."""
+        longest = max(map(len, self._rows)) + self._model.positions_taken
+        return self._short is not None and longest > self._short
+
+    def _read_again(self) -> None:
+        """Read all tokens of all rows: keys in the cache are rotated by the other frequencies."""
+        self._was_long = self._is_long()
+        tensors = {name: tensor.to(self._positions.device) for name, tensor in _pad_prompts(self._rows, "").items()}
+        self._cache, self._positions = Cache(self._cache.capacity), tensors["lengths"]
+        self._read(tensors if self._prefix is None else tensors | {"prefix_length": self._prefix}, self._positions - 1)
 
     def _read(self, tensors: dict[str, Tensor], last: Tensor) -> None:
         with torch.no_grad():
@@ -68,6 +90,17 @@ def _head(model: Model) -> Head:
     if not heads:
         raise ConfigurationError(f"generation needs a head that predicts next tokens, got {', '.join(model.heads)}")
     return heads[0]
+
+
+def _short_context(model: Model) -> int | None:
+    """Return the positions after which longrope rotates by other frequencies; None: the same frequencies always."""
+    scaling = model.config.position.scaling
+    if scaling is None or scaling.kind != "longrope":
+        return None
+    if model.family.architecture != "decoder":
+        expected = f"expected another kind than longrope in the family '{model.config.family}'"
+        raise ConfigurationError(f"model.position.scaling: {expected}, whose decoder cannot read its rows again")
+    return scaling.original_maximum
 
 
 def _side(model: Model, decoder_start: int | None) -> str:

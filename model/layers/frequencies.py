@@ -16,7 +16,7 @@ def frequencies(width: int, theta: float | Tensor, device: torch.device) -> Tens
 def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, positions: Tensor) -> Tensor:
     """Return the scaled frequencies [width / 2] of rotary positions.
 
-    Only `dynamic` reads the position ids, of any shape, and scales the batch by its largest.
+    Only `dynamic` and `longrope` read the position ids, of any shape, and scale the batch by its largest.
     """
     plain, old = frequencies(width, theta, positions.device), scaling.original_maximum or 0
     match scaling.kind:
@@ -26,6 +26,11 @@ def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, position
             longest = (positions.max() + 1).clamp(min=old)
             growth = scaling.factor * longest / old - (scaling.factor - 1)
             return frequencies(width, theta * growth ** (width / (width - 2)), positions.device)
+        case "longrope":
+            short, long = (
+                torch.tensor(part, device=plain.device) for part in (scaling.short_factor, scaling.long_factor)
+            )
+            return plain / torch.where(positions.max() + 1 > old, long, short)
         case "llama3":
             turns = old * plain / (2 * math.pi)
             low, high = scaling.low_freq_factor, scaling.high_freq_factor
@@ -37,11 +42,13 @@ def scale_frequencies(scaling: ScalingConfig, width: int, theta: float, position
 
 
 def attention_factor(scaling: ScalingConfig) -> float:
-    """Return the factor of queries and keys next to their rotation: YaRN's attention factor, otherwise 1."""
-    if scaling.kind != "yarn":
+    """Return the factor of queries and keys next to their rotation: that of YaRN and LongRoPE, otherwise 1."""
+    if scaling.kind not in ("yarn", "longrope"):
         return 1.0
     if scaling.attention_factor is not None:
         return scaling.attention_factor
+    if scaling.kind == "longrope":
+        return math.sqrt(1 + math.log(scaling.factor) / math.log(scaling.original_maximum or 2))
     if scaling.mscale and scaling.mscale_all_dim:
         return _log_growth(scaling.mscale, scaling.factor) / _log_growth(scaling.mscale_all_dim, scaling.factor)
     return _log_growth(1.0, scaling.factor)

@@ -15,6 +15,8 @@ from clozeline.train.configuration.config import TrainConfig
 from tests.settable_keys import unsettable
 
 DEMO = Path(__file__).parents[2] / "configs" / "recipes" / "demo" / "train.yaml"
+DIVISORS = [1.5] * 16
+LISTS = {"longrope": f", short_factor: {DIVISORS}, long_factor: {DIVISORS}"}
 PHASE = "{shards: s, until_samples: 320, corrupt: [masked_lm]}"
 LAST = "{shards: s, corrupt: [masked_lm]}"
 GIVEN = {
@@ -26,6 +28,8 @@ GIVEN = {
     "model.heads": "{masked_lm: 2.0}",
     "model.heads.similarity.group_size": "4",
     "model.heads.regression.range": "[1.0, 5.0]",
+    "model.position.scaling.short_factor": f"{DIVISORS}",
+    "model.position.scaling.long_factor": f"{DIVISORS}",
     "model.local.layer_types": "[sliding_attention, full_attention]",
     "model.adapter": "{name: lora}",
     "model.adapter.targets": "[query]",
@@ -66,7 +70,7 @@ MAPPINGS = {
     **{
         f"model.position.scaling.{key}": [
             "model.position={kind: rope}",
-            f"model.position.scaling={{kind: {kind}, factor: 2.0, original_maximum: 64}}",
+            f"model.position.scaling={{kind: {kind}, factor: 2.0, original_maximum: 64{LISTS.get(kind, '')}}}",
         ]
         for kind, keys in ScalingConfig.READS.items()
         for key in ("kind", "factor", *keys)

@@ -151,7 +151,7 @@ def _factors(
             columns[:, first[name] : first[name] + rank] = update.b.detach().float()
         parts[target.part] = columns.reshape(target.groups, -1, columns.shape[1])
     a = torch.cat([update.get_parameter("a").detach().float() for update in updates.values()])
-    return a, torch.stack([parts[part] for part in sorted(parts)], dim=1).flatten(0, 2)
+    return a, torch.cat([parts[part] for part in sorted(parts)], dim=1).flatten(0, 1)
 
 
 # -- prefix and prompt ------------------------------------------------------------------------------------------------

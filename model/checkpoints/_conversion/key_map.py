@@ -37,13 +37,15 @@ _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
 
 
 class Slice(NamedTuple):
-    """One of several equal parts of a fused projection, counted along its outputs."""
+    """One of several parts of a fused projection, counted along its outputs."""
 
     module: str
     part: int
     of: int
     groups: int = 1
     """equal groups of outputs, one after another, each of which has all parts: those of each head in turn"""
+    sizes: tuple[int, ...] = ()
+    """relative sizes of the parts; empty: they are equal"""
 
 
 class Reshaped(NamedTuple):
@@ -59,8 +61,8 @@ class Target(NamedTuple):
 
     name: str
     part: int
-    of: int
-    """equal parts of the tensor along its outputs, of which this is number `part`"""
+    sizes: tuple[int, ...]
+    """relative sizes of the parts of the tensor along its outputs, of which this is number `part`"""
     groups: int
     """equal groups of outputs, each of which has all parts"""
     transposed: bool
@@ -358,11 +360,11 @@ class KeyMap:
         theirs = names.get(template if is_complete else module)
         if theirs is None:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
-        text, part, of, groups = theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1)
+        text, part, of, groups, sizes = theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1, ())
         text, shape = text if isinstance(text, Reshaped) else (text, None)
         turned = kind == "weight" and f".{text}".endswith(tuple(f".{end}" for end in self.transposed))
         text = text.replace("{i}", numbers[0]) if numbers else text
-        return Target(text if is_complete else f"{text}.{kind}", part, of, groups, turned, shape)
+        return Target(text if is_complete else f"{text}.{kind}", part, sizes or (1,) * of, groups, turned, shape)
 
     def renaming(self, expected: Mapping[str, Any], config: ModelConfig) -> Renaming:
         """Return the mapping from the names of a file, legacy ones included, to those of `expected`."""

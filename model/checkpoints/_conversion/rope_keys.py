@@ -14,6 +14,7 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "dynamic": ("factor",),
     "llama3": ("factor", _ORIGINAL_MAXIMUM, "low_freq_factor", "high_freq_factor"),
     "yarn": ("factor", _ORIGINAL_MAXIMUM),
+    "longrope": ("short_factor", "long_factor"),
 }
 """Keys that each type of scaling requires."""
 
@@ -72,7 +73,7 @@ def write_rotation(position: PositionConfig) -> dict[str, Any]:
     form |= {_theirs(key): getattr(scaling, key) for key in ScalingConfig.READS[scaling.kind]}
     # the class reads the original context length of a dynamic scaling from this key
     maximum = {"max_position_embeddings": form.pop(_ORIGINAL_MAXIMUM)} if scaling.kind == "dynamic" else {}
-    form = {key: value for key, value in form.items() if value is not None}
+    form = {k: list(value) if isinstance(value, tuple) else value for k, value in form.items() if value is not None}
     return theta | maximum | {"rope_parameters": form, "rope_scaling": dict(form)}
 
 
@@ -90,6 +91,11 @@ def _scaling(where: str, form: Mapping[str, Any], plain: Mapping[str, Any]) -> d
         raise ConfigurationError(f"{where}: {kind} needs the keys {', '.join(missing)}, got none")
     if kind == "dynamic":
         present[_ORIGINAL_MAXIMUM] = plain["max_position_embeddings"]
+    if kind == "longrope":  # the class prefers the key outside of the mapping
+        inside = present.get(_ORIGINAL_MAXIMUM, plain["max_position_embeddings"])
+        present[_ORIGINAL_MAXIMUM] = plain.get(_ORIGINAL_MAXIMUM) or inside
+        growth = plain["max_position_embeddings"] / present[_ORIGINAL_MAXIMUM]
+        present["factor"] = max(1.0, float(present.get("factor", growth)))
     known = {_theirs(key): key for key in ("factor", *ScalingConfig.READS[kind])}
     others = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
     if unknown := sorted(present.keys() - known.keys() - others):

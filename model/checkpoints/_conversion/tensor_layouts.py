@@ -21,7 +21,7 @@ def their_shapes(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.
     """Return names and shapes of a checkpoint's tensors, from those of our parameters."""
     shapes = {}
     for name, target in key_map.targets(config, ours).items():
-        fused = [ours[name][0] * target.of, *ours[name][1:]]
+        fused = [ours[name][0] * sum(target.sizes) // target.sizes[target.part], *ours[name][1:]]
         turned = fused[::-1] if target.transposed else fused
         shapes[target.name] = turned if target.shape is None else [turned[0] if n < 0 else n for n in target.shape]
     return shapes
@@ -37,9 +37,11 @@ def to_ours(
         if target.shape is not None:
             tensor = tensor.flatten(1 if target.shape[0] < 0 else 0)
         tensor = tensor.T if target.transposed else tensor
-        # [groups, parts, outputs of a part, inputs]: take our part of each group
-        parts = tensor.reshape(target.groups, target.of, -1, *tensor.shape[1:])
-        ours[name] = parts[:, target.part].flatten(0, 1).contiguous()
+        # [groups, outputs of all parts, inputs]: take our part of each group
+        groups = tensor.reshape(target.groups, -1, *tensor.shape[1:])
+        unit = groups.shape[1] // sum(target.sizes)
+        first, size = unit * sum(target.sizes[: target.part]), unit * target.sizes[target.part]
+        ours[name] = groups.narrow(1, first, size).flatten(0, 1).contiguous()
     return ours
 
 
@@ -52,8 +54,6 @@ def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) 
     turned = {target.name for target in targets.values() if target.transposed}
     shapes = {target.name: target.shape for target in targets.values() if target.shape is not None}
     # parts [groups, outputs of a part, inputs] alternate within each group
-    joined = {
-        name: torch.stack([own[part] for part in sorted(own)], dim=1).flatten(0, 2) for name, own in parts.items()
-    }
+    joined = {name: torch.cat([own[part] for part in sorted(own)], dim=1).flatten(0, 1) for name, own in parts.items()}
     stored = {name: tensor.T if name in turned else tensor for name, tensor in joined.items()}
     return {name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous() for name, tensor in stored.items()}

@@ -11,7 +11,7 @@ def options(draw, found):
     bases = {"full_attention": 5000.0, "sliding_attention": 77.0}
     return odd_llama(draw) | {
         "attention_bias": draw.choice([True, False]),
-        "query_pre_attn_scalar": 7,
+        "query_pre_attn_scalar": 13,
         "sliding_window": draw.choice([3, 4]),
         "layer_types": LAYER_TYPES,
         "final_logit_softcapping": draw.choice([2.0, None]),

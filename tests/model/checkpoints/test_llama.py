@@ -70,7 +70,10 @@ def test_rope_keys_of_all_times(tmp_path, keys):
             "contradict each other: rope_parameters {}, rope_scaling {'kind': 'llama3'",
         ),
         ({"rope_parameters": {"type": "yarn"}}, "rope_parameters: yarn needs the keys factor, original_max_position"),
-        ({"rope_parameters": {"rope_type": "longrope"}}, "rope_type: expected one of default, linear, dynamic, llama3"),
+        (
+            {"rope_parameters": {"rope_type": "proportional"}},
+            "rope_type: expected one of default, linear, dynamic, llama3",
+        ),
         ({"rope_parameters": scaled("linear") | {"beta_fast": 3}}, "linear does not read beta_fast; it reads factor"),
         ({"rope_parameters": scaled("linear") | {"factor": 0.5}}, "position.scaling.factor"),
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor: expected 1.0"),

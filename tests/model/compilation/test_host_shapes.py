@@ -77,10 +77,18 @@ def test_a_settled_batch_gives_the_same_loss(family, name, kind):
     assert loss.count == expected.count
 
 
+LONGROPE = {
+    "kind": "longrope",
+    "factor": 2.0,
+    "original_maximum": 4,
+    "short_factor": [1.0] * 3,
+    "long_factor": [2.0] * 3,
+}
 SWITCHES = {
     "local": {"local": {"window": 2, "global_every": 2}},
     "caps and norms": {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "qk_norm": "head"},
     "dynamic": {"position": {"kind": "rope", "scaling": {"kind": "dynamic", "factor": 2.0, "original_maximum": 4}}},
+    "longrope": {"position": {"kind": "rope", "scaling": LONGROPE}},
     "yarn": {"position": {"kind": "rope", "scaling": {"kind": "yarn", "factor": 2.0, "original_maximum": 4}}},
 }
 

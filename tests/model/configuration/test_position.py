@@ -13,12 +13,16 @@ from clozeline.model.configuration.position import DisentangledConfig, LocalConf
         ({"kind": "dynamic", "factor": 2.0}, "original_maximum: expected the first training's length for dynamic"),
         ({"kind": "yarn", "factor": 2.0}, "original_maximum: expected the first training's length for yarn"),
         (
+            {"kind": "longrope", "factor": 2.0, "original_maximum": 8},
+            "expected short_factor and long_factor for longrope",
+        ),
+        (
             {"kind": "llama3", "factor": 2.0, "original_maximum": 8, "low_freq_factor": 4.0},
             "expected more than low_freq_factor 4.0, got 4.0",
         ),
-        ({"kind": "ntk", "factor": 2.0}, "'linear', 'dynamic', 'llama3' or 'yarn'"),
+        ({"kind": "ntk", "factor": 2.0}, "'linear', 'dynamic', 'llama3', 'yarn' or 'longrope'"),
     ],
-    ids=["factor", "unread", "dynamic", "yarn", "llama3", "unknown"],
+    ids=["factor", "unread", "dynamic", "yarn", "longrope", "llama3", "unknown"],
 )
 def test_scalings_that_cannot_be_are_refused(keys, message):
     with pytest.raises(ValidationError) as caught:

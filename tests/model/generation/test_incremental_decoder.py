@@ -30,6 +30,40 @@ def test_what_cannot_be_continued_is_refused():
         generate(built("encoder", heads={"lm": 1.0}).eval(), [[1]], Decoding())
 
 
+LONGROPE = {"kind": "longrope", "factor": 4.0, "original_maximum": 6, "short_factor": (1.5, 1.2, 3.0),
+            "long_factor": (3.0, 9.0, 2.0)}  # fmt: skip
+
+
+def test_rows_are_read_again_where_the_frequencies_change():
+    """Both ways: a row grows beyond the first context length, then it ends and shorter ones are left."""
+    network = perturbed("decoder", position=PositionConfig(kind="rope", scaling=LONGROPE)).double()
+    reading = IncrementalDecoder(network, [[5, 9, 3, 8, 4], [7, 2]], None, prefix=False, tokens=9)
+    rows = [[5, 9, 3, 8, 4], [7, 2]]
+
+    def anew(row, longest):
+        tensors = {"input_ids": torch.tensor([row]), "lengths": torch.tensor([len(row)])}
+        rest = torch.zeros(1, longest - len(row), dtype=torch.int64)
+        tensors["input_ids"] = torch.cat((tensors["input_ids"], rest), dim=1)
+        with torch.no_grad():
+            return network.logits(tensors | {"position_ids": torch.arange(longest)[None]})["lm"][0, len(row) - 1]
+
+    for step in range(7):
+        if step == 4:
+            reading.select([1])
+            rows = rows[1:]
+        reading.add([10 + step] * len(rows))
+        rows = [[*row, 10 + step] for row in rows]
+        longest = max(map(len, rows))
+        for row, scores in zip(rows, reading.scores, strict=True):
+            assert torch.allclose(scores.double(), anew(row, longest), atol=1e-4), (step, longest)
+
+
+def test_an_encoder_decoder_cannot_read_its_rows_again():
+    network = perturbed("encoder_decoder", position=PositionConfig(kind="rope", scaling=LONGROPE))
+    with pytest.raises(ConfigurationError, match="expected another kind than longrope in the family 'encoder_decoder'"):
+        generate(network, [[1]], Decoding(), decoder_start=2)
+
+
 def test_a_row_reads_on_as_another():
     network = perturbed("decoder").double()  # its norms compute in float32
     reading = IncrementalDecoder(network, [[5, 9, 3], [7]], None, prefix=True, tokens=9)

@@ -1,6 +1,7 @@
 """Each kind of scaling against the rule of its paper, one wave after the other."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -68,6 +69,21 @@ def test_every_wave(keys, numbers):
     assert found.tolist() == pytest.approx(wanted, rel=1e-5)
     if "short" not in str(numbers) and numbers.get("longest", 99) > numbers.get("old", 0):
         assert found.tolist() != pytest.approx(frequencies(WIDTH, THETA, positions.device).tolist(), rel=1e-3)
+
+
+@pytest.mark.parametrize(("longest", "chosen"), [(1, 0), (15, 0), (16, 1), (30, 1)])
+def test_longrope_divides_by_the_list_of_the_longest_row(longest, chosen):
+    """16 positions, 0 to 15, are those of the first training."""
+    lists = [tuple(1.0 + scale * pair for pair in range(WIDTH // 2)) for scale in (0.1, 0.7)]
+    scaling = ScalingConfig(
+        kind="longrope", factor=4.0, original_maximum=16, short_factor=lists[0], long_factor=lists[1]
+    )
+    found = scale_frequencies(scaling, WIDTH, THETA, torch.tensor([[0, 1], [longest, 0]]))
+    wanted = [1 / (lists[chosen][pair] * THETA ** (2 * pair / WIDTH)) for pair in range(WIDTH // 2)]
+    assert found.tolist() == pytest.approx(wanted, rel=1e-5)
+    assert attention_factor(scaling) == pytest.approx((1 + math.log(4) / math.log(16)) ** 0.5)
+    assert attention_factor(replace(scaling, attention_factor=0.7)) == 0.7
+    assert attention_factor(replace(scaling, factor=1.0)) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,21 @@ def test_fused_and_transposed_by_hand():
     assert all(tensor.is_contiguous() for tensor in (*theirs.values(), *back.values()))
 
 
+def test_fused_parts_of_unequal_size_by_hand():
+    """The rows of Phi-3's projection: all queries, then the fewer keys, then the values."""
+    config = small_config("decoder", kv_heads=2, head_dim=6)
+    key_map, shapes = map_of_type("phi3"), parameter_shapes(config, 37)
+    ours = {name: torch.randn(shape) for name, shape in shapes.items()}
+    theirs = to_theirs(key_map, config, ours)
+    at = "family.stack.layers.1.attention.body"
+    expected = torch.cat([ours[f"{at}.{name}.weight"] for name in ("query", "key", "value")])
+    assert torch.equal(theirs["model.layers.1.self_attn.qkv_proj.weight"], expected)
+    assert expected.shape == (24 + 12 + 12, 24)
+    assert {name: list(tensor.shape) for name, tensor in theirs.items()} == their_shapes(key_map, config, shapes)
+    back = to_ours(key_map, config, theirs, shapes)
+    assert all(torch.equal(back[name], ours[name]) for name in ours)
+
+
 def test_shapes_take_no_memory():
     shapes = parameter_shapes(small_config("encoder", dim=8192, ffn_dim=2**20, layers=100), 10**6)
     assert sum(shape.numel() for shape in shapes.values()) > 10**12

@@ -1,0 +1,75 @@
+"""Phi-3 (arXiv 2404.14219)."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.config_keys import without_keys
+from clozeline.model.checkpoints._conversion.key_map import Reshaped, Slice, slice_names
+from clozeline.model.checkpoints._conversion.layer_types import SLIDING, read_windows, write_window
+from clozeline.model.checkpoints.llama import NORMS, Llama, llama_names
+from clozeline.model.configuration.model_config import ModelConfig
+
+_BIASES = ("bias.qkv", "bias.out", "bias.ffn")
+_ORIGINAL: Final = "original_max_position_embeddings"
+_LAYER: Final = "family.stack.layers.{i}"
+_FORMS: Final = ("rope_parameters", "rope_scaling")
+
+
+class Phi3(Llama):
+    """Llama without biases; queries, keys and values are fused, as are the gate and `up`. All layers have the window.
+
+    `su` and `yarn` in its files mean longrope, as in the code that they were published with.
+    """
+
+    model_type = "phi3"
+    headed = "Phi3ForCausalLM"
+    bare = "Phi3Model"
+    tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("classification", "tagging")}
+    fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_BIASES, False)}
+    fields, defaults = without_keys(
+        {**Llama.fields, "dropout.hidden": "resid_pdrop"},
+        Llama.defaults,
+        _BIASES,
+        max_position_embeddings=4096,
+        resid_pdrop=0.0,
+        rms_norm_eps=1e-5,
+        sliding_window=None,
+        original_max_position_embeddings=4096,
+    )
+    only: ClassVar = {"partial_rotary_factor": (1.0,)}
+    also_read = (*Llama.also_read, "sliding_window", "embd_pdrop", _ORIGINAL)
+    modules: ClassVar = {
+        **llama_names({**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}),
+        **slice_names(f"{_LAYER}.feed_forward.body", "model.layers.{i}.mlp.gate_up_proj", ("gate", "up")),
+    }
+    origins = ()
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the rotation, longrope or unscaled, and the window of all layers, if there is one."""
+        given = {**self.defaults, **plain}
+        for key in _FORMS:
+            form = plain.get(key)
+            if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in ("su", "yarn"):
+                given[key] = {**form, "rope_type": "longrope"}
+        found = super().more_of_ours(given, tensors)
+        if (scaling := found.get("position.scaling.kind", "longrope")) != "longrope":
+            expected = f"expected rope_type default or longrope, got {scaling!r}"
+            raise ConfigurationError(f"config.json of type {self.model_type}: rope_parameters: {expected}")
+        kinds = [] if given["sliding_window"] is None else [SLIDING] * plain["num_hidden_layers"]
+        return found | read_windows(self.model_type, kinds, given["sliding_window"])
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        scaling = config.position.scaling
+        original = config.position.maximum if scaling is None else scaling.original_maximum
+        return super().more_of_theirs(config) | {"sliding_window": write_window(config), _ORIGINAL: original}
+
+    def names(self, config: ModelConfig) -> Mapping[str, str | Slice | Reshaped]:
+        """Return the modules; the parts of the fused projection are as wide as their heads."""
+        sizes = (config.attention_heads, config.key_value_heads, config.key_value_heads)
+        fused = slice_names(
+            f"{_LAYER}.attention.body", "model.layers.{i}.self_attn.qkv_proj", ("query", "key", "value")
+        )
+        return {**self.modules, **{name: part._replace(sizes=sizes) for name, part in fused.items()}}
