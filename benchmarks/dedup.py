@@ -1,22 +1,30 @@
-"""Speed of dedup on one core, ours and datatrove's in the same run: exact hashes and MinHash signatures of a part.
+"""Speed and recall of dedup, ours and datatrove's in the same run: exact hashes and MinHash signatures of a part.
 
-    python -m benchmarks.dedup [--megabytes 4] [--peer PYTHON] [--json FILE]
+    python -m benchmarks.dedup [--megabytes 4] [--pairs 1000] [--peer PYTHON] [--json FILE]
 
 Both turn the same documents into files of sorted hashes: ours reads an Arrow part, datatrove gets the documents in
 memory and splits words with spaCy, in an environment of its own: benchmarks/peers/datatrove_steps.py names its
 packages. Figures are MB of text per CPU second, the best of three runs.
+
+Recall is the share of pairs with an equal band key, by the Jaccard similarity of their 5-grams, counted with sets.
+Theory says 1 - (1 - s^8)^14 for 14 bands of 8 rows; the exit code is 1 where ours is more than three standard errors
+away. Pairs are texts of 250 words, of which some are replaced in the second.
 """
 
 import random
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise, product
+from operator import eq
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import Any
 
-from benchmarks.harness import figure, parser, print_figures, write_json
+from benchmarks.harness import figure, parser, print_figures, print_table, write_json
 
 from benchmarks.peers.datatrove_steps import PEER, ask, best_seconds
 from clozeline.pipeline.dedup.exact_passes import ExactHashes
+from clozeline.pipeline.dedup.near import MinHash
 from clozeline.pipeline.dedup.near_passes import NearSignatures, SignatureParameters
 from clozeline.pipeline.dedup.parts import Parts
 from clozeline.pipeline.execution.unit_record import Output
@@ -27,6 +35,11 @@ DOCUMENT_CHARACTERS = 2700
 TARGETS = {"exact hashes": 200.0, "MinHash signatures 14 x 8": 12.0}
 SPEEDUP = 26.0
 """Times datatrove's speed that the signatures must reach, where it is measured."""
+
+
+_EDGES = (0.475, 0.55, 0.625, 0.675, 0.725, 0.775, 0.825, 0.875, 0.925, 0.975)
+_PAIR_WORDS = 250
+_VOCABULARY = ["".join(letters) for letters in product("bdfgklmnprst", "aeiou", "bdfgklmnprst", "aeiou")]
 
 
 def documents(megabytes: float) -> list[Document]:
@@ -58,8 +71,53 @@ def passes(source: Path) -> list[Callable[[str], None]]:
     return [exact, near]
 
 
-def main() -> None:
-    options = parser(__doc__, megabytes=(4.0, "text to hash, in MB"), peer=PEER).parse_args()
+def write_pairs(low: float, high: float, count: int, draw: random.Random) -> tuple[list[str], list[float]]:
+    """Return pairs of texts, one text after the other, with a similarity in [low, high), and these similarities."""
+    texts: list[str] = []
+    similarities: list[float] = []
+    while len(similarities) < count:
+        wanted = draw.uniform(low, high)
+        # k replaced among n words leave about (1 - s) / (1 + s) of the shingles
+        replaced = max(1, round(_PAIR_WORDS * (1 - (2 * wanted / (1 + wanted)) ** 0.2)))
+        words = draw.choices(_VOCABULARY, k=_PAIR_WORDS)
+        other = list(words)
+        for position in draw.sample(range(_PAIR_WORDS), replaced):
+            other[position] = draw.choice(_VOCABULARY)
+        left, right = ({tuple(each[at : at + 5]) for at in range(_PAIR_WORDS - 4)} for each in (words, other))
+        similarity = len(left & right) / len(left | right)
+        if low <= similarity < high:
+            texts += [" ".join(words), " ".join(other)]
+            similarities.append(similarity)
+    return texts, similarities
+
+
+def recall_by_bins(count: int, peer: str | None) -> list[dict[str, Any]]:
+    """Return a row for each bin of similarity: theory, its standard error, and the share that each signature finds."""
+    draw, minhash = random.Random(2), MinHash(ngram=5, bands=14, rows=8, seed=1)
+    made = [write_pairs(low, high, count, draw) for low, high in pairwise(_EDGES)]
+    every = [text for texts, _ in made for text in texts]
+    keys: dict[str, Any] = {"ours": [minhash.band_keys(minhash.signature(text)).tolist() for text in every]}
+    keys |= ask(peer, "band_keys", every) if peer else {}
+    rows = []
+    for index, ((low, high), (_, similarities)) in enumerate(zip(pairwise(_EDGES), made, strict=True)):
+        chances = [1 - (1 - similarity**8) ** 14 for similarity in similarities]
+        pairs = range(2 * count * index, 2 * count * (index + 1), 2)
+        found = {
+            name: sum(any(map(eq, all_keys[at], all_keys[at + 1])) for at in pairs) / count
+            for name, all_keys in keys.items()
+        }
+        # at least one pair in nine, because nearly certain bins have almost no variance
+        error = max(sum(chance * (1 - chance) for chance in chances), 1 / 9) ** 0.5 / count
+        rows.append({"bin": f"{low} to {high}", "theory": sum(chances) / count, "error": error, **found})
+    return rows
+
+
+def main() -> int:
+    """Measure speed and recall; the exit code is 1 if our recall leaves theory."""
+    options = parser(
+        __doc__, megabytes=(4.0, "text to hash, in MB"), pairs=(1000, "pairs in each bin (default: %(default)s)"),
+        peer=PEER,
+    ).parse_args()  # fmt: skip
     made = documents(options.megabytes)
     size = sum(len(document.text.encode()) for document in made) / 1e6
     theirs = ask(options.peer, "dedup_seconds", [document.text for document in made]) if options.peer else {}
@@ -78,8 +136,13 @@ def main() -> None:
             if key == "near" and "rensa" in theirs:  # words split at white space, nothing written
                 rows.append(figure("MinHash, rensa", "MB/s", ours, size / theirs["rensa"], "rensa", None, holds=True))
     print_figures(rows, ("case", "ours MB/s", "datatrove MB/s", "ratio", "target MB/s", "holds"))
-    write_json(options.json, rows)
+    recall = recall_by_bins(options.pairs, options.peer)
+    head = list(recall[0])
+    shown = [[row["bin"], *(f"{row[name]:.3f}" for name in head[1:])] for row in recall]
+    print_table(head, shown, f"recall by Jaccard similarity, {options.pairs:,} pairs a bin")
+    write_json(options.json, {"speed": rows, "recall": recall})
+    return int(any(abs(row["ours"] - row["theory"]) > 3 * row["error"] for row in recall))
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

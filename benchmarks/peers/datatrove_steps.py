@@ -105,6 +105,30 @@ def dedup_seconds(texts: Sequence[str]) -> dict[str, float]:
     return {**own, "rensa": best_seconds(sign)}
 
 
+def band_keys(texts: Sequence[str]) -> dict[str, list[list[str]]]:
+    """Return the 14 band keys of each text, of 8 rows each: datatrove's, and rensa's where it is installed."""
+    from datatrove.pipeline.dedup import MinhashConfig, MinhashDedupSignature
+    from datatrove.utils.hashing import HashConfig
+
+    hashing = HashConfig(precision=64, hash_fc="xxhash")
+    config = MinhashConfig(n_grams=5, num_buckets=14, hashes_per_bucket=8, hash_config=hashing)
+    with tempfile.TemporaryDirectory() as folder:
+        step = MinhashDedupSignature(folder, config=config)
+        keys = {"datatrove": [list(map(repr, step.get_signature(step.get_shingles(text)))) for text in texts]}
+    try:
+        from rensa import RMinHash
+    except ImportError:
+        return keys
+    keys["rensa"] = []
+    for text in texts:
+        words = text.split()
+        signature = RMinHash(num_perm=112, seed=1)
+        signature.update([" ".join(words[start : start + 5]) for start in range(max(1, len(words) - 4))])
+        values = signature.digest()
+        keys["rensa"].append([repr(values[start : start + 8]) for start in range(0, 112, 8)])
+    return keys
+
+
 def best_seconds(work: Callable[[str], Any]) -> float:
     """Return the CPU seconds of the best of several runs, each in a fresh folder."""
     seconds = []
@@ -117,5 +141,7 @@ def best_seconds(work: Callable[[str], Any]) -> float:
 
 
 if __name__ == "__main__":
-    functions = {function.__name__: function for function in (verdicts, tokens, filter_seconds, dedup_seconds)}
+    functions = {
+        function.__name__: function for function in (verdicts, tokens, filter_seconds, dedup_seconds, band_keys)
+    }
     sys.stdout.write(json.dumps(functions[sys.argv[1]](json.load(sys.stdin))))
