@@ -7,11 +7,12 @@ from BODY: all, embeddings, or random (nothing). Words that start with `tasks.` 
 run again. `--compare DIR ...` prints the table of several outputs, each compared with the first. `pseudo=FILE` adds
 training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'` scores
 each run on more files, for example of other languages; `--matrix DIR ...` prints the table of outputs by files.
+`search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first chooses keys on a part of the training rows.
 """
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from clozeline.configuration.config import config_class, config_file
 from clozeline.errors import ConfigurationError
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.experiments.multirun import finetuning_scores
+from clozeline.tools.experiments.multirun.finetuning_search import choose_words
 from clozeline.tools.experiments.multirun.runner import (
     Training,
     collect_all,
@@ -53,6 +55,10 @@ class FinetuneOptions:
     """more files to score the runs on, by name: {de: FILE, fr: FILE}"""
     seeds: Annotated[int, Field(ge=1)] = 5
     """number of runs, with the seeds 0, 1, ...; can be increased later"""
+    search: dict[str, Annotated[list[Any], Field(min_length=1)]] = field(default_factory=dict)
+    """values of keys of the training to choose from, on a part of the training rows: {steps: [200, 400]}"""
+    search_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """share of the training rows that choose"""
     begin: Literal["all", "embeddings", "random"] = "all"
     """weights that a run takes from BODY; `from` on the command line"""
 
@@ -72,28 +78,45 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     facts |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
     facts |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
     facts |= {"pseudo": str(options.pseudo.resolve())} if options.pseudo is not None else {}
+    facts |= {"search": options.search, "search_share": options.search_share} if options.search else {}
     facts |= {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
     require_same_facts(output / "finetune.json", facts)
     stage_words = [word for word in overrides if word.startswith("tasks.")]
+    training_words = [word for word in overrides if word not in stage_words]
     train_files = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
     scored_files = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
-    splits = {**train_files, **scored_files}
-    files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
-    stage: list[str | Path] = ["python", "-m", "clozeline.pipeline", "--config", recipes["pipeline.yaml"]]
-    stage += [f"input={files}", f"tokenizer.path={body.resolve()}", f"output={output / 'sets'}", *stage_words]
-    run_step(*stage, accelerator=None)
+
+    def make_sets(folder: Path, splits: Mapping[str, Path], *more: str) -> str:
+        """Make the sets of files by split; return the `data.shards` of the training."""
+        files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
+        stage: list[str | Path] = ["python", "-m", "clozeline.pipeline", "--config", recipes["pipeline.yaml"]]
+        stage += [f"input={files}", f"tokenizer.path={body.resolve()}", f"output={folder / 'sets'}", *stage_words]
+        run_step(*stage, *more, accelerator=None)
+        (train,) = sorted((folder / "sets" / "tasks").glob("*/train"))
+        sets = [str(train.with_name(split)) for split in train_files]
+        return sets[0] if len(sets) == 1 else f"[{', '.join(sets)}]"
+
+    def words_of(shards: str, seed: int) -> list[str]:
+        """Return the words of a training, without its output."""
+        words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"seed={seed}", f"data.seed={seed}"]
+        return [*words, *_PARTS[options.begin], *training_words]
+
+    shards = make_sets(output, {**train_files, **scored_files})
     record_folder_facts(output / "finetune.json", facts)
-    (train,) = sorted((output / "sets" / "tasks").glob("*/train"))
-    shards = train if len(train_files) == 1 else f"[{', '.join(str(train.with_name(split)) for split in train_files)}]"
+    if options.search:
+        folder = output / "search"
+        part = make_sets(folder, train_files, f"tasks.carve={{dev: {options.search_share}}}")
+        chosen, lines = choose_words(folder, recipes["train.yaml"], words_of(part, 0), options.search)
+        print(*lines, sep="\n")
+        training_words += chosen
     trainings = []
     for seed in range(options.seeds):
         run = output / f"seed-{seed}"
-        words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"output={run}", f"seed={seed}"]
-        words += [f"data.seed={seed}", *_PARTS[options.begin], *(word for word in overrides if word not in stage_words)]
         results = {
             finetuning_scores.scores_path(output, split, seed): partial(finetuning_scores.score_run, run, split)
             for split in scored_files
         }
+        words = [*words_of(shards, seed), f"output={run}"]
         trainings.append(Training(recipes["train.yaml"], results, overrides=words))
     collect_all(trainings)
 

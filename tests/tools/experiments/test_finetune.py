@@ -10,6 +10,7 @@ import pytest
 import clozeline.tools.experiments.finetune
 import clozeline.tools.experiments.multirun.runner
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, main
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.train.startup.run_directory import read_config
@@ -58,6 +59,14 @@ def test_the_whole_chain(one_rank: RankPool, tmp_path: Path, capsys: pytest.Capt
     _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
     assert first[2:] == ["-", "-"]
     assert second[1] == second[2], "the same file under another name"
+    searched, search = tmp_path / "searched", "search={steps: [1, 6], optimizer.learning_rate: [0.01]}"
+    assert main([*words, f"output={searched}", "seeds=1", search, "log.tensorboard=false"]) == 0
+    choice = json.loads((searched / "search" / "choice.json").read_text(encoding="utf-8"))
+    assert choice["tried"] == [[f"steps={steps}", "optimizer.learning_rate=0.01"] for steps in (1, 6)]
+    assert read_config(searched / "seed-0").steps == int(choice["chosen"][0].removeprefix("steps="))
+    # the rows that choose are training rows: none of dev
+    sets = [open_shards(searched / folder / "sets" / "tasks" / "sst2" / "train") for folder in (".", "search")]
+    assert len(sets[1]) < len(sets[0])
 
 
 @pytest.mark.parametrize(
