@@ -43,6 +43,7 @@ ONLY_PARSED = (
     r"pip install torch==2\.13\.0( --index-url \S+)?",
     r"pip install -c constraints\.txt \.",
     r"git clone \S+ clozeline && cd clozeline",
+    r"docker (build --tag clozeline \.|run --rm --volume \S+ clozeline)",
     r'cp "\$\(clozeline where \S+\)" my\.yaml',
 )
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""
