@@ -12,7 +12,15 @@ from torch import Tensor
 from clozeline.configuration.strict_yaml import dump_yaml
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import file_hash, publish, publish_json, publish_text
-from clozeline.model.checkpoints import IMPORT_RECORD, IMPORT_RECORD_FORMAT, MODEL, UNREAD, WEIGHTS, Checkpoint
+from clozeline.model.checkpoints import (
+    IMPORT_RECORD,
+    IMPORT_RECORD_FORMAT,
+    MODEL,
+    PEFT_CONFIG,
+    UNREAD,
+    WEIGHTS,
+    Checkpoint,
+)
 from clozeline.sealed_json import seal
 
 TOKENIZER: Final = "tokenizer"
@@ -39,9 +47,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
 def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     """Write a model in our format: model.yaml, model.safetensors, then model.json; the tokenizer is already there.
 
-    `source` is a folder of transformers, or one in our format.
+    `source` is a folder of transformers or peft, or one in our format.
     """
-    described = source / (MODEL if (source / MODEL).is_file() else "config.json")
+    described = next(source / name for name in (MODEL, "config.json", PEFT_CONFIG) if (source / name).is_file())
     config: dict[str, Any] = TypeAdapter(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
     )
@@ -59,5 +67,6 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         "config": file_hash(folder / MODEL),
         "weights": file_hash(folder / WEIGHTS),
         "tokenizer": TOKENIZER if (folder / TOKENIZER).is_dir() else None,
+        **({"trained": list(checkpoint.trained)} if checkpoint.trained else {}),
     }
     publish_json(folder / IMPORT_RECORD, seal(facts))

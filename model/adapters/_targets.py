@@ -12,19 +12,28 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.families import Family
 
 
+def _check_pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression, got '{pattern}': {error}") from error
+    return pattern
+
+
 def _check_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    for pattern in patterns:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"expected a regular expression, got '{pattern}': {error}") from error
     if len(set(patterns)) < len(patterns):
         raise ValueError(f"expected different patterns, got {', '.join(patterns)}")
     return patterns
 
 
-Patterns = Annotated[tuple[str, ...], AfterValidator(_check_patterns)]
+Pattern = Annotated[str, AfterValidator(_check_pattern)]
+Patterns = Annotated[tuple[Pattern, ...], AfterValidator(_check_patterns)]
 """Regular expressions of complete path components: `query` is every path that ends in `.query`."""
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Return whether the last components of a path match a pattern."""
+    return re.fullmatch(rf"(?:.*\.)?(?:{pattern})", path) is not None
 
 
 def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, nn.Linear]:
@@ -39,16 +48,16 @@ def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, 
     owners = Counter(id(parameter) for module in modules.values() for parameter in module.parameters(recurse=False))
     chosen: set[str] = set()
     for pattern in patterns:
-        matches = [path for path in modules if re.fullmatch(rf"(?:.*\.)?(?:{pattern})", path)]
+        found = [path for path in modules if matches(pattern, path)]
         where = f"model.adapter.{key}: '{pattern}'"
-        if not matches:
+        if not found:
             raise ConfigurationError(f"{where} matches no module of the family; expected {_linear_names(modules)}")
-        if other := next((path for path in matches if not isinstance(modules[path], nn.Linear)), None):
+        if other := next((path for path in found if not isinstance(modules[path], nn.Linear)), None):
             expected = f"expected {_linear_names(modules)}: tables, and projections tied to them, have no adapter"
             raise ConfigurationError(f"{where} matches {other}, a {type(modules[other]).__name__}; {expected}")
-        if tied := next((path for path in matches if owners[id(modules[path].weight)] > 1), None):
+        if tied := next((path for path in found if owners[id(modules[path].weight)] > 1), None):
             raise ConfigurationError(f"{where} matches {tied}, whose weight is tied to another module: exclude it")
-        chosen.update(matches)
+        chosen.update(found)
     return {path: module for path, module in modules.items() if path in chosen and isinstance(module, nn.Linear)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Annotated, Any
 
 import torch
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
-from clozeline.model.adapters._targets import Patterns, linear_maps
+from clozeline.model.adapters._targets import Pattern, Patterns, linear_maps, matches
 from clozeline.model.configuration.key_types import Probability, Width
 from clozeline.model.families import Family
 from clozeline.model.parameters.initial_values import Draw, constant, uniform
@@ -40,16 +42,35 @@ class Lora(Adapter):
         """Dropout of the inputs of A."""
         targets: Annotated[Patterns, Field(min_length=1)] = ("query", "value")
         """Linear maps that are updated: regular expressions of complete path components."""
+        rank_pattern: dict[Pattern, Width] = field(default_factory=dict)
+        """Ranks of maps that have another one than `rank`, by pattern; the first match counts."""
+        alpha_pattern: dict[Pattern, Annotated[float, Field(gt=0)]] = field(default_factory=dict)
+        """Alphas of maps that have another one than `alpha`, by pattern; the first match counts."""
 
-        @property
-        def scale(self) -> float:
-            """Factor of B A."""
-            return self.alpha / (self.rank**0.5 if self.rank_stabilised else self.rank)
+        def rank_of(self, path: str) -> int:
+            """Return the rank of a linear map."""
+            return next((rank for pattern, rank in self.rank_pattern.items() if matches(pattern, path)), self.rank)
+
+        def scale_of(self, path: str) -> float:
+            """Return the factor of B A of a linear map."""
+            rank, patterns = self.rank_of(path), self.alpha_pattern
+            alpha = next((alpha for pattern, alpha in patterns.items() if matches(pattern, path)), self.alpha)
+            return alpha / (rank**0.5 if self.rank_stabilised else rank)
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
-        maps = linear_maps(family, "targets", options.targets).items()
-        self.register_parts({path: LowRank(linear.in_features, linear.out_features, options) for path, linear in maps})
+        maps = linear_maps(family, "targets", options.targets)
+        for key, patterns in (("rank_pattern", options.rank_pattern), ("alpha_pattern", options.alpha_pattern)):
+            if idle := [pattern for pattern in patterns if not any(matches(pattern, path) for path in maps)]:
+                expected = "expected a pattern of some of the targets"
+                raise ConfigurationError(f"model.adapter.{key}: '{idle[0]}' matches no target: {expected}")
+        self.register_parts({path: self.update_of(path, linear) for path, linear in maps.items()})
+
+    def update_of(self, path: str, linear: nn.Linear) -> LowRank:
+        """Return the update of a linear map."""
+        options = self.options
+        size = linear.in_features, linear.out_features, options.rank_of(path)
+        return LowRank(*size, options.scale_of(path), options.dropout)
 
     def apply_changes(self, family: Family) -> Iterator[Undo]:
         for path, update in self.parts.items():
@@ -72,12 +93,12 @@ class Lora(Adapter):
 class LowRank(nn.Module):
     """scale B A x, with A [rank, inputs] random and B [outputs, rank] zero."""
 
-    def __init__(self, inputs: int, outputs: int, options: Lora.Options) -> None:
+    def __init__(self, inputs: int, outputs: int, rank: int, scale: float, dropout: float) -> None:
         super().__init__()
-        self.a = nn.Parameter(torch.empty(options.rank, inputs))
-        self.b = nn.Parameter(torch.empty(outputs, options.rank))
-        self.dropout = nn.Dropout(options.dropout)
-        self.scale = options.scale
+        self.a = nn.Parameter(torch.empty(rank, inputs))
+        self.b = nn.Parameter(torch.empty(outputs, rank))
+        self.dropout = nn.Dropout(dropout)
+        self.scale = scale
         self.inputs = inputs
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:

@@ -1,6 +1,7 @@
 """Import and export of published checkpoints. One file for each model type of config.json."""
 
 from clozeline.model.checkpoints._conversion.adapter_export import AdapterExport, export_adapter
+from clozeline.model.checkpoints._conversion.adapter_import import PEFT_CONFIG, import_adapter
 from clozeline.model.checkpoints._conversion.checkpoint import (
     MODEL,
     UNREAD,
@@ -29,8 +30,9 @@ from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_sha
 from clozeline.model.checkpoints._conversion.type_selection import map_for, map_of_type
 
 __all__ = [
-    "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "UNREAD", "WEIGHTS", "AdapterExport", "Checkpoint", "Export",
-    "KeyMap", "Slice", "build_checkpoint", "computation", "dequantize_checkpoint", "differences", "export_adapter",
-    "export_checkpoint", "find_imported_tokenizer", "is_quantized", "iterate_weights", "map_for", "map_of_type",
-    "parameter_shapes", "quantizable_weights", "quantize_checkpoint", "read_checkpoint", "split", "with_heads",
+    "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "PEFT_CONFIG", "UNREAD", "WEIGHTS", "AdapterExport",
+    "Checkpoint", "Export", "KeyMap", "Slice", "build_checkpoint", "computation", "dequantize_checkpoint",
+    "differences", "export_adapter", "export_checkpoint", "find_imported_tokenizer", "import_adapter", "is_quantized",
+    "iterate_weights", "map_for", "map_of_type", "parameter_shapes", "quantizable_weights", "quantize_checkpoint",
+    "read_checkpoint", "split", "with_heads",
 ]  # fmt: skip

@@ -1,8 +1,8 @@
-"""Export the adapter of a run for peft: `clozeline export-adapter RUN DIR`.
+"""Export the adapter of a run, or an imported one, for peft: `clozeline export-adapter RUN DIR`.
 
 The folder holds adapter_config.json and adapter_model.safetensors with the adapter and the head trained with it.
 `peft.PeftModel.from_pretrained` loads it on top of the base model in transformers format: `clozeline export-model BASE
-FOLDER`. Exports low-rank updates (lora), prefixes and prompts for which peft computes the same.
+FOLDER`. Exports low-rank updates (lora), factors (ia3), prefixes and prompts for which peft computes the same.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from clozeline.files import publish_json, publish_text
 from clozeline.model.checkpoints import export_adapter, map_for
 from clozeline.tools.command import Arguments, natural, run_tool, some_path
 from clozeline.tools.model_folder import require_empty, write_tensors
-from clozeline.tools.models.export.exportable import open_adapted, open_exportable
+from clozeline.tools.models.export.exportable import open_adapted
 
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 _CARD: Final = """---
@@ -37,14 +37,14 @@ model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 def _export(options: argparse.Namespace) -> None:
     require_empty(options.output)
     adapted = open_adapted(options.run, options.step)
-    base = open_exportable(adapted.source)
-    config, ids = base.checkpoint.config, base.checkpoint.token_ids
-    key_map = map_for(config, ids, options.type or base.checkpoint.model_type)
+    original = adapted.original
+    config, ids = original.config, original.token_ids
+    key_map = map_for(config, ids, options.type or original.model_type)
     export = export_adapter(adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type)
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors)
     # keys of config.json that the class with the run's head needs in addition to those of the base
-    base_keys = key_map.write_config(config, base.checkpoint.vocab_size, ids)
+    base_keys = key_map.write_config(config, original.vocab_size, ids)
     keys = {
         key: {int(number): name for number, name in value.items()} if key == "id2label" else value
         for key, value in sorted(export.headed.items())
@@ -52,15 +52,19 @@ def _export(options: argparse.Namespace) -> None:
     }
     kind, parameters = export.config["peft_type"], sum(tensor.numel() for tensor in export.tensors.values())
     card = _CARD.format(
-        title=" ".join(options.output.name.split()), kind=kind, parameters=parameters, base=adapted.source.name,
+        title=" ".join(options.output.name.split()), kind=kind, parameters=parameters,
+        base="that of the import" if adapted.source is None else adapted.source.name,
         loader=export.loader, keys="".join(f", {key}={value!r}" for key, value in keys.items()),
     )  # fmt: skip
     publish_text(options.output / "README.md", card)
     config_keys = {**export.config, "base_model_name_or_path": options.base}
     publish_json(options.output / "adapter_config.json", config_keys)
-    print(f"{options.output}: {kind}, {parameters:,} parameters, step {adapted.step}")
+    origin = f"imported from {options.run}" if adapted.source is None else f"step {adapted.step}"
+    print(f"{options.output}: {kind}, {parameters:,} parameters, {origin}")
     for module in export.config.get("modules_to_save", ()):
         print(f"  with the trained head {module}")
+    if adapted.source is None:
+        return
     if (adapted.source / "config.json").is_file():
         print(f"  on {adapted.source}, loaded by {export.loader}")
     else:
@@ -69,7 +73,7 @@ def _export(options: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="training run with an adapter")
+    parser.add_argument("run", type=some_path, metavar="RUN", help="run with an adapter, or an imported one")
     parser.add_argument("output", type=some_path, metavar="DIR", help="new folder")
     parser.add_argument(
         "--base", default="", metavar="NAME", help="folder or name of the base, for adapter_config.json"

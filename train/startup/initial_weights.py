@@ -1,7 +1,7 @@
 """Copy weights from the run or model folder that `model.init_from` names."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,6 +15,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
+from clozeline.registry import Chosen
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.state import read_state
@@ -25,6 +26,7 @@ from clozeline.train.startup.run_directory import read_config
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 
 _BODY = "family."
+_ADAPTER = "adapters."
 _TABLE = "family.tokens.weight"
 _NOISE = 0.02
 _FREE = frozenset({"tied", "out_dim", "out_scale"})
@@ -42,7 +44,7 @@ class Filled:
     unused: list[str]
     """parameters of the source that the model does not have"""
     digest: str
-    """xxh3-128 (hex) of names, shapes and values of the copied parameters"""
+    """xxh3-128 (hex) of names, shapes and values of the copied parameters, without those of an adapter"""
     added: range = range(0)
     """ids that the source does not have"""
 
@@ -85,7 +87,7 @@ def fill(
         ConfigurationError: the source is another model, or has another vocabulary.
     """
     # read the source under the names of this model, and compare the bodies
-    read = translate(model.config, *open_model(source.expanduser()))
+    read = translate(model.config, *open_model(source.expanduser(), adapter=model.config.adapter))
     config, tensors = read.config, read.tensors
     pairs = {key: pair for key, pair in differences(model.config, config).items() if key not in _FREE | read.free}
     if pairs:
@@ -114,7 +116,8 @@ def fill(
                 if other is not None and added and _of_vocabulary(name) and len(ours[name]) >= added.stop:
                     ours[name][added.start : added.stop].copy_(_new_rows(tensors[name], other))
     fresh = [name for name in ours if name not in copied]
-    return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, copied), added)
+    base = [name for name in copied if not name.startswith(_ADAPTER)]  # what stays frozen under an adapter
+    return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, base), added)
 
 
 def refuse_other_base(source: Path, expected: str, digest: str) -> None:
@@ -136,8 +139,10 @@ def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def open_model(source: Path, key: str = "model.init_from") -> tuple[ModelConfig, Mapping[str, Tensor]]:
-    """Return the configuration and the parameters of a run or model folder."""
+def open_model(
+    source: Path, key: str = "model.init_from", *, adapter: Chosen | None = None
+) -> tuple[ModelConfig, Mapping[str, Tensor]]:
+    """Return the configuration and the parameters of a run or model folder; an imported adapter must be `adapter`."""
     if steps_in(source / "checkpoints"):
         directory, index = find_checkpoint(source)
         config = read_config(source, read_state(index)).model
@@ -150,7 +155,10 @@ def open_model(source: Path, key: str = "model.init_from") -> tuple[ModelConfig,
         raise ConfigurationError(f"{key}: {source}: expected a folder, it is none")
     checkpoint = read_checkpoint(source)
     refuse_integers(checkpoint.config, source)
-    return checkpoint.config, checkpoint.tensors
+    if (own := checkpoint.config.adapter) is not None and (adapter is None or adapter.plain() != own.plain()):
+        remedy = f"leave out model.adapter to train it further, or merge it: clozeline export-model {source} FOLDER"
+        raise ConfigurationError(f"{key}: {source} holds another adapter, {own.name}: {remedy}")
+    return replace(checkpoint.config, adapter=None), checkpoint.tensors
 
 
 def refuse_integers(config: ModelConfig, source: object) -> None:

@@ -1,20 +1,29 @@
 """Export an adapter in peft's format: adapter_config.json, and tensors by the names of a class of transformers."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters import Adapter
+from clozeline.model.adapters.ia3 import Ia3
 from clozeline.model.adapters.lora import Lora, LowRank
 from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
+from clozeline.model.checkpoints._conversion.adapter_layouts import (
+    Update,
+    join_input_factors,
+    join_output_factors,
+    join_updates,
+)
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -32,6 +41,15 @@ _CACHES: Final = frozenset({"gpt2", "llama"})
 _PREFIXED: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
 _PROMPTED: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
 """Tasks whose scores at a row's own positions stay the same with the states of a prompt before them."""
+
+
+class _Fused(NamedTuple):
+    """Our maps that are one in a class."""
+
+    paths: list[str]
+    """of the adapted ones"""
+    siblings: dict[str, Target]
+    outputs: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -71,8 +89,11 @@ def export_adapter(
     if isinstance(adapter, Lora):
         keys, tensors = _lora(adapter, key_map, checkpoint)
         inside = "base_model.model."
+    elif isinstance(adapter, Ia3):
+        keys, tensors = _ia3(adapter, key_map, checkpoint)
+        inside = "base_model.model."
     elif isinstance(adapter, Prefix):
-        _refuse_prefix(adapter, key_map, config, task)
+        refuse_prefix(adapter, key_map, config, task)
         keys, tensors = _rows_of(adapter, config)
     elif isinstance(adapter, Prompt):
         if task not in _PROMPTED or len(adapter.parts) != 1:
@@ -82,7 +103,7 @@ def export_adapter(
             )
         keys, tensors = _rows_of(adapter, config)
     else:
-        expected = "expected lora, prefix or prompt; export_model merges bitfit and ia3 into the weights"
+        expected = "expected lora, ia3, prefix or prompt; export_model merges bitfit and ia3 into the weights"
         raise ConfigurationError(f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: {expected}")
     heads = _heads(checkpoint, key_map, export.tensors, trained)
     tensors |= {f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()}
@@ -92,72 +113,96 @@ def export_adapter(
     return AdapterExport(dict(sorted(keys.items())), dict(sorted(tensors.items())), export.config, export.loader)
 
 
-# -- LoRA -------------------------------------------------------------------------------------------------------------
+# -- LoRA and (IA)³ ---------------------------------------------------------------------------------------------------
 
 
-def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    # where several of our maps are fused in theirs, the rows of A are stacked, and each part of B has columns of its
-    # own: rank and alpha grow, the product is the same
-    options = adapter.options
-    weights = [name for name in checkpoint.tensors if name.startswith("family.") and name.endswith(".weight")]
-    targets = key_map.targets(checkpoint.config, weights)
-    fused: dict[str, list[str]] = {}
+def _group_by_module(adapter: Adapter, key_map: KeyMap, checkpoint: Checkpoint) -> dict[str, _Fused]:
+    """Return the adapted maps by their linear map in the class."""
+    shapes = parameter_shapes(checkpoint.config, checkpoint.vocab_size)
+    names = [name for name in shapes if name.startswith("family.") and name.endswith(".weight")]
+    targets = key_map.targets(checkpoint.config, names)
+    modules: dict[str, _Fused] = {}
     for path in adapter.parts:
         target = targets[f"family.{path}.weight"]
         if target.shape is not None:
             raise ConfigurationError(
-                f"adapter lora: {path} is no linear map in a model of type {key_map.model_type}, so that peft cannot "
-                "adapt it: export_model merges the adapter into the weights"
+                f"adapter {type(adapter).__name__.lower()}: {path} is no linear map in a model of type "
+                f"{key_map.model_type}, so that peft cannot adapt it: export_model merges the adapter into the weights"
             )
-        fused.setdefault(target.name, []).append(path)
-    # the factors of each of their linear maps
+        siblings = {own: other for own, other in targets.items() if other.name == target.name}
+        module = target.name.removesuffix(".weight")
+        sizes = {own: shapes[own][0] for own in siblings}
+        modules.setdefault(module, _Fused([], siblings, sizes)).paths.append(path)
+    return modules
+
+
+def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    options = adapter.options
     tensors: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
-    for name, paths in fused.items():
-        module = name.removesuffix(".weight")
-        siblings = {own: target for own, target in targets.items() if target.name == name}
-        ranks[module] = options.rank * len(paths)
-        a, b = _factors(adapter, paths, siblings, checkpoint.tensors)
-        tensors |= {f"base_model.model.{module}.lora_A.weight": a, f"base_model.model.{module}.lora_B.weight": b}
-    others = {module: rank for module, rank in sorted(ranks.items()) if rank != options.rank}
+    alphas: dict[str, float] = {}
+    modules = _group_by_module(adapter, key_map, checkpoint)
+    for module, fused in modules.items():
+        updates = {}
+        for path in fused.paths:
+            part = adapter.parts[path]
+            assert isinstance(part, LowRank)
+            updates[f"family.{path}.weight"] = Update(part.a.detach().float(), part.b.detach().float(), part.scale)
+        joined = join_updates(updates, fused.siblings, fused.outputs)
+        tensors[f"base_model.model.{module}.lora_A.weight"] = joined.a.clone()
+        tensors[f"base_model.model.{module}.lora_B.weight"] = joined.b
+        rank = ranks[module] = len(joined.a)
+        alphas[module] = joined.scale * (rank**0.5 if options.rank_stabilised else rank)
     return {
         "peft_type": "LORA",
         "r": options.rank,
         "lora_alpha": options.alpha,
         "use_rslora": options.rank_stabilised,
-        "rank_pattern": others,
+        "rank_pattern": {module: rank for module, rank in sorted(ranks.items()) if rank != options.rank},
         "alpha_pattern": {
-            module: options.scale * (rank**0.5 if options.rank_stabilised else rank) for module, rank in others.items()
+            module: alpha for module, alpha in sorted(alphas.items()) if not math.isclose(alpha, options.alpha)
         },
         "lora_dropout": options.dropout,
         "bias": "none",
-        "fan_in_fan_out": any(targets[f"family.{path}.weight"].transposed for path in adapter.parts),
+        "fan_in_fan_out": _are_transposed(modules),
         "target_modules": sorted(ranks),
     }, tensors
 
 
-def _factors(
-    adapter: Lora, paths: list[str], siblings: Mapping[str, Target], weights: Mapping[str, Tensor]
-) -> tuple[Tensor, Tensor]:
-    """Return A [rank x maps, inputs] and B [outputs of all siblings, rank x maps] of one of their maps."""
-    rank = adapter.options.rank
-    updates = {f"family.{path}.weight": adapter.parts[path] for path in paths}
-    first = {name: rank * number for number, name in enumerate(updates)}
-    parts: dict[int, Tensor] = {}
-    for name, target in siblings.items():
-        columns = torch.zeros(len(weights[name]), rank * len(paths))
-        if (update := updates.get(name)) is not None:
-            assert isinstance(update, LowRank)
-            columns[:, first[name] : first[name] + rank] = update.b.detach().float()
-        parts[target.part] = columns.reshape(target.groups, -1, columns.shape[1])
-    a = torch.cat([update.get_parameter("a").detach().float() for update in updates.values()])
-    return a, torch.cat([parts[part] for part in sorted(parts)], dim=1).flatten(0, 1)
+@torch.no_grad()
+def _ia3(adapter: Ia3, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    tensors: dict[str, Tensor] = {}
+    scaled_inputs: list[str] = []
+    modules = _group_by_module(adapter, key_map, checkpoint)
+    for module, fused in modules.items():
+        before = adapter.before.intersection(fused.paths)
+        factors = {f"family.{path}.weight": adapter.parts[path].get_parameter("factor").float() for path in fused.paths}
+        if before:
+            if len(before) < len(fused.paths):
+                why = f"some inputs and some outputs of {module} are scaled: export_model merges the adapter"
+                raise ConfigurationError(f"adapter ia3: peft has one of both for each map: {why}")
+            scaled_inputs.append(module)
+            factor = join_input_factors(factors, fused.siblings)[None]
+        else:
+            factor = join_output_factors(factors, fused.siblings, fused.outputs)[:, None]
+        tensors[f"base_model.model.{module}.ia3_l"] = factor.clone()
+    return {
+        "peft_type": "IA3",
+        "target_modules": sorted(modules),
+        "feedforward_modules": sorted(scaled_inputs),
+        "fan_in_fan_out": _are_transposed(modules),
+    }, tensors
+
+
+def _are_transposed(modules: Mapping[str, _Fused]) -> bool:
+    """Return whether a class stores some of the maps [in, out]."""
+    return any(target.transposed for fused in modules.values() for target in fused.siblings.values())
 
 
 # -- prefix and prompt ------------------------------------------------------------------------------------------------
 
 
-def _refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: str | None) -> None:
+def refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: str | None) -> None:
     """Refuse a prefix with which a class of peft computes something else, or nothing."""
     if key_map.model_type not in _CACHES or config.architecture != "decoder":
         why = f"the class of type {key_map.model_type} reads no keys and values before a row's: expected a decoder of "

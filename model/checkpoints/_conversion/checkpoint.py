@@ -67,6 +67,8 @@ class Checkpoint:
     unread: Mapping[str, Tensor] = field(default_factory=dict)
     """tensors by transformers' names that our model does not read but a class of transformers saves: an export to this
     class contains them again"""
+    trained: tuple[str, ...] = ()
+    """parameters of the head that were trained with an imported adapter"""
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -120,11 +122,12 @@ def _read_own(folder: Path) -> Checkpoint:
             raise WeightsError(f"{path}: expected xxh3-128 {digest}, got {actual}: {why}")
     rows, absent = record.vocab_size, record.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
-    _refuse_differing(tensors, shapes, str(folder / WEIGHTS))
+    refuse_differing(tensors, shapes, str(folder / WEIGHTS))
     floats = {name: tensor for name, tensor in stored.items() if not name.endswith(INTEGERS)}
     refuse_invalid_values(floats, str(folder / WEIGHTS))
     ids, kind = record.token_ids, record.model_type
-    return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), unread=unread)
+    trained = tuple(record.trained)
+    return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), (), unread, trained)
 
 
 def _read_transformers_folder(folder: Path) -> Checkpoint:
@@ -159,7 +162,7 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     head = [name for name in ours if name.startswith("heads.")]
     absent = [] if any(target.name in tensors for target in key_map.targets(config, head).values()) else head
     stored_shapes = {name: shape for name, shape in ours.items() if name not in absent}
-    _refuse_differing(tensors, their_shapes(key_map, config, stored_shapes), where)
+    refuse_differing(tensors, their_shapes(key_map, config, stored_shapes), where)
     # notes for people
     notes = [f"not read, no part of the model: {join_names(renamed.left_out)}"] if renamed.left_out else []
     notes += [f"the head is not there: {join_names(absent)}"] if absent else []
@@ -187,7 +190,8 @@ def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: 
     return unique
 
 
-def _refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str) -> None:
+def refuse_differing(tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str) -> None:
+    """Raise a WeightsError unless the tensors have exactly these names and shapes."""
     if missing := expected.keys() - tensors.keys():
         raise WeightsError(f"{where}: {len(missing)} tensors are missing: {join_names(missing)}")
     if unknown := tensors.keys() - expected.keys():

@@ -1,6 +1,7 @@
 """model.json of an imported folder: the record of the import, with a checksum of itself."""
 
 import json
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ class ImportRecord:
     tokenizer: str | None
     config: str | None = None
     """xxh3-128 (hex) of model.yaml; None from an earlier version"""
+    trained: list[str] = field(default_factory=list)
+    """parameters of the head that were trained with an imported adapter"""
 
 
 def read_import_record(path: Path) -> ImportRecord:

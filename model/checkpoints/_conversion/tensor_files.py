@@ -28,7 +28,7 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
     """
     for name in _WHOLE:
         if (single := folder / name).is_file():
-            return _read_file(single), [single]
+            return read_tensor_file(single), [single]
         if (index := folder / f"{name}.index.json").is_file():
             return _read_parts(index)
     others = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
@@ -74,7 +74,7 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
         path = index.with_name(name)
         if not path.is_file():
             raise WeightsError(f"{path}: missing; the index lists it among {len(set(listed.values()))} parts")
-        part = _read_file(path)
+        part = read_tensor_file(path)
         expected = {tensor for tensor, file in listed.items() if file == name}
         if differing := sorted(expected ^ part.keys()):
             how = "lacks" if differing[0] in expected else "holds"
@@ -84,7 +84,8 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
     return tensors, paths
 
 
-def _read_file(path: Path) -> dict[str, Tensor]:
+def read_tensor_file(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of one file; raise a WeightsError if it is damaged, or holds anything but tensors."""
     if path.suffix != ".safetensors":
         return _read_torch(path)
     try:

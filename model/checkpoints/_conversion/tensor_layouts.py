@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.quantization import stored_tensors
 
@@ -37,12 +37,16 @@ def to_ours(
         if target.shape is not None:
             tensor = tensor.flatten(1 if target.shape[0] < 0 else 0)
         tensor = tensor.T if target.transposed else tensor
-        # [groups, outputs of all parts, inputs]: take our part of each group
-        groups = tensor.reshape(target.groups, -1, *tensor.shape[1:])
-        unit = groups.shape[1] // sum(target.sizes)
-        first, size = unit * sum(target.sizes[: target.part]), unit * target.sizes[target.part]
-        ours[name] = groups.narrow(1, first, size).flatten(0, 1).contiguous()
+        ours[name] = part_of(tensor, target)
     return ours
+
+
+def part_of(tensor: Tensor, target: Target) -> Tensor:
+    """Return our outputs among those of a fused tensor [groups x outputs of all parts, ...]."""
+    groups = tensor.reshape(target.groups, -1, *tensor.shape[1:])
+    unit = groups.shape[1] // sum(target.sizes)
+    first, size = unit * sum(target.sizes[: target.part]), unit * target.sizes[target.part]
+    return groups.narrow(1, first, size).flatten(0, 1).contiguous()
 
 
 def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -11,7 +11,15 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.adaptation import merge_adapter
 from clozeline.model.adapters import Adapter
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint, find_imported_tokenizer, read_checkpoint
+from clozeline.model.checkpoints import (
+    MODEL,
+    Checkpoint,
+    build_checkpoint,
+    find_imported_tokenizer,
+    map_for,
+    read_checkpoint,
+)
+from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.token_rules import RuleRecord
 from clozeline.tools.runs.data.run_sets import read_recorded_sets
@@ -46,8 +54,10 @@ class Adapted:
     adapter: Adapter
     trained: list[str]
     """parameters of the heads that were trained with it"""
-    source: Path
-    """the model that the run was initialized from: a run, or a folder"""
+    original: Checkpoint
+    """base model with its own heads"""
+    source: Path | None
+    """the model that the run was initialized from: a run, or a folder; None: the adapter was imported"""
     step: int
 
 
@@ -57,7 +67,7 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     `step` None: the newest complete checkpoint.
     """
     if not steps_in(source / "checkpoints") and step is None:
-        checkpoint = read_checkpoint(source)
+        checkpoint = _merge_imported(read_checkpoint(source))
         facts = {"model type": str(checkpoint.model_type), "imported from": source.name}
         return Exportable(checkpoint, facts, (), find_imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
@@ -94,7 +104,9 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
 
 
 def open_adapted(run: Path, step: int | None = None) -> Adapted:
-    """Read a run that trained an adapter, and its base model."""
+    """Read a run that trained an adapter, or a folder that `import-adapter` wrote, and its base model."""
+    if not steps_in(run / "checkpoints") and step is None and (run / MODEL).is_file():
+        return _read_imported_adapter(run)
     directory, index = find_checkpoint(run, step)
     config = read_config(run, read_state(index))
     if config.model.adapter is None or config.model.init_from is None:
@@ -107,7 +119,36 @@ def open_adapted(run: Path, step: int | None = None) -> Adapted:
     base = Checkpoint(base_config, model.vocab_size, _base_weights(model), token_ids, None, ())
     trained = [name for name in index.parameters if not name.startswith("adapters.")]
     (adapter,) = model.adapters.values()
-    return Adapted(base, adapter, trained, config.model.init_from.expanduser(), int(index.state["step"]))
+    source = config.model.init_from.expanduser()
+    return Adapted(base, adapter, trained, open_exportable(source).checkpoint, source, int(index.state["step"]))
+
+
+def _read_imported_adapter(folder: Path) -> Adapted:
+    checkpoint = read_checkpoint(folder)
+    if checkpoint.config.adapter is None:
+        raise ConfigurationError(f"{folder}: holds no adapter: export the model with clozeline export-model")
+    (adapter,) = build_checkpoint(checkpoint).adapters.values()
+    base = replace(checkpoint, config=replace(checkpoint.config, adapter=None), tensors=_without_adapter(checkpoint))
+    original = base
+    if checkpoint.trained:  # the base came without this head
+        key_map = map_for(base.config, base.token_ids, base.model_type)
+        heads = {name: HeadConfig() for name in key_map.heads}
+        original = replace(base, config=replace(base.config, heads=heads))
+    return Adapted(base, adapter, list(checkpoint.trained), original, None, 0)
+
+
+def _merge_imported(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a model with its imported adapter merged into the weights."""
+    if checkpoint.config.adapter is None:
+        return checkpoint
+    model = build_checkpoint(checkpoint)
+    merge_adapter(model, checkpoint.config.adapter.name)
+    config = replace(checkpoint.config, adapter=None)
+    return replace(checkpoint, config=config, tensors=_base_weights(model), trained=())
+
+
+def _without_adapter(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith("adapters.")}
 
 
 def _load_with_adapter(config: ModelConfig, vocab_size: int, directory: Path, index: Index) -> Model:

@@ -124,6 +124,25 @@ def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilised):
     assert export.tensors[f"base_model.model.{joined[0]}.lora_B.weight"].shape[1] == 4
 
 
+@pytest.mark.parametrize(
+    ("case", "kind", "keys"),
+    [("bert", "classification", {}), ("gpt2", "lm", {}), ("t5", "lm", {"inputs": ["out"]}),
+     ("modernbert", "classification", {"outputs": ["query"], "inputs": ["gate", "up"]})],
+    ids=["bert", "gpt2", "t5", "modernbert"],
+)  # fmt: skip
+def test_ia3_gives_the_same_scores(tmp_path, case, kind, keys):
+    """GPT-2 and ModernBERT have the maps that are scaled in one with others, which get factors of 1."""
+    if case == "modernbert":  # two maps of ours read the inputs of one of theirs, by factors of their own
+        with pytest.raises(ConfigurationError, match="which peft's class has in one map with"):
+            compared(tmp_path, case, kind, "ia3", **keys)
+        return
+    wrong, moved, export = compared(tmp_path, case, kind, "ia3", **keys)
+    assert wrong <= ROUNDING
+    assert moved > 1e-2
+    assert export.config["feedforward_modules"]
+    assert set(export.config["feedforward_modules"]) < set(export.config["target_modules"])
+
+
 @pytest.mark.parametrize("hidden", [None, 7], ids=["table", "computed"])
 @pytest.mark.parametrize(
     ("case", "kind"),

@@ -1,0 +1,367 @@
+"""Import an adapter in peft's format: onto a base model, with the head that was trained with it."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.adapters.prefix import Prefix
+from clozeline.model.build import Model
+from clozeline.model.checkpoints._conversion.adapter_export import refuse_prefix
+from clozeline.model.checkpoints._conversion.adapter_layouts import Update, split_output_factors, split_update
+from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
+from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensor_file, refuse_invalid_values
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours, to_theirs
+from clozeline.model.checkpoints._conversion.tensor_names import join_names
+from clozeline.model.checkpoints._conversion.type_selection import map_for
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import choose
+
+PEFT_CONFIG: Final = "adapter_config.json"
+_WEIGHTS: Final = "adapter_model.safetensors"
+_HEADS: Final = {"SEQ_CLS": "classification", "TOKEN_CLS": "tagging", "QUESTION_ANS": "span"}
+"""Heads that a task of peft adds to a base."""
+_DESCRIPTION: Final = frozenset(
+    {
+        *("peft_type", "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision"),
+        *("inference_mode", "modules_to_save", "target_modules", "exclude_modules", "feedforward_modules"),
+        *("fan_in_fan_out", "layers_to_transform", "layers_pattern", "init_lora_weights", "init_ia3_weights"),
+        *("r", "lora_alpha", "lora_dropout", "rank_pattern", "alpha_pattern", "use_rslora", "bias"),
+        *("megatron_core", "loftq_config", "qalora_group_size", "runtime_config"),
+        *("eva_config", "corda_config", "lora_ga_config", "ensure_weight_tying"),
+        *("num_virtual_tokens", "token_dim", "num_transformer_submodules", "num_attention_heads", "num_layers"),
+        *("prompt_tuning_init", "prompt_tuning_init_text", "tokenizer_name_or_path", "tokenizer_kwargs"),
+        *("encoder_hidden_size", "prefix_projection", "init_weights"),
+    }
+)
+"""Keys that are read, or do not change what a stored adapter computes; others must be empty."""
+_PLAIN_STARTS: Final = (None, True, False, "gaussian", "eva", "orthogonal")
+"""Initializations of LoRA that leave the weights of the base as they are."""
+
+
+class _Folder(NamedTuple):
+    """An adapter's folder, and the model that it is read for."""
+
+    path: Path
+    keys: Mapping[str, Any]
+    tensors: dict[str, Tensor]
+    """by peft's names; readers remove what they have read"""
+    config: ModelConfig
+    key_map: KeyMap
+    modules: dict[str, dict[str, Target]]
+    """our maps, and where they are, of each linear map of the class, by its name"""
+    weights: Mapping[str, Tensor]
+    """of the base"""
+
+    @property
+    def where(self) -> str:
+        return str(self.path / _WEIGHTS)
+
+
+_Read: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
+"""The entry of `model.adapter`, and the adapter's parameters."""
+
+
+def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = None) -> Checkpoint:
+    """Read an adapter that peft saved, for a base model; the result is this model with the adapter and its head.
+
+    Args:
+        folder: of peft, with adapter_config.json and adapter_model.safetensors.
+        base: the model that the adapter was trained on.
+        model_type: of transformers; None: the original one, or the first that computes the same.
+
+    Raises:
+        ConfigurationError: the folder is none of peft, or its adapter computes what ours cannot.
+        WeightsError: tensors are pickled, damaged, unknown, missing, or belong to another base.
+    """
+    if not (folder / PEFT_CONFIG).is_file():
+        raise ConfigurationError(f"{folder}: expected a folder that peft saved, with {PEFT_CONFIG} and {_WEIGHTS}")
+    if base.config.adapter is not None or base.config.quantization is not None:
+        raise ConfigurationError(
+            f"{folder}: expected a base without an adapter, with floating-point weights: give the model that the "
+            "adapter was trained on"
+        )
+    keys = read_json(folder / PEFT_CONFIG)
+    kind = keys.get("peft_type")
+    if kind not in _READERS:
+        expected = f"expected {', '.join(sorted(_READERS))}; merge another adapter with peft and import the model"
+        raise ConfigurationError(f"{folder / PEFT_CONFIG}: peft_type: {expected}; got {kind!r}")
+    if others := sorted(key for key, value in keys.items() if key not in _DESCRIPTION and value):
+        why = "it changes what the adapter computes, and is not built: merge the adapter with peft, import the model"
+        raise ConfigurationError(f"{folder / PEFT_CONFIG}: {others[0]}: expected none, got {keys[others[0]]!r}: {why}")
+    # read the tensors, first those of the adapter, then those of the head
+    key_map = map_for(base.config, base.token_ids, model_type or base.model_type)
+    tensors, path = _read_weights(folder)
+    prefix = "base_model." if "prompt_embeddings" in tensors else "base_model.model."
+    tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+    config = _with_task_head(base, key_map, keys.get("task_type"), tensors, folder)
+    modules = _modules_of(config, key_map, base.vocab_size)
+    entry, own = _READERS[str(kind)](_Folder(folder, keys, tensors, config, key_map, modules, base.tensors))
+    config = replace(config, init_from=None, adapter=choose("clozeline.model.adapters", entry))
+    heads, trained = _read_heads(config, key_map, base, tensors, str(folder / _WEIGHTS))
+    shapes = parameter_shapes(config, base.vocab_size)
+    name = f"adapters.{entry['name']}."
+    parameters = {f"{name}{key}": tensor for key, tensor in own.items()}
+    sizes = {key: list(shape) for key, shape in shapes.items() if key.startswith(name)}
+    refuse_differing(parameters, sizes, f"{folder / _WEIGHTS}, for this base")
+    body = {key: tensor for key, tensor in base.tensors.items() if key.startswith("family.")}
+    notes = ("labels are numbered: adapter_config.json has no names",) if config.heads != base.config.heads else ()
+    return replace(
+        base, config=config, tensors={**body, **heads, **parameters}, model_type=key_map.model_type,
+        files=(path, *base.files), absent=(), notes=notes, trained=trained,
+    )  # fmt: skip
+
+
+def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
+    path = folder / _WEIGHTS
+    if not path.is_file():
+        pickled = (folder / "adapter_model.bin").is_file()
+        why = "adapter_model.bin is pickled, and is never loaded: load it with peft where you trust it, and save it "
+        why += "again by model.save_pretrained(folder), which writes safetensors"
+        raise WeightsError(f"{path}: missing; {why if pickled else 'take another copy of the folder'}")
+    tensors = read_tensor_file(path)
+    refuse_invalid_values(tensors, str(path))
+    return tensors, path
+
+
+def _modules_of(config: ModelConfig, key_map: KeyMap, vocab_size: int) -> dict[str, dict[str, Target]]:
+    shapes = parameter_shapes(config, vocab_size)
+    names = [name for name in shapes if name.startswith("family.") and name.endswith(".weight")]
+    modules: dict[str, dict[str, Target]] = {}
+    for name, target in key_map.targets(config, names).items():
+        if target.shape is None and len(shapes[name]) == 2 and name != "family.tokens.weight":
+            modules.setdefault(target.name.removesuffix(".weight"), {})[name] = target
+    return modules
+
+
+# -- adapters ---------------------------------------------------------------------------------------------------------
+
+
+def _take(folder: _Folder, *endings: str) -> dict[str, list[Tensor]]:
+    """Remove the tensors of each adapted module, {its name in the class: tensors in the order of the endings}."""
+    first, base = endings[0], folder.key_map.base
+    found: dict[str, list[Tensor]] = {}
+    for name in [name for name in folder.tensors if name.endswith(first)]:
+        stored = name.removesuffix(first)
+        module = stored if stored in folder.modules else f"{base}{stored}"  # a class without a head has no prefix
+        if module not in folder.modules:
+            raise ConfigurationError(
+                f"{folder.where}: {name}: {stored} is no linear map of the body of this {folder.key_map.model_type}: "
+                "expected the base that the adapter was trained on; tables, heads and convolutions have no adapter"
+            )
+        if missing := [f"{stored}{end}" for end in endings if f"{stored}{end}" not in folder.tensors]:
+            raise WeightsError(f"{folder.where}: {missing[0]} is missing, next to {name}: take another copy")
+        found[module] = [folder.tensors.pop(f"{stored}{end}") for end in endings]
+    if absent := _targeted(folder) - found.keys():
+        where = "adapter_config.json targets them: take another copy"
+        raise WeightsError(f"{folder.where}: {len(absent)} modules have no tensors: {join_names(absent)}; {where}")
+    if not found:
+        raise WeightsError(f"{folder.where}: expected tensors that end in {first}, got none: take another copy")
+    return {module: found[module] for module in folder.modules if module in found}
+
+
+def _targeted(folder: _Folder) -> set[str]:
+    """Return the modules that adapter_config.json targets, as far as it says so by names alone."""
+    targets = folder.keys.get("target_modules") or []
+    narrowed = any(folder.keys.get(key) for key in ("layers_to_transform", "layers_pattern", "exclude_modules"))
+    if narrowed or targets == "all-linear":
+        return set()
+    if isinstance(targets, str):
+        return {name for name in folder.modules if re.fullmatch(targets, name)}
+    ends = tuple(f".{target}" for target in targets)
+    return {name for name in folder.modules if f".{name}".endswith(ends)}
+
+
+def _read_lora(folder: _Folder) -> _Read:
+    keys = folder.keys
+    for key, plain in (("bias", ("none", None)), ("init_lora_weights", _PLAIN_STARTS)):
+        if keys.get(key) not in plain:
+            remedy = "convert it: peft's save_pretrained has path_initial_model_for_weight_conversion; or merge it"
+            raise ConfigurationError(
+                f"{folder.path / PEFT_CONFIG}: {key}: {keys[key]!r} also changes the base model: {remedy}"
+            )
+    stabilised = bool(keys.get("use_rslora"))
+    updates: dict[str, Update] = {}
+    for module, (a, b) in _take(folder, ".lora_A.weight", ".lora_B.weight").items():
+        siblings = folder.modules[module]
+        _refuse_other_base(folder, module, [b.shape[0] if b.ndim == 2 else -1, a.shape[-1]])
+        if a.ndim != 2 or a.shape[0] != b.shape[1]:
+            raise WeightsError(f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ")
+        alpha = _pattern_value(keys.get("alpha_pattern"), module, keys.get("lora_alpha", 8))
+        updates |= split_update(Update(a, b, alpha / (len(a) ** 0.5 if stabilised else len(a))), siblings)
+    parts = {name.removeprefix("family.").removesuffix(".weight"): update for name, update in updates.items()}
+    ranks = {path: len(update.a) for path, update in parts.items()}
+    alphas = {path: update.scale * ranks[path] ** (0.5 if stabilised else 1) for path, update in parts.items()}
+    rank, alpha = int(keys.get("r", 8)), float(keys.get("lora_alpha", 8))
+    entry = {
+        "name": "lora",
+        "rank": rank,
+        "alpha": alpha,
+        "rank_stabilised": stabilised,
+        "dropout": float(keys.get("lora_dropout") or 0.0),
+        "targets": _shorten(parts, folder.modules),
+        "rank_pattern": {path: own for path, own in ranks.items() if own != rank},
+        "alpha_pattern": {path: own for path, own in alphas.items() if abs(own - alpha) > 1e-9 * alpha},
+    }
+    factors = {f"{path}.{key}": getattr(update, key).contiguous() for path, update in parts.items() for key in "ab"}
+    return entry, factors
+
+
+def _read_ia3(folder: _Folder) -> _Read:
+    outputs: dict[str, Tensor] = {}
+    inputs: dict[str, Tensor] = {}
+    for module, (factor,) in _take(folder, ".ia3_l").items():
+        siblings = folder.modules[module]
+        if factor.ndim == 2 and factor.shape[0] == 1 and (factor.shape[1] > 1 or _is_feedforward(folder, module)):
+            _refuse_other_base(folder, module, [None, factor.shape[1]])
+            inputs |= {name: factor[0].clone() for name in siblings}
+        else:
+            _refuse_other_base(folder, module, [factor.shape[0], None])
+            outputs |= split_output_factors(factor.flatten(), siblings)
+    paths = [[name.removeprefix("family.").removesuffix(".weight") for name in part] for part in (outputs, inputs)]
+    entry = {"name": "ia3", "outputs": _shorten(paths[0], folder.modules), "inputs": _shorten(paths[1], folder.modules)}
+    factors = zip([*paths[0], *paths[1]], [*outputs.values(), *inputs.values()], strict=True)
+    return entry, {f"{path}.factor": factor for path, factor in factors}
+
+
+def _is_feedforward(folder: _Folder, module: str) -> bool:
+    chosen = folder.keys.get("feedforward_modules") or []
+    return bool(re.fullmatch(chosen, module)) if isinstance(chosen, str) else module.endswith(tuple(chosen))
+
+
+def _read_prefix(folder: _Folder) -> _Read:
+    rows, config = _prompt_rows(folder), folder.config
+    entry = {"name": "prefix", "length": len(rows)}
+    with torch.device("meta"):
+        adapter = Model(replace(config, adapter=choose("clozeline.model.adapters", entry)), 1).adapters["prefix"]
+    assert isinstance(adapter, Prefix)
+    refuse_prefix(adapter, folder.key_map, config, folder.keys.get("task_type"))
+    width = 2 * config.key_value_heads * config.head_width
+    if rows.shape[1] != width * len(adapter.parts):
+        shape = f"[{len(rows)}, {width * len(adapter.parts)}]"
+        raise WeightsError(f"{folder.where}: prompt_embeddings: expected {shape} for this base, got {list(rows.shape)}")
+    parts = zip(adapter.parts, torch.split(rows, width, dim=1), strict=True)
+    return entry, {f"{path}.rows": part.contiguous() for path, part in parts}
+
+
+def _read_prompt(folder: _Folder) -> _Read:
+    rows, config = _prompt_rows(folder), folder.config
+    if rows.shape[1] != config.embedding_width:
+        shape = f"[{len(rows)}, {config.embedding_width}]"
+        raise WeightsError(f"{folder.where}: prompt_embeddings: expected {shape} for this base, got {list(rows.shape)}")
+    entry = {"name": "prompt", "length": len(rows)}
+    with torch.device("meta"):
+        adapter = Model(replace(config, adapter=choose("clozeline.model.adapters", entry)), 1).adapters["prompt"]
+    (path,) = adapter.parts
+    scale = config.dim**0.5 if config.emb_scale else 1.0  # as the export scales them
+    return entry, {f"{path}.rows": rows if scale == 1.0 else rows / scale}
+
+
+def _prompt_rows(folder: _Folder) -> Tensor:
+    """Remove and return `prompt_embeddings`; of an encoder-decoder only the rows that the encoder reads."""
+    rows = folder.tensors.pop("prompt_embeddings", None)
+    if rows is None or rows.ndim != 2:
+        raise WeightsError(f"{folder.where}: expected prompt_embeddings [tokens, features]: take another copy")
+    return rows[: int(folder.keys.get("num_virtual_tokens") or len(rows))].contiguous()
+
+
+_READERS: Final[Mapping[str, Callable[[_Folder], _Read]]] = {
+    "LORA": _read_lora,
+    "IA3": _read_ia3,
+    "PREFIX_TUNING": _read_prefix,
+    "PROMPT_TUNING": _read_prompt,
+}
+
+
+def _refuse_other_base(folder: _Folder, module: str, shape: list[int | None]) -> None:
+    """Refuse factors of a map with other outputs or inputs than the base has; None is not compared."""
+    siblings = folder.modules[module]
+    sizes = [folder.weights[name].shape for name in siblings]
+    expected = [sum(size[0] for size in sizes), sizes[0][1]]
+    if any(got is not None and got != size for got, size in zip(shape, expected, strict=True)):
+        got = ["any" if size is None else size for size in shape]
+        raise WeightsError(
+            f"{folder.where}: {module} has {expected[0]} outputs and {expected[1]} inputs in this base, the adapter "
+            f"is for {got[0]} and {got[1]}: give the model that the adapter was trained on"
+        )
+
+
+def _pattern_value(patterns: Mapping[str, float] | None, module: str, usual: float) -> float:
+    """Return the value of the first pattern that matches the end of a name, as peft selects it."""
+    chosen = (value for key, value in (patterns or {}).items() if re.fullmatch(rf"(?:.*\.)?(?:{key})", module))
+    return next(chosen, usual)
+
+
+def _shorten(paths: Mapping[str, Any] | list[str], modules: Mapping[str, Mapping[str, Target]]) -> list[str]:
+    """Return patterns of exactly these paths: last components that no other linear map has, else complete paths."""
+    everything = [name.removesuffix(".weight").removeprefix("family.") for part in modules.values() for name in part]
+    others = {path.rpartition(".")[2] for path in everything if path not in paths}
+    ends = [path.rpartition(".")[2] for path in paths]
+    return list(dict.fromkeys(path if end in others else end for path, end in zip(paths, ends, strict=True)))
+
+
+# -- the head ---------------------------------------------------------------------------------------------------------
+
+
+def _with_task_head(
+    base: Checkpoint, key_map: KeyMap, task: str | None, tensors: Mapping[str, Tensor], folder: Path
+) -> ModelConfig:
+    """Return the configuration of the base with the head of a task; other tasks keep the heads of the base."""
+    kind = _HEADS.get(task or "")
+    heads = set(base.config.heads)
+    if kind is None or heads == {kind} or (kind == "classification" and heads == {"regression"}):
+        return base.config
+    entry = key_map.tasks.get(kind)
+    weight = None if entry is None else tensors.get(f"{entry.out}.weight")
+    if entry is None or weight is None:
+        needed = (
+            f"its tensor {entry.out}.weight: name it in modules_to_save" if entry else f"a class with a {kind} head"
+        )
+        why = f"a {key_map.model_type} needs {needed}, or a base with the head"
+        raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {why}")
+    plain = key_map.write_config(base.config, base.vocab_size, base.token_ids)
+    plain |= {"architectures": [key_map.task_class(kind).name], "num_labels": len(weight)}
+    return replace(base.config, heads=key_map.read_config(plain, {}).heads)
+
+
+def _read_heads(
+    config: ModelConfig, key_map: KeyMap, base: Checkpoint, saved: Mapping[str, Tensor], where: str
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """Return the parameters of the heads, and the names of those that the adapter's folder holds."""
+    shapes = {name: shape for name, shape in parameter_shapes(config, base.vocab_size).items() if name.startswith("h")}
+    targets = key_map.targets(config, shapes)
+    known = {target.name for target in targets.values()}
+    saved = {name if name in known else _with_base(name, key_map, known): tensor for name, tensor in saved.items()}
+    # peft saves a tied tensor with each module that has it
+    body = to_theirs(key_map, config, {k: v for k, v in base.tensors.items() if k == "family.tokens.weight"})
+    copies = key_map.ties_in_class(config) | {name: name for name in body}
+    for copy, name in copies.items():
+        if copy in saved and copy not in known:
+            original = saved[name] if name in saved else body.get(name)
+            if original is None or not torch.equal(original.float(), saved[copy].float()):
+                why = "which our model ties to another tensor: merge the adapter with peft, and import the model"
+                raise WeightsError(f"{where}: {copy} was trained with the adapter, {why}")
+    if unknown := sorted(name for name in saved if name not in known and name not in copies):
+        why = "merge the adapter with peft and import the model, or train it without them"
+        raise WeightsError(f"{where}: {len(unknown)} tensors that no head has: {join_names(unknown)}: {why}")
+    # the head: what the folder holds, then what the base has
+    same = {name: base.tensors[name] for name in targets if name in base.tensors and config.heads == base.config.heads}
+    theirs = {**base.unread, **to_theirs(key_map, config, same), **saved}
+    if missing := sorted(known - theirs.keys()):
+        why = "the base has none: name its module in modules_to_save, or give a base with the head"
+        raise WeightsError(f"{where}: {len(missing)} tensors of the head are missing: {join_names(missing)}; {why}")
+    expected = their_shapes(key_map, config, shapes)
+    refuse_differing({name: theirs[name] for name in expected}, expected, where)
+    trained = tuple(name for name, target in targets.items() if target.name in saved)
+    return to_ours(key_map, config, theirs, targets), trained
+
+
+def _with_base(name: str, key_map: KeyMap, known: set[str]) -> str:
+    """Return a name of a class without a head, which has no prefix, by its name in the class with the head."""
+    return f"{key_map.base}{name}" if f"{key_map.base}{name}" in known else name

@@ -1,0 +1,186 @@
+"""Adapters that peft saved, on our models: the scores of peft, and an export gives the same tensors."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.checkpoints import build_checkpoint, export_adapter, import_adapter, read_checkpoint
+from tests.model.adapters.adapted_models import disturbed, peft, scores
+from tests.model.checkpoints import published
+from tests.model.checkpoints._conversion.test_adapter_export import ROUNDING, their_scores
+from tests.model.checkpoints._conversion.test_task_heads import saved, task_rows
+
+pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft
+GPT2 = {"target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True}
+LINEAR = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj", "down_proj"], "t5": ["q", "v"]}
+
+
+def trained(folder, case, kind, config):
+    """A base in a folder, and a peft model on it, whose adapter has been disturbed, saved in another folder."""
+    headed = kind not in ("lm", "masked_lm")
+    theirs = saved(folder / "base", case, kind) if headed else published.saved(folder / "base", case)
+    model = peft().get_peft_model(theirs, config)
+    fresh = [p for name, p in model.named_parameters() if "lora_B" in name or "ia3_" in name]
+    fresh += [p for name, p in model.named_parameters() if "modules_to_save" in name or "prompt_encoder" in name]
+    disturbed(torch.nn.ParameterList(fresh))
+    model.save_pretrained(folder / "adapter")
+    return model.eval()
+
+
+def export_again(checkpoint):
+    """The tensors and the configuration of an export of an imported adapter."""
+    model = build_checkpoint(checkpoint)
+    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith("adapters.")}
+    base = dataclasses.replace(checkpoint, config=dataclasses.replace(checkpoint.config, adapter=None), tensors=tensors)
+    (adapter,) = model.adapters.values()
+    return export_adapter(base, adapter, checkpoint.trained)
+
+
+def check(folder, case, kind, config, *, same=True):
+    theirs = trained(folder, case, kind, config)
+    ours, their, valid = published.rows(theirs) if kind in ("lm", "masked_lm") else task_rows(theirs, kind)
+    base = read_checkpoint(folder / "base")
+    checkpoint = import_adapter(folder / "adapter", base)
+    model = build_checkpoint(checkpoint)
+    found = scores(model, ours)
+    expected = their_scores(theirs, their, valid, found.shape)
+    at = valid if found.ndim == 3 else ...
+    assert (found - expected)[at].abs().max() <= ROUNDING
+    model.use_adapter(None)
+    assert (scores(model, ours) - expected)[at].abs().max() > 1e-3
+    before, export = load_file(folder / "adapter" / "adapter_model.safetensors"), export_again(checkpoint)
+    if same:
+        assert before.keys() == export.tensors.keys()
+        assert all(torch.equal(tensor, export.tensors[name]) for name, tensor in before.items())
+    return checkpoint, export
+
+
+@pytest.mark.parametrize(
+    ("case", "keys"),
+    [
+        ("bert", {"target_modules": ["query", "value"]}),
+        ("gpt2", GPT2),
+        ("gpt2", GPT2 | {"rank_pattern": {"c_attn": 5, r"h\.0\.mlp\.c_fc": 3}, "alpha_pattern": {"c_fc": 7}}),
+        ("llama", {"target_modules": LINEAR["llama"], "use_rslora": True, "rank_pattern": {"q_proj": 3}}),
+        ("t5", {"target_modules": ["q", "v"], "layers_to_transform": [0]}),
+        ("modernbert", {"target_modules": ["Wqkv", "Wi"]}),
+    ],
+    ids=["bert", "gpt2", "patterns", "rslora", "t5", "modernbert"],
+)
+def test_lora_of_peft(tmp_path, case, keys):
+    kind = "masked_lm" if case in ("bert", "modernbert") else "lm"
+    _, export = check(tmp_path, case, kind, peft().LoraConfig(r=2, lora_alpha=5, **keys))
+    assert export.config["use_rslora"] == keys.get("use_rslora", False)
+    again = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    assert (export.config["r"], export.config["lora_alpha"]) == (again["r"], again["lora_alpha"])
+
+
+@pytest.mark.parametrize(
+    ("case", "keys"),
+    [
+        ("bert", {"target_modules": ["key", "value", "output.dense"], "feedforward_modules": ["output.dense"]}),
+        ("gpt2", GPT2 | {"target_modules": ["c_attn", "mlp.c_proj"], "feedforward_modules": ["mlp.c_proj"]}),
+        ("llama", {"target_modules": ["k_proj", "v_proj", "down_proj"], "feedforward_modules": ["down_proj"]}),
+        ("t5", {"target_modules": ["k", "v", "wo"], "feedforward_modules": ["wo"]}),
+    ],
+)
+def test_ia3_of_peft(tmp_path, case, keys):
+    check(tmp_path, case, "masked_lm" if case == "bert" else "lm", peft().IA3Config(**keys))
+
+
+@pytest.mark.parametrize(("case", "projected"), [("gpt2", False), ("llama", True)])
+def test_a_prefix_of_peft(tmp_path, case, projected):
+    keys = {"encoder_hidden_size": 6, "prefix_projection": True} if projected else {}
+    check(tmp_path, case, "lm", peft().PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3, **keys))
+
+
+@pytest.mark.parametrize(("case", "task"), [("gpt2", "CAUSAL_LM"), ("t5", "SEQ_2_SEQ_LM")])
+def test_a_prompt_of_peft(tmp_path, case, task):
+    """In an encoder-decoder peft stores a second prompt, for a decoder that does not read it."""
+    config = peft().PromptTuningConfig(task_type=task, num_virtual_tokens=3)
+    check(tmp_path, case, "lm", config, same=case == "gpt2")
+
+
+@pytest.mark.parametrize(
+    ("case", "task", "kind"),
+    [("distilbert", "SEQ_CLS", "classification"), ("gpt2", "SEQ_CLS", "classification"),
+     ("bert", "TOKEN_CLS", "tagging"), ("bert", "QUESTION_ANS", "span")],
+)  # fmt: skip
+@pytest.mark.parametrize("bare", [False, True], ids=["headed", "bare"])
+def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
+    names = {"distilbert": ["q_lin"], "gpt2": ["c_attn"], "bert": ["query"]}[case]
+    heads = {"distilbert": ["pre_classifier", "classifier"], "gpt2": ["score"]}.get(case, ["classifier"])
+    heads = ["qa_outputs"] if kind == "span" else heads
+    config = peft().LoraConfig(
+        task_type=task, r=2, target_modules=names, modules_to_save=[*heads], fan_in_fan_out=case == "gpt2"
+    )
+    theirs = trained(tmp_path, case, kind, config)
+    if bare:
+        name = published.peer_of(case).name
+        published.edit_config(tmp_path / "base", architectures=[name], id2label=None, label2id=None)
+        tensors = load_file(tmp_path / "base" / "model.safetensors")
+        tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(heads))}
+        save_file(tensors, tmp_path / "base" / "model.safetensors", {"format": "pt"})
+    checkpoint = import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
+    ours, their, valid = task_rows(theirs, kind)
+    found = scores(build_checkpoint(checkpoint), ours)
+    expected = their_scores(theirs, their, valid, found.shape)
+    assert (found - expected)[valid if found.ndim == 3 else ...].abs().max() <= ROUNDING
+    before, export = load_file(tmp_path / "adapter" / "adapter_model.safetensors"), export_again(checkpoint)
+    assert before.keys() == export.tensors.keys()
+    assert all(torch.equal(tensor, export.tensors[name]) for name, tensor in before.items())
+    assert export.config["modules_to_save"] == sorted(heads)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A folder of peft that a test damages, and its base."""
+    trained(tmp_path, "bert", "masked_lm", peft().LoraConfig(r=2, target_modules=["query", "value"]))
+    return tmp_path / "adapter", read_checkpoint(tmp_path / "base")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"peft_type": "LOHA"}, "expected IA3, LORA, PREFIX_TUNING, PROMPT_TUNING; merge .* got 'LOHA'"),
+        ({"bias": "all"}, "bias: 'all' also changes the base"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights: 'pissa' also changes the base"),
+        ({"alora_invocation_tokens": [3]}, "alora_invocation_tokens: expected none, got"),
+        ({"target_modules": ["query", "value", "key"]}, "modules have no tensors: .*key.*: take another copy"),
+        ({"task_type": "SEQ_CLS"}, "needs its tensor classifier.weight: name it in modules_to_save"),
+    ],
+)
+def test_what_ours_cannot_compute_is_refused(stored, changes, message):
+    folder, base = stored
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises((ConfigurationError, WeightsError), match=message):
+        import_adapter(folder, base)
+
+
+def test_damaged_tensors_are_refused(stored):
+    folder, base = stored
+    path = folder / "adapter_model.safetensors"
+    before = load_file(path)
+    first = next(name for name in before if "lora_B" in name)
+    other = {
+        "lora_B.weight is missing": {name: tensor for name, tensor in before.items() if name != first},
+        "tensors that no head has: encoder.more": before | {"base_model.model.encoder.more": torch.ones(2)},
+        "is no linear map of the body": {n.replace("query", "querry"): tensor for n, tensor in before.items()},
+        "outputs and .* in this base, the adapter is for 3 and": before | {first: torch.ones(3, 2)},
+        "are nan or infinite": before | {first: before[first] * float("nan")},
+    }
+    for message, tensors in other.items():
+        save_file(tensors, path)
+        with pytest.raises((ConfigurationError, WeightsError), match=message):
+            import_adapter(folder, base)
+    path.rename(folder / "adapter_model.bin")
+    with pytest.raises(WeightsError, match=r"adapter_model.bin is pickled, and is never loaded: .*save_pretrained"):
+        import_adapter(folder, base)
+    (folder / "adapter_config.json").unlink()
+    with pytest.raises(ConfigurationError, match="expected a folder that peft saved"):
+        import_adapter(folder, base)

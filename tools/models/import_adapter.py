@@ -1,0 +1,47 @@
+"""Import an adapter of peft: `clozeline import-adapter DIR BASE OUTPUT`.
+
+DIR is a folder that peft saved: adapter_config.json and adapter_model.safetensors with LoRA, (IA)³, a prefix or a
+prompt, and the head that was trained with it. BASE is the model that it was trained on: an imported model, a
+transformers folder, or a training run. OUTPUT gets a model folder as `import-model` writes it, with the adapter apart:
+`export-model` merges it, `export-adapter` writes it for peft again, and `model.init_from` trains it further.
+"""
+
+import argparse
+import shutil
+from collections.abc import Sequence
+
+from clozeline.model.checkpoints import import_adapter
+from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
+from clozeline.tools.models.export.exportable import open_exportable
+
+
+def _import(options: argparse.Namespace) -> None:
+    require_empty(options.output)
+    base = open_exportable(options.base)
+    checkpoint = import_adapter(options.source, base.checkpoint, model_type=options.type)
+    options.output.mkdir(parents=True, exist_ok=True)
+    if base.tokenizer is not None:
+        shutil.copytree(base.tokenizer, options.output / TOKENIZER)
+    write_imported(options.output, checkpoint, options.source)
+    adapter = checkpoint.config.adapter
+    assert adapter is not None
+    count = sum(tensor.numel() for name, tensor in checkpoint.tensors.items() if name.startswith("adapters."))
+    print(f"{options.output}: {adapter.name}, {count:,} parameters, on {options.base}")
+    if checkpoint.trained:
+        print(f"  with the trained head {', '.join(checkpoint.config.heads)}")
+    notes = () if base.tokenizer is not None else (f"without a tokenizer: {options.base} has none that was imported",)
+    print(*(f"  {note}" for note in (*checkpoint.notes, *notes)), sep="\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = Arguments(__doc__)
+    parser.add_argument("source", type=some_path, metavar="DIR", help="folder that peft saved")
+    parser.add_argument("base", type=some_path, metavar="BASE", help="model that the adapter was trained on")
+    parser.add_argument("output", type=some_path, metavar="OUTPUT", help="new folder")
+    parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: that of the base)")
+    return run_tool(parser, arguments, _import)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
