@@ -36,7 +36,7 @@ def add_adapter(model: Model, name: str, entry: Chosen | Mapping[str, Any] | str
     adapter: Adapter = config.build(model.family)
     model.adapters[name] = adapter
     initialize_parameters(adapter, model.config, seed, prefix=f"adapters.{name}.")
-    adapter.initialize_from(model.family.tokens, model.vocab_size, seed)
+    adapter.initialize_from(model.family, model.vocab_size, seed)
     adapter.to(model.family.tokens.weight).train(model.training)
     model.recount()
     return adapter

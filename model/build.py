@@ -264,7 +264,7 @@ def build_model(
     seed = torch.initial_seed() if seed is None else seed
     initialize_parameters(model, config, seed, placement)
     for adapter in model.adapters.values():
-        adapter.initialize_from(model.family.tokens, vocab_size, seed, placement)
+        adapter.initialize_from(model.family, vocab_size, seed, placement)
     if model.family.reads_characters:
         if token_bytes is None or len(token_bytes) != vocab_size:
             raise ConfigurationError(

@@ -141,7 +141,7 @@ class Engine:
             self._accumulate(len(batches), step)
         layer_decay = self.config.optimizer.options.layer_decay or 1.0
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate * layer_decay ** group["depth"]
+            group["lr"] = learning_rate * layer_decay ** group["depth"] * group.get("rate", 1.0)
         self._begin_stage(step)
         if self.average is not None:
             self.average.begin(flat for flat, _ in iterate_flats(self.deepspeed))

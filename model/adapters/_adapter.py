@@ -66,8 +66,12 @@ class Adapter(nn.Module, ABC):
         while self._undo:
             self._undo.pop()()
 
-    def initialize_from(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
+    def initialize_from(self, family: Family, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
         """Initialize from the weights of the model, if the adapter starts from some of them."""
+
+    def learning_rate_factors(self) -> dict[nn.Parameter, float]:
+        """Return parameters whose learning rate is not that of the optimizer, and its factor."""
+        return {}
 
     def merge(self, family: Family) -> dict[str, Tensor]:
         """Return the parameters of the family, by name, with which it computes the same without the adapter."""

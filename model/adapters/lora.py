@@ -1,4 +1,7 @@
-"""LoRA (arXiv 2106.09685): low-rank updates of linear maps, with rank-stabilized scaling (arXiv 2312.03732)."""
+"""LoRA (arXiv 2106.09685): low-rank updates of linear maps.
+
+With rank-stabilized scaling (arXiv 2312.03732), and a larger learning rate of B (LoRA+, arXiv 2402.12354).
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,8 @@ class Lora(Adapter):
         """Ranks of maps that have another one than `rank`, by pattern; the first match counts."""
         alpha_pattern: dict[Pattern, Annotated[float, Field(gt=0)]] = field(default_factory=dict)
         """Alphas of maps that have another one than `alpha`, by pattern; the first match counts."""
+        rate_ratio: Annotated[float, Field(gt=0)] = 1.0
+        """Learning rate of B divided by that of A, which has the optimizer's (LoRA+; 16 in the paper)."""
 
         def rank_of(self, path: str) -> int:
             """Return the rank of a linear map."""
@@ -79,6 +84,10 @@ class Lora(Adapter):
                 return output + update(inputs[0])
 
             yield family.get_submodule(path).register_forward_hook(add).remove
+
+    def learning_rate_factors(self) -> dict[nn.Parameter, float]:
+        ratio = self.options.rate_ratio
+        return {} if ratio == 1.0 else {part.get_parameter("b"): ratio for part in self.parts.values()}
 
     def merge(self, family: Family) -> dict[str, Tensor]:
         """Return W + scale B A of each chosen map, computed in fp32."""

@@ -58,13 +58,13 @@ class Prompt(Adapter):
         self.kept = family.architecture == "encoder_decoder"
         self.register_parts({path: Rows(options.length, family.tokens.embedding_dim) for path in stacks})
 
-    def initialize_from(self, tokens: nn.Embedding, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
+    def initialize_from(self, family: Family, vocab_size: int, seed: int, placement: Placement = WHOLE) -> None:
         length, chosen = self.options.length, self.options.tokens
         if max(chosen, default=0) >= vocab_size:
             raise ConfigurationError(f"model.adapter.tokens: expected ids below {vocab_size}, got {max(chosen)}")
         random = torch.randint(vocab_size, (length,), generator=generator_for(seed, "prompt tokens")).tolist()
         ids = [chosen[index % len(chosen)] for index in range(length)] if chosen else random
-        table = tokens.get_parameter("weight")
+        table = family.tokens.get_parameter("weight")
         for part in self.parts.values():
             rows = part.get_parameter("rows")
             with torch.no_grad(), placement.gather([table, rows]):

@@ -10,6 +10,7 @@ import argparse
 import shutil
 from collections.abc import Sequence
 
+from clozeline.files import publish
 from clozeline.model.checkpoints import import_adapter
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
@@ -22,7 +23,9 @@ def _import(options: argparse.Namespace) -> None:
     checkpoint = import_adapter(options.source, base.checkpoint, model_type=options.type)
     options.output.mkdir(parents=True, exist_ok=True)
     if base.tokenizer is not None:
-        shutil.copytree(base.tokenizer, options.output / TOKENIZER)
+        for path in sorted(path for path in base.tokenizer.rglob("*") if path.is_file()):
+            with publish(options.output / TOKENIZER / path.relative_to(base.tokenizer)) as temporary:
+                shutil.copyfile(path, temporary)
     write_imported(options.output, checkpoint, options.source)
     adapter = checkpoint.config.adapter
     assert adapter is not None

@@ -81,7 +81,7 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     if adapter is not None:
         if not any(name.startswith("adapters.") for name in filled.copied):
             seed = hash64("weights", config.seed)
-            model.adapters[adapter].initialize_from(model.family.tokens, model.vocab_size, seed, placement)
+            model.adapters[adapter].initialize_from(model.family, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
     lines = [*filled.lines(), *freeze(model, config.freeze), *([] if other is None else [other.line()])]
     return StartingModel(model, lines, base, filled.fresh)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters import Adapter
+from clozeline.model.adapters.dora import Dora, row_norms
 from clozeline.model.adapters.ia3 import Ia3
 from clozeline.model.adapters.lora import Lora, LowRank
 from clozeline.model.adapters.prefix import Prefix
@@ -103,7 +104,7 @@ def export_adapter(
             )
         keys, tensors = _rows_of(adapter, config)
     else:
-        expected = "expected lora, ia3, prefix or prompt; export_model merges bitfit and ia3 into the weights"
+        expected = "expected lora, dora, ia3, prefix or prompt; export_model merges bitfit and ia3 into the weights"
         raise ConfigurationError(f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: {expected}")
     heads = _heads(checkpoint, key_map, export.tensors, trained)
     tensors |= {f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()}
@@ -151,6 +152,12 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
         joined = join_updates(updates, fused.siblings, fused.outputs)
         tensors[f"base_model.model.{module}.lora_A.weight"] = joined.a.clone()
         tensors[f"base_model.model.{module}.lora_B.weight"] = joined.b
+        if isinstance(adapter, Dora):
+            others = {name: row_norms(checkpoint.tensors[name]) for name in fused.siblings}
+            own = {f"family.{path}.weight": adapter.parts[path].get_parameter("magnitude") for path in fused.paths}
+            magnitudes = {name: tensor.detach().float() for name, tensor in {**others, **own}.items()}
+            joined_magnitudes = join_output_factors(magnitudes, fused.siblings)
+            tensors[f"base_model.model.{module}.lora_magnitude_vector"] = joined_magnitudes.clone()
         rank = ranks[module] = len(joined.a)
         alphas[module] = joined.scale * (rank**0.5 if options.rank_stabilised else rank)
     return {
@@ -158,6 +165,7 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
         "r": options.rank,
         "lora_alpha": options.alpha,
         "use_rslora": options.rank_stabilised,
+        "use_dora": isinstance(adapter, Dora),
         "rank_pattern": {module: rank for module, rank in sorted(ranks.items()) if rank != options.rank},
         "alpha_pattern": {
             module: alpha for module, alpha in sorted(alphas.items()) if not math.isclose(alpha, options.alpha)
@@ -184,7 +192,8 @@ def _ia3(adapter: Ia3, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[st
             scaled_inputs.append(module)
             factor = join_input_factors(factors, fused.siblings)[None]
         else:
-            factor = join_output_factors(factors, fused.siblings, fused.outputs)[:, None]
+            ones = {name: torch.ones(size) for name, size in fused.outputs.items()}
+            factor = join_output_factors({**ones, **factors}, fused.siblings)[:, None]
         tensors[f"base_model.model.{module}.ia3_l"] = factor.clone()
     return {
         "peft_type": "IA3",

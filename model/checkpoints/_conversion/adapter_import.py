@@ -17,7 +17,13 @@ from clozeline.model.checkpoints._conversion.adapter_layouts import Update, spli
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensor_file, refuse_invalid_values
-from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours, to_theirs
+from clozeline.model.checkpoints._conversion.tensor_layouts import (
+    parameter_shapes,
+    part_of,
+    their_shapes,
+    to_ours,
+    to_theirs,
+)
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig
@@ -32,7 +38,7 @@ _DESCRIPTION: Final = frozenset(
         *("peft_type", "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision"),
         *("inference_mode", "modules_to_save", "target_modules", "exclude_modules", "feedforward_modules"),
         *("fan_in_fan_out", "layers_to_transform", "layers_pattern", "init_lora_weights", "init_ia3_weights"),
-        *("r", "lora_alpha", "lora_dropout", "rank_pattern", "alpha_pattern", "use_rslora", "bias"),
+        *("r", "lora_alpha", "lora_dropout", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora", "bias"),
         *("megatron_core", "loftq_config", "qalora_group_size", "runtime_config"),
         *("eva_config", "corda_config", "lora_ga_config", "ensure_weight_tying"),
         *("num_virtual_tokens", "token_dim", "num_transformer_submodules", "num_attention_heads", "num_layers"),
@@ -186,21 +192,27 @@ def _read_lora(folder: _Folder) -> _Read:
             raise ConfigurationError(
                 f"{folder.path / PEFT_CONFIG}: {key}: {keys[key]!r} also changes the base model: {remedy}"
             )
-    stabilised = bool(keys.get("use_rslora"))
+    stabilised, decomposed = bool(keys.get("use_rslora")), bool(keys.get("use_dora"))
     updates: dict[str, Update] = {}
-    for module, (a, b) in _take(folder, ".lora_A.weight", ".lora_B.weight").items():
+    magnitudes: dict[str, Tensor] = {}
+    more = (".lora_magnitude_vector",) if decomposed else ()
+    for module, (a, b, *others) in _take(folder, ".lora_A.weight", ".lora_B.weight", *more).items():
         siblings = folder.modules[module]
         _refuse_other_base(folder, module, [b.shape[0] if b.ndim == 2 else -1, a.shape[-1]])
         if a.ndim != 2 or a.shape[0] != b.shape[1]:
             raise WeightsError(f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ")
         alpha = _pattern_value(keys.get("alpha_pattern"), module, keys.get("lora_alpha", 8))
-        updates |= split_update(Update(a, b, alpha / (len(a) ** 0.5 if stabilised else len(a))), siblings)
+        scale = alpha / (len(a) ** 0.5 if stabilised else len(a))
+        updates |= split_update(Update(a, b, scale), siblings, shared=decomposed)
+        for magnitude in others:
+            _refuse_other_base(folder, module, [magnitude.numel(), None])
+            magnitudes |= {name: part_of(magnitude.flatten(), target) for name, target in siblings.items()}
     parts = {name.removeprefix("family.").removesuffix(".weight"): update for name, update in updates.items()}
     ranks = {path: len(update.a) for path, update in parts.items()}
     alphas = {path: update.scale * ranks[path] ** (0.5 if stabilised else 1) for path, update in parts.items()}
     rank, alpha = int(keys.get("r", 8)), float(keys.get("lora_alpha", 8))
     entry = {
-        "name": "lora",
+        "name": "dora" if decomposed else "lora",
         "rank": rank,
         "alpha": alpha,
         "rank_stabilised": stabilised,
@@ -210,6 +222,8 @@ def _read_lora(folder: _Folder) -> _Read:
         "alpha_pattern": {path: own for path, own in alphas.items() if abs(own - alpha) > 1e-9 * alpha},
     }
     factors = {f"{path}.{key}": getattr(update, key).contiguous() for path, update in parts.items() for key in "ab"}
+    for name, magnitude in magnitudes.items():
+        factors[f"{name.removeprefix('family.').removesuffix('.weight')}.magnitude"] = magnitude
     return entry, factors
 
 

@@ -46,12 +46,15 @@ def join_updates(updates: Mapping[str, Update], siblings: Mapping[str, Target], 
     return Update(a, _interleave(parts), first.scale)
 
 
-def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Update]:
+def split_update(update: Update, siblings: Mapping[str, Target], *, shared: bool = False) -> dict[str, Update]:
     """Return the updates of our maps from that of theirs; one that it leaves as it is has none.
 
-    Columns of B that reach a single map belong to it, as `join_updates` stacks them; otherwise all maps share A.
+    Columns of B that reach a single map belong to it, as `join_updates` stacks them; otherwise, or if `shared`, all
+    maps have the same A.
     """
     parts = {name: part_of(update.b, target) for name, target in siblings.items()}
+    if shared:
+        return {name: Update(update.a, part, update.scale) for name, part in parts.items()}
     columns = {name: part.any(dim=0).nonzero().flatten().tolist() for name, part in parts.items()}
     reached = [name for name in parts if columns[name]] or list(parts)
     everything = list(range(len(update.a)))
@@ -60,13 +63,10 @@ def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Up
     return {name: Update(update.a[columns[name]], parts[name][:, columns[name]], update.scale) for name in reached}
 
 
-def join_output_factors(
-    factors: Mapping[str, Tensor], siblings: Mapping[str, Target], outputs: Mapping[str, int]
-) -> Tensor:
-    """Return the factors [outputs] of their map, from those of some of ours; the others have 1."""
-    given = {target.part: factors.get(name, torch.ones(outputs[name])) for name, target in siblings.items()}
-    groups = next(iter(siblings.values())).groups
-    return _interleave({part: factor.reshape(groups, -1) for part, factor in given.items()})
+def join_output_factors(factors: Mapping[str, Tensor], siblings: Mapping[str, Target]) -> Tensor:
+    """Return the factors [outputs] of their map, from those of each of ours."""
+    parts = {target.part: factors[name].reshape(target.groups, -1) for name, target in siblings.items()}
+    return _interleave(parts)
 
 
 def split_output_factors(factor: Tensor, siblings: Mapping[str, Target]) -> dict[str, Tensor]:

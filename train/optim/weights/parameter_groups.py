@@ -19,8 +19,9 @@ def parameter_groups(
 ) -> list[dict[str, Any]]:
     """Return named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
 
-    Every trainable parameter is in exactly one group. Empty groups are dropped: ZeRO cannot partition them. A scalar
-    parameter, which looks like a scalar optimizer state, is refused.
+    Every trainable parameter is in exactly one group. `rate` of a group is the factor of its learning rate: parameters
+    with another one than 1 are in groups `decay.fast`, and so on. Empty groups are dropped: ZeRO cannot partition them.
+    A scalar parameter, which looks like a scalar optimizer state, is refused.
 
     Args:
         model: the model.
@@ -30,11 +31,15 @@ def parameter_groups(
     """
     # empty groups in a fixed order
     depths = depths_below_heads(model)
-    groups: dict[tuple[int, str], dict[str, Any]] = {}
+    rates = learning_rate_factors(model)
+    groups: dict[tuple[int, str, float], dict[str, Any]] = {}
     for depth in range(max(depths.values(), default=0) + 1) if by_depth else [0]:
         ending = f".{depth}" if by_depth else ""
         for kind, decay in (("matrix", weight_decay), ("decay", weight_decay), ("no_decay", 0.0)):
-            groups[depth, kind] = {"name": kind + ending, "weight_decay": decay, "depth": depth, "params": []}
+            for rate in (1.0, *sorted({*rates.values()} - {1.0})):
+                name = f"{kind}{'' if rate == 1.0 else '.fast'}{ending}"
+                group = {"name": name, "weight_decay": decay, "depth": depth, "rate": rate, "params": []}
+                groups[depth, kind, rate] = group
     # assign each trainable parameter
     tables = {id(p) for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
     for name, parameter in model.named_parameters():
@@ -45,8 +50,16 @@ def parameter_groups(
             table = id(parameter) in tables or name.endswith(_TABLES)
             matrix = matrices_apart and dimensions == 2 and _LAYER.match(name) and not table
             kind = "matrix" if matrix else "decay" if dimensions >= 2 else "no_decay"
-            groups[depths[name] if by_depth else 0, kind]["params"].append(parameter)
+            depth = depths[name] if by_depth else 0
+            groups[depth, kind, rates.get(id(parameter), 1.0)]["params"].append(parameter)
     return [group for group in groups.values() if group["params"]]
+
+
+def learning_rate_factors(model: nn.Module) -> dict[int, float]:
+    """Return the factors that adapters give to the learning rate of their parameters, by `id` of the parameter."""
+    adapters = getattr(model, "adapters", None)
+    pairs = [pair for own in adapters.values() for pair in own.learning_rate_factors().items()] if adapters else []
+    return {id(parameter): factor for parameter, factor in pairs}
 
 
 def depths_below_heads(model: nn.Module) -> dict[str, int]:

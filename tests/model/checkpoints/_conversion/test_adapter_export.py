@@ -112,6 +112,14 @@ def test_lora_gives_the_same_scores(tmp_path, case, kind):
     assert moved > 1e-2
 
 
+@pytest.mark.parametrize(("case", "kind"), LORA[:3])
+def test_dora_gives_the_same_scores(tmp_path, case, kind):
+    """GPT-2 has queries and values in one map with keys, whose magnitudes are then those of their weights."""
+    wrong, moved, _ = compared(tmp_path, case, kind, "dora", rank=3, alpha=5.0, targets=["query", "value", "up"])
+    assert wrong <= ROUNDING
+    assert moved > 1e-2
+
+
 @pytest.mark.parametrize("rank_stabilised", [False, True], ids=["alpha / r", "alpha / root of r"])
 def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilised):
     """GPT-2 has queries and values in one map, whose rank is then the sum, and `up` in one of its own."""

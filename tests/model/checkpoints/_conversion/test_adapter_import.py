@@ -24,7 +24,7 @@ def trained(folder, case, kind, config):
     headed = kind not in ("lm", "masked_lm")
     theirs = saved(folder / "base", case, kind) if headed else published.saved(folder / "base", case)
     model = peft().get_peft_model(theirs, config)
-    fresh = [p for name, p in model.named_parameters() if "lora_B" in name or "ia3_" in name]
+    fresh = [p for name, p in model.named_parameters() if "lora_B" in name or "ia3_" in name or "vector" in name]
     fresh += [p for name, p in model.named_parameters() if "modules_to_save" in name or "prompt_encoder" in name]
     disturbed(torch.nn.ParameterList(fresh))
     model.save_pretrained(folder / "adapter")
@@ -68,8 +68,9 @@ def check(folder, case, kind, config, *, same=True):
         ("llama", {"target_modules": LINEAR["llama"], "use_rslora": True, "rank_pattern": {"q_proj": 3}}),
         ("t5", {"target_modules": ["q", "v"], "layers_to_transform": [0]}),
         ("modernbert", {"target_modules": ["Wqkv", "Wi"]}),
+        ("phi3", {"target_modules": ["qkv_proj", "gate_up_proj"]}),
     ],
-    ids=["bert", "gpt2", "patterns", "rslora", "t5", "modernbert"],
+    ids=["bert", "gpt2", "patterns", "rslora", "t5", "modernbert", "phi3"],
 )
 def test_lora_of_peft(tmp_path, case, keys):
     kind = "masked_lm" if case in ("bert", "modernbert") else "lm"
@@ -77,6 +78,14 @@ def test_lora_of_peft(tmp_path, case, keys):
     assert export.config["use_rslora"] == keys.get("use_rslora", False)
     again = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
     assert (export.config["r"], export.config["lora_alpha"]) == (again["r"], again["lora_alpha"])
+
+
+@pytest.mark.parametrize("case", ["bert", "gpt2", "llama"])
+def test_dora_of_peft(tmp_path, case):
+    keys = GPT2 if case == "gpt2" else {"target_modules": LINEAR[case]}
+    config = peft().LoraConfig(r=2, lora_alpha=5, use_dora=True, **keys)
+    _, export = check(tmp_path, case, "masked_lm" if case == "bert" else "lm", config)
+    assert export.config["use_dora"] is True
 
 
 @pytest.mark.parametrize(

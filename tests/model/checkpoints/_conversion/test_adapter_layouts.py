@@ -70,7 +70,7 @@ def test_a_shared_update_comes_back_bit_by_bit(groups):
 @pytest.mark.parametrize("groups", [1, 2])
 def test_factors_of_outputs(groups):
     factors = {"k": torch.arange(4.0), "v": torch.arange(4.0) + 7}
-    joined = join_output_factors(factors, siblings(groups), OUTPUTS)
+    joined = join_output_factors(dict.fromkeys(NAMES, torch.ones(4)) | factors, siblings(groups))
     for name in NAMES:
         assert torch.equal(joined[rows_of(name, groups)], factors.get(name, torch.ones(4)))
     back = split_output_factors(joined, siblings(groups))

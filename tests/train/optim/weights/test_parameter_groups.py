@@ -1,17 +1,28 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
+from clozeline.model.adaptation import add_adapter
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
+from clozeline.train.run import run
+from tests.distributed import RankPool
+from tests.model.checkpoints.published import saved
 from tests.model.small_models import SPELLINGS, VOCABULARY, small_config
+from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets
 
 LEARNED = PositionConfig(kind="learned", maximum=16)
 
@@ -91,3 +102,37 @@ def test_matrices_of_layers_are_apart_for_those_who_ask(family: str) -> None:
     expected = {n for n in plain["decay"] if ".layers." in n and not n.endswith(tables)}
     assert found["matrix"] == expected
     assert len(found["matrix"]) >= 12
+
+
+def test_parameters_with_another_rate_are_apart() -> None:
+    model = build_model(small_config("decoder"), VOCABULARY, {}, seed=1)
+    adapter = add_adapter(model, "own", {"name": "lora", "rank": 2, "rate_ratio": 4.0})
+    groups = parameter_groups(model, 0.1)
+    assert {group["name"]: group["rate"] for group in groups} == {"decay": 1.0, "decay.fast": 4.0, "no_decay": 1.0}
+    (fast,) = [group for group in groups if group["name"] == "decay.fast"]
+    assert {id(p) for p in fast["params"]} == {id(p) for n, p in adapter.named_parameters() if n.endswith(".b")}
+
+
+def start(world: World, config: Path) -> int:
+    return run(load_config(TrainConfig, config), joined=world)
+
+
+def test_the_first_adamw_step_is_as_large_as_the_rate(tmp_path: Path) -> None:
+    """AdamW's first step is the learning rate in each coordinate, times the ratio; B starts at 0."""
+    saved(tmp_path / "base", "bert", vocab_size=FIRST_WORD + WORDS, max_position_embeddings=32, pad_token_id=0)
+    sets, found, pool = write_masked_sets(tmp_path, rows=48), {}, RankPool(1)
+    for ratio in (1.0, 4.0):
+        adapter = {"name": "lora", "rank": 2, "rate_ratio": ratio}
+        keys: dict[str, Any] = {
+            "model": {"init_from": str(tmp_path / "base"), "adapter": adapter},
+            "steps": 1,
+            "evaluate__max_rows": 0,
+        }
+        config = write_config(tmp_path / f"{ratio}.yaml", sets, tmp_path / str(ratio), **keys)
+        assert pool.run(start, config) == [0]
+        directory, index = find_checkpoint(tmp_path / str(ratio), None)
+        found[ratio] = {name: tensor for name, tensor in read_weights(directory, index).items() if name.endswith(".b")}
+    pool.close()
+    for name, tensor in found[1.0].items():
+        assert tensor.abs().max() > 0
+        assert torch.allclose(found[4.0][name], 4 * tensor, rtol=1e-4, atol=1e-9)
