@@ -64,11 +64,11 @@ class TokenPruning(Model):
         body = find_body(model, _PURPOSE)
         usual = model.family.architecture == "encoder" and all(type(layer) is Layer for layer in body.layers)
         prefix = any(isinstance(module, Attention) and module.prefix is not None for module in body.modules())
-        if not usual or prefix or model.config.position.disentangled is not None:
+        if not usual or prefix or model.config.position.disentangled is not None or model.config.parallel:
             raise ConfigurationError(
-                "token pruning: expected an encoder of attention and feed-forward blocks (a decoder generates with a "
-                "cache, in which later layers miss dropped tokens), without disentangled attention or an active prefix "
-                f"adapter, got the family {model.config.family}"
+                "token pruning: expected an encoder of attention and feed-forward blocks in sequence (a decoder "
+                "generates with a cache, in which later layers miss dropped tokens), without disentangled attention "
+                f"or an active prefix adapter, got the family {model.config.family}"
             )
         for name, head in model.heads.items():
             if head.mix is not None or "input_ids_b" in head.needs:

@@ -81,6 +81,8 @@ class Llama(KeyMap):
     )
     theta: ClassVar[float] = 10000.0
     """Base of the rotation where config.json has none."""
+    rotated: ClassVar[float | None] = None
+    """share of a head's components that rotate without a key for it; None: the type always rotates all"""
     activation = "hidden_act"
     activations: ClassVar = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
     also_read: ClassVar[tuple[str, ...]] = ("rope_theta", "rope_scaling", "rope_parameters")
@@ -100,7 +102,7 @@ class Llama(KeyMap):
     )
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        return read_rotation(self.model_type, {**self.defaults, **plain}, self.theta)
+        return read_rotation(self.model_type, {**self.defaults, **plain}, self.theta, self.rotated)
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        return write_rotation(config.position)
+        return write_rotation(config.position, partial=self.rotated is not None)

@@ -39,8 +39,8 @@ class Phi3(Llama):
         sliding_window=None,
         original_max_position_embeddings=4096,
     )
-    only: ClassVar = {"partial_rotary_factor": (1.0,)}
-    also_read = (*Llama.also_read, "sliding_window", "embd_pdrop", _ORIGINAL)
+    rotated = 1.0
+    also_read = (*Llama.also_read, "partial_rotary_factor", "sliding_window", "embd_pdrop", _ORIGINAL)
     modules: ClassVar = {
         **llama_names({**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}),
         **slice_names(f"{_LAYER}.feed_forward.body", "model.layers.{i}.mlp.gate_up_proj", ("gate", "up")),

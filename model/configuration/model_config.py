@@ -83,6 +83,9 @@ class ModelConfig:
     norm_place: Literal["pre", "post", "both", "branch"] = "pre"
     """pre: x + f(norm(x)); post: norm(x + f(x)); both: x + norm(f(norm(x))) (Gemma 2); branch: x + norm(f(x)) (OLMo
     2)."""
+    parallel: Literal["two_norms", "one_norm"] | None = None
+    """Attention and feed-forward block read the same states: x + attention(norm(x)) + feed_forward(norm(x)), each with
+    a norm of its own (GPT-NeoX, arXiv 2204.06745) or with one for both (Phi); null = one after the other."""
     first_norm: bool = True
     """pre, both: a norm before the attention of layer 0; ModernBERT has none, as its embeddings are normalized."""
     final_norm: bool = True
@@ -172,8 +175,16 @@ class ModelConfig:
             if heads % (self.kv_heads or heads):
                 yield f"kv_heads: expected a divisor of {key} {heads}, got {self.kv_heads}"
             width = self.head_dim or dim // heads
-            if self.position.kind == "rope" and width % 2:
+            share = self.position.partial_rotary_factor
+            if self.position.kind == "rope" and share == 1 and width % 2:
                 yield f"position.kind: rope rotates pairs, so head_dim must be even, got {width}"
+            if share != 1 and (int(width * share) < 2 or int(width * share) % 2):
+                got = f"expected 2 or another even number of rotated components, got {int(width * share)} of {width}"
+                yield f"position.partial_rotary_factor: {got}"
+        if self.parallel is not None and (self.architecture == "encoder_decoder" or self.position.disentangled):
+            yield "parallel: layers with cross-attention or disentangled attention are sequential; remove the key"
+        if self.parallel is not None and (self.norm_place != "pre" or not self.first_norm):
+            yield "parallel: expected norm_place pre with first_norm; set them, or remove the key"
         if self.decoder_dim not in (None, self.dim) and self.connector is None:
             yield (
                 f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of width {self.dim}: add "
@@ -189,11 +200,14 @@ class ModelConfig:
         if self.tied and self.output_width < width:
             tied = f"a projection tied to embeddings of width {width} cannot read {self.out_dim}"
             yield f"out_dim: {tied}; set tied to false, or remove out_dim"
-        if scaling is not None and scaling.kind == "dynamic" and self.head_width <= 2:
+        if scaling is not None and scaling.kind == "dynamic" and self.rotated_width <= 2:
             yield f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
         for key in ("short_factor", "long_factor") if scaling is not None and scaling.kind == "longrope" else ():
-            if (count := len(getattr(scaling, key))) != self.head_width // 2:
-                yield f"position.scaling.{key}: expected head_dim / 2 = {self.head_width // 2} divisors, got {count}"
+            if (count := len(getattr(scaling, key))) != self.rotated_width // 2:
+                expected = (
+                    f"expected one divisor for each of {self.rotated_width // 2} pairs of components, got {count}"
+                )
+                yield f"position.scaling.{key}: {expected}"
         if self.local is not None and self.local.theta is not None and kind != "rope":
             yield f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
         listed = None if self.local is None else self.local.layer_types
@@ -272,6 +286,11 @@ class ModelConfig:
     def head_width(self) -> int:
         """Width of one attention head."""
         return self.head_dim or self.dim // self.attention_heads
+
+    @property
+    def rotated_width(self) -> int:
+        """Components of a head that rotary positions turn."""
+        return int(self.head_width * self.position.partial_rotary_factor)
 
     @property
     def key_value_heads(self) -> int:

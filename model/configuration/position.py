@@ -167,6 +167,8 @@ class PositionConfig:
     the second (Marian, arXiv 1804.00344)."""
     theta: Annotated[float, Field(gt=0)] = 10000.0
     """rope: base of the wavelengths."""
+    partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """rope: share of a head's components, the first ones, that are rotated (GPT-NeoX 0.25, Phi 0.5)."""
     scaling: ScalingConfig | None = None
     """rope: scaling of the frequencies for contexts longer than in the first training; null = none."""
     buckets: Annotated[int, Field(ge=4, le=4096)] = 32
@@ -180,7 +182,7 @@ class PositionConfig:
     kind."""
 
     def __post_init__(self) -> None:
-        for key, kind in (("waves", "sinusoidal"), ("per_layer", "t5")):
+        for key, kind in (("waves", "sinusoidal"), ("per_layer", "t5"), ("partial_rotary_factor", "rope")):
             if key in non_default_keys(self) and self.kind != kind:
                 raise ValueError(f"{key}: only {kind} reads it; remove the key or change kind '{self.kind}'")
         if self.scaling is not None and self.kind != "rope":

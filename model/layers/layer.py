@@ -24,7 +24,7 @@ class SelfAttention(Attention):
 
 
 class Layer(nn.Module):
-    """Two or three residual blocks. `depth` is the layer index in its stack, from 0."""
+    """Two or three residual blocks, sequential or parallel. `depth` is the layer index in its stack, from 0."""
 
     def __init__(self, config: ModelConfig, cross: bool, depth: int = 0) -> None:
         super().__init__()
@@ -32,12 +32,17 @@ class Layer(nn.Module):
         own = SelfAttention if config.position.disentangled is None else DisentangledAttention
         self.attention = Residual(config, own(config, depth), normed=normed)
         self.cross = Residual(config, Attention(config, depth)) if cross else None
-        self.feed_forward = Residual(config, FeedForward(config))
+        self.parallel = config.parallel
+        self.feed_forward = Residual(config, FeedForward(config), normed=config.parallel != "one_norm")
         self.position: Position | None = None
         """this layer's own bias of the scores, which its stack adds to the plan; None: that of the stack"""
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan) -> Tensor:
         """Map x [B, T, dim] to the same shape; cross-attention reads `source`, the encoder's states [B, S, dim]."""
+        if self.parallel is not None:
+            states = self.attention.norm(x)
+            other = states if self.parallel == "one_norm" else self.feed_forward.norm(x)
+            return x + self.attention.branch(states, plan) + self.feed_forward.branch(other)
         x = self.attention(x, plan)
         if self.cross is not None:
             x = self.cross(x, source, source_plan)

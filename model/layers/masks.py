@@ -47,7 +47,7 @@ class AttentionPlan(NamedTuple):
     causal: bool = False
     """only positions up to the query's own are visible; never together with a mask"""
     rotation: tuple[Tensor, Tensor] | None = None
-    """cosines and sines [B, 1, T, head_dim] of rotary positions"""
+    """cosines and sines [B, 1, T, rotated components] of rotary positions"""
     cache: Cache | None = None
     """key-value cache; None: nothing is stored"""
     relative: RelativePositions | None = None

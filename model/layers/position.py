@@ -22,7 +22,7 @@ class Position(nn.Module):
         return None
 
     def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return cosines and sines [B, 1, T, head_dim] for `rotate`, or None."""
+        """Return cosines and sines [B, 1, T, rotated components] for `rotate`, or None."""
         return None
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
@@ -61,18 +61,21 @@ class Sinusoidal(Position):
 
 
 class Rope(Position):
-    """Rotary positions (arXiv 2104.09864), in the half-split layout: component i is paired with i + head_dim / 2."""
+    """Rotary positions (arXiv 2104.09864), in the half-split layout: component i is paired with i + width / 2.
 
-    def __init__(self, head_dim: int, theta: float, scaling: ScalingConfig | None = None) -> None:
+    `width` components of each head are rotated, the first ones.
+    """
+
+    def __init__(self, width: int, theta: float, scaling: ScalingConfig | None = None) -> None:
         super().__init__()
-        self.head_dim, self.theta, self.scaling = head_dim, theta, scaling
+        self.width, self.theta, self.scaling = width, theta, scaling
 
     def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         # angles are fp32: bf16 is off by entire turns at position 4000
         if self.scaling is None:
-            waves = frequencies(self.head_dim, self.theta, positions.device)
+            waves = frequencies(self.width, self.theta, positions.device)
         else:
-            waves = scale_frequencies(self.scaling, self.head_dim, self.theta, positions)
+            waves = scale_frequencies(self.scaling, self.width, self.theta, positions)
         angles = positions[..., None].float() * waves
         both = torch.cat((angles, angles), dim=-1)[:, None]
         length = 1.0 if self.scaling is None else attention_factor(self.scaling)
@@ -122,10 +125,13 @@ def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -
 
 
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Rotate queries or keys [B, heads, T, head_dim] by the angles of their positions."""
+    """Rotate queries or keys [B, heads, T, head_dim] by the angles of their positions; components beyond them stay."""
     cosines, sines = (part.to(x.dtype) for part in rotation)
-    first, second = x.chunk(2, dim=-1)
-    return x * cosines + torch.cat((-second, first), dim=-1) * sines
+    width = cosines.shape[-1]
+    turned, rest = x[..., :width], x[..., width:]
+    first, second = turned.chunk(2, dim=-1)
+    turned = turned * cosines + torch.cat((-second, first), dim=-1) * sines
+    return torch.cat((turned, rest), dim=-1) if rest.shape[-1] else turned
 
 
 def build_position(config: ModelConfig, causal: bool) -> Position:
@@ -137,7 +143,7 @@ def build_position(config: ModelConfig, causal: bool) -> Position:
         case "sinusoidal":
             return Sinusoidal(config.embedding_width, position.waves)
         case "rope":
-            return Rope(config.head_width, position.theta, position.scaling)
+            return Rope(config.rotated_width, position.theta, position.scaling)
         case "t5":
             return T5Bias(config.attention_heads, position.buckets, position.max_distance, causal)
         case "none":
@@ -147,4 +153,4 @@ def build_position(config: ModelConfig, causal: bool) -> Position:
 def build_local_position(config: ModelConfig, other: Position) -> Position:
     """Return the positions of local layers: those of the `other` layers, or rotary ones with their own theta."""
     theta = None if config.local is None else config.local.theta
-    return other if theta is None else Rope(config.head_width, theta)
+    return other if theta is None else Rope(config.rotated_width, theta)

@@ -24,5 +24,9 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, *rest: Any) -> Tensor:
         """Map [B, T, dim] to the same shape; `rest` goes to the body unchanged."""
         if self.before:
-            return x + self.dropout(self.branch_norm(self.body(self.norm(x), *rest)))
+            return x + self.branch(self.norm(x), *rest)
         return self.norm(x + self.dropout(self.body(x, *rest)))
+
+    def branch(self, states: Tensor, *rest: Any) -> Tensor:
+        """Return what the block adds to its input, from the input after the norm."""
+        return self.dropout(self.branch_norm(self.body(states, *rest)))

@@ -17,7 +17,7 @@ _ONLY_TRAINING: Final = (
 _OF_KIND: Final = {
     "learned": ("kind", "maximum", "offset"),
     "sinusoidal": ("kind", "waves"),
-    "rope": ("kind", "theta", "scaling"),
+    "rope": ("kind", "theta", "scaling", "partial_rotary_factor"),
     "t5": ("kind", "buckets", "max_distance", "per_layer"),
     "none": ("kind",),
 }

@@ -99,7 +99,7 @@ def _export_with_head(
                     f"model.heads.{name}.{key}: expected {str(not given).lower()} in a model of type "
                     f"{key_map.model_type}, got {str(given).lower()}: export the body alone"
                 )
-        if head.projection not in key_map.projections:
+        if not key_map.task(checkpoint.config) and head.projection not in key_map.projections:
             raise ConfigurationError(
                 f"model.heads.{name}.projection: expected {' or '.join(key_map.projections)} in a model of type "
                 f"{key_map.model_type}, got {head.projection}: export the body alone"

@@ -9,6 +9,7 @@ from clozeline.model.configuration.position import PositionConfig, ScalingConfig
 T = TypeVar("T")
 
 _ORIGINAL_MAXIMUM: Final = "original_max_position_embeddings"
+_SHARE: Final = "partial_rotary_factor"
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "linear": ("factor",),
     "dynamic": ("factor",),
@@ -29,8 +30,12 @@ def single_value(model_type: str, by_key: Mapping[str, T], default: T) -> T:
     return values[0] if values else default
 
 
-def read_rotation(model_type: str, plain: Mapping[str, Any], theta: float = 10000.0) -> dict[str, Any]:
+def read_rotation(
+    model_type: str, plain: Mapping[str, Any], theta: float = 10000.0, rotated: float | None = None
+) -> dict[str, Any]:
     """Return our keys of rotary positions: theta, by default that of the type, and the scaling if there is one.
+
+    `rotated` is the share of a head's components that the type rotates if no key says so; None: it always rotates all.
 
     Raises:
         ConfigurationError: keys contradict each other, are missing, or ask for an unsupported scaling.
@@ -43,8 +48,15 @@ def read_rotation(model_type: str, plain: Mapping[str, Any], theta: float = 1000
     bases |= {f"{key}.rope_theta": form["rope_theta"] for key, form in forms.items() if form.get("rope_theta")}
     scalings = {key: _scaling(f"config.json of type {model_type}: {key}", form, plain) for key, form in forms.items()}
     scaling = single_value(model_type, scalings, {})
+    sources = {"": plain, **{f"{key}.": form for key, form in forms.items()}}
+    shares = {f"{at}{_SHARE}": part[_SHARE] for at, part in sources.items() if part.get(_SHARE) is not None}
+    for key, value in shares.items() if rotated is None else ():
+        if value != 1:
+            raise ConfigurationError(f"config.json of type {model_type}: {key}: expected 1.0, got {value!r}")
+    share = float(single_value(model_type, shares, rotated or 1.0))
     return {
         "position.theta": float(single_value(model_type, bases, theta)),
+        **({} if share == 1.0 else {"position.partial_rotary_factor": share}),
         **{f"position.scaling.{key}": value for key, value in scaling.items()},
     }
 
@@ -63,9 +75,9 @@ def read_unscaled_base(model_type: str, plain: Mapping[str, Any], kind: str, for
     return float(single_value(model_type, {key: base for key, base in bases.items() if base is not None}, theta))
 
 
-def write_rotation(position: PositionConfig) -> dict[str, Any]:
-    """Return their keys in the current form, and in the former one for older readers."""
-    theta = {"rope_theta": position.theta}
+def write_rotation(position: PositionConfig, *, partial: bool = False) -> dict[str, Any]:
+    """Return their keys in the current form, and in the former one for older readers; `partial`: with the share."""
+    theta = {"rope_theta": position.theta} | ({_SHARE: position.partial_rotary_factor} if partial else {})
     scaling = position.scaling
     if scaling is None:
         return theta | {"rope_parameters": {"rope_type": "default", **theta}}
@@ -80,8 +92,6 @@ def write_rotation(position: PositionConfig) -> dict[str, Any]:
 def _scaling(where: str, form: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return our keys of a scaling, none if there is none."""
     kind = form.get("rope_type", form.get("type", "default"))
-    if form.get("partial_rotary_factor", 1.0) != 1.0:
-        raise ConfigurationError(f"{where}.partial_rotary_factor: expected 1.0, got {form['partial_rotary_factor']!r}")
     if kind == "default":
         return {}
     if kind not in _REQUIRED:
@@ -97,7 +107,7 @@ def _scaling(where: str, form: Mapping[str, Any], plain: Mapping[str, Any]) -> d
         growth = plain["max_position_embeddings"] / present[_ORIGINAL_MAXIMUM]
         present["factor"] = max(1.0, float(present.get("factor", growth)))
     known = {_theirs(key): key for key in ("factor", *ScalingConfig.READS[kind])}
-    others = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
+    others = {"rope_type", "type", "rope_theta", _SHARE}
     if unknown := sorted(present.keys() - known.keys() - others):
         raise ConfigurationError(f"{where}: {kind} does not read {', '.join(unknown)}; it reads {', '.join(known)}")
     return {"kind": kind, **{ours: present[theirs] for theirs, ours in known.items() if theirs in present}}

@@ -143,6 +143,16 @@ def filled(name, settings):
     return theirs.eval()
 
 
+def by_saved_names(key_map, found):
+    """What a class holds by the names of its parameters, by the names under which it saves them."""
+
+    def name_of(name):
+        other = next((start for start in key_map.other_names if name.startswith(start)), None)
+        return name if other is None else key_map.other_names[other] + name.removeprefix(other)
+
+    return {name_of(name): value for name, value in found.items()}
+
+
 def saved(folder, case, seed=0, **changes):
     """A directory that transformers wrote, and the model in it."""
     theirs = peer(case, seed, **changes)

@@ -11,7 +11,7 @@ from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from tests.matrices import mark_slow_but
-from tests.model.checkpoints.published import TYPES, VOCABULARY, export_to, saved
+from tests.model.checkpoints.published import TYPES, VOCABULARY, by_saved_names, export_to, saved
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 
 DECODERS = [name for name in TYPES if map_of_type(name).fixed["family"] == "decoder"]
@@ -34,7 +34,8 @@ def test_the_loss_and_its_gradients_are_theirs(model_type, seed, tmp_path):
     loss.backward()
     wanted.backward()
     found = gradients(model)
-    expected = to_ours(map_of_type(model_type), model.config, gradients(theirs), found)
+    key_map = map_of_type(model_type)
+    expected = to_ours(key_map, model.config, by_saved_names(key_map, gradients(theirs)), found)
     assert_gradients_close(found, expected, FLOAT32)
 
 

@@ -99,6 +99,23 @@ def test_no_window_and_null_are_one(tmp_path):
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
 
 
+@pytest.mark.parametrize("at_the_top", [True, False])
+def test_a_part_of_each_head_is_rotated(tmp_path, at_the_top):
+    """Phi-4-mini, with a divisor for each pair that rotates."""
+    form = LONGROPE | {"short_factor": [1.1, 1.3], "long_factor": [1.7, 3.1], "partial_rotary_factor": 0.75}
+    theirs = saved(tmp_path, "phi3", rope_parameters=form, **LENGTHS)
+    if at_the_top:
+        rest = {key: value for key, value in form.items() if key != "partial_rotary_factor"}
+        edit_config(tmp_path, rope_parameters=rest, partial_rotary_factor=0.75)
+    checkpoint = read_checkpoint(tmp_path)
+    assert checkpoint.config.rotated_width == 4
+    for columns in (11, 23):
+        assert logits(build_checkpoint(checkpoint), theirs, columns) < 1e-5
+    again, report = loaded(export_to(tmp_path / "out", export_checkpoint(checkpoint)), "AutoModelForCausalLM")
+    assert report == {}
+    assert logits(build_checkpoint(checkpoint), again, 23) < 1e-5
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
@@ -106,10 +123,13 @@ def test_no_window_and_null_are_one(tmp_path):
             {"rope_parameters": {"rope_type": "linear", "factor": 2.0}},
             "expected rope_type default or longrope, got 'linear'",
         ),
-        ({"partial_rotary_factor": 0.75}, "partial_rotary_factor: expected 1.0, got 0.75"),
+        (
+            {"partial_rotary_factor": 0.5, "rope_parameters": None},
+            "partial_rotary_factor: expected 2 or another even number of rotated .* 3 of 6",
+        ),
         (
             {"rope_parameters": LONGROPE | {"short_factor": [1.0]}},
-            "short_factor: expected head_dim / 2 = 3 divisors, got 1",
+            "short_factor: expected one divisor for each of 3 pairs of components, got 1",
         ),
         ({"rope_parameters": {"rope_type": "longrope"}}, "longrope needs the keys short_factor, long_factor"),
     ],

@@ -57,6 +57,8 @@ def disentangled(kind="none", **chosen):
         ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
         ({"local": {"window": 2, "global_every": 3, "theta": 10.0}}, "local.theta: only rope reads it"),
         ({"first_norm": False}, "first_norm: only norm_place 'pre' and 'both'"),
+        ({"parallel": "two_norms"}, "parallel: expected norm_place pre with first_norm"),
+        ({"position": PositionConfig(kind="rope", partial_rotary_factor=0.6)}, "expected 2 or another even number"),
         ({"first_norm": False, "norm_place": "branch"}, "first_norm: only norm_place 'pre' and 'both'"),
         ({"qk_norm": "heads"}, "'head' or 'all'"),
         ({"final_logit_softcapping": 0.0}, "greater than 0"),

@@ -31,12 +31,14 @@ def test_scalings_that_cannot_be_are_refused(keys, message):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "kind"), [("waves", "halves", "sinusoidal"), ("per_layer", True, "t5")], ids=["waves", "per_layer"]
+    ("key", "value", "kind"),
+    [("waves", "halves", "sinusoidal"), ("per_layer", True, "t5"), ("partial_rotary_factor", 0.5, "rope")],
+    ids=["waves", "per_layer", "partial_rotary_factor"],
 )
 def test_a_key_of_another_kind_is_refused(key, value, kind):
     assert getattr(PositionConfig(kind=kind, **{key: value}), key) == value
-    with pytest.raises(ValidationError, match=rf"{key}: only {kind} reads it; remove the key or change kind 'rope'"):
-        PositionConfig(kind="rope", **{key: value})
+    with pytest.raises(ValidationError, match=rf"{key}: only {kind} reads it; remove the key or change kind 'none'"):
+        PositionConfig(kind="none", **{key: value})
 
 
 def test_only_rotary_positions_are_scaled():

@@ -26,6 +26,21 @@ def test_blocks_follow_each_other(cross):
     assert torch.equal(found, other) != cross, "only cross-attention reads the source"
 
 
+@pytest.mark.parametrize("parallel", ["two_norms", "one_norm"])
+def test_parallel_blocks_read_the_same_states(parallel):
+    torch.manual_seed(0)
+    layer = Layer(small_config("decoder", parallel=parallel), cross=False)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    x, plan = torch.randn(2, 5, 24), AttentionPlan(None, causal=True)
+    first = layer.attention.norm(x)
+    second = first if parallel == "one_norm" else layer.feed_forward.norm(x)
+    attended = super(SelfAttention, layer.attention.body).forward(first, first, plan)
+    wanted = x + attended + layer.feed_forward.body(second)
+    assert torch.allclose(layer(x, plan, None, plan), wanted, atol=1e-5)
+    assert ("feed_forward.norm.weight" in layer.state_dict()) == (parallel == "two_norms")
+
+
 def test_cross_attention_reads_no_padding_of_the_source():
     torch.manual_seed(0)
     layer = Layer(small_config("decoder"), cross=True)

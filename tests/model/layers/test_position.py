@@ -78,6 +78,14 @@ def test_rope_scores_depend_on_the_distance_only():
     assert [score(start + 5, start) for start in (3, 40, 4000)] == pytest.approx([score(5, 0)] * 3, abs=1e-4)
 
 
+def test_components_beyond_the_rotated_ones_stay():
+    torch.manual_seed(0)
+    x, places = torch.randn(1, 2, 4, 10), torch.tensor([[0, 1, 2, 7]])
+    turned = rotate(x, Rope(6, 100.0).rotation(places))
+    assert torch.equal(turned[..., 6:], x[..., 6:])
+    assert torch.equal(turned[..., :6], rotate(x[..., :6], Rope(6, 100.0).rotation(places)))
+
+
 def test_sinusoidal_waves():
     waves = Sinusoidal(6).embed(torch.tensor([[0, 3, 11]]))
     for row, place in enumerate((0, 3, 11)):

@@ -15,6 +15,7 @@ from tests.model.checkpoints.published import (
     TYPES,
     VOCABULARY,
     apart,
+    by_saved_names,
     classes_of,
     declared,
     difference,
@@ -121,6 +122,7 @@ def test_names_and_shapes_are_a_bijection(case, seeds):
         with torch.device("meta"):
             state = kind(settings).state_dict()
         state = {name: state[name] for name in state.keys() - {*(kind._keys_to_ignore_on_save or ())}}
+        state = by_saved_names(key_map, state)
         marks = {name: None for name in state if name.endswith(tuple(key_map.marks.values()))}
         config = key_map.read_config(json.loads(settings.to_json_string(use_diff=False)), marks)
         ours = parameter_shapes(config, VOCABULARY)

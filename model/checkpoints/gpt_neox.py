@@ -1,0 +1,89 @@
+"""GPT-NeoX (arXiv 2204.06745) and Pythia (arXiv 2304.01373)."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from torch import Tensor
+
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
+from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
+from clozeline.model.checkpoints.gpt2 import SCORE
+from clozeline.model.configuration.model_config import ModelConfig
+
+_MODULES: Final = {
+    "attention.body.out": "attention.dense",
+    "attention.norm": "input_layernorm",
+    "feed_forward.body.up": "mlp.dense_h_to_4h",
+    "feed_forward.body.down": "mlp.dense_4h_to_h",
+    "feed_forward.norm": "post_attention_layernorm",
+}
+"""Modules of a layer."""
+_FORMER: Final = {"rotary_emb_base": "rope_theta", "rotary_pct": "partial_rotary_factor"}
+
+
+class GptNeox(KeyMap):
+    """Pre-norm decoder whose blocks read the same states, with a rotation of the first quarter of each head.
+
+    Queries, keys and values of each head are fused in turn.
+    """
+
+    model_type = "gpt_neox"
+    headed = "GPTNeoXForCausalLM"
+    bare = "GPTNeoXModel"
+    auto = "AutoModelForCausalLM"
+    base = "gpt_neox."
+    tasks: ClassVar = {
+        "classification": SCORE,
+        "tagging": Task("classifier", dropout=DROPOUT, usual=0.1),
+        "span": Task("qa_outputs", options={"dropout": 0.0}),
+    }
+    fixed: ClassVar = {"family": "decoder", "position.kind": "rope"}
+    fields, defaults = split_defaults(
+        {
+            "dim": "hidden_size",
+            "layers": "num_hidden_layers",
+            "attention_heads": "num_attention_heads",
+            "ffn_dim": "intermediate_size",
+            "eps": ("layer_norm_eps", 1e-5),
+            "tied": ("tie_word_embeddings", False),
+            "bias.qkv": ("attention_bias", True),
+            "bias.out": "attention_bias",
+            "position.maximum": ("max_position_embeddings", 2048),
+            "dropout.hidden": ("hidden_dropout", 0.0),
+            "dropout.embedding": "hidden_dropout",
+            "dropout.attention": ("attention_dropout", 0.0),
+            "init.std": ("initializer_range", 0.02),
+        },
+        hidden_act="gelu",
+    )
+    activation = "hidden_act"
+    activations: ClassVar = ACTIVATIONS
+    only: ClassVar = {"is_decoder": (False, True)}
+    also_read = (*_FORMER, *_FORMER.values(), "rope_parameters", "rope_scaling", "use_parallel_residual")
+    modules: ClassVar = {
+        "family.tokens": "gpt_neox.embed_in",
+        **layer_names("family.stack", "gpt_neox.layers", _MODULES),
+        "family.stack.norm": "gpt_neox.final_layer_norm",
+        "heads.lm.projection": "embed_out",
+    }
+    other_names: ClassVar = {"lm_head.": "embed_out."}
+    buffers = (r"\.attention\.(masked_)?bias$", r"rotary_emb\.inv_freq$")
+
+    def names(self, config: ModelConfig) -> Mapping[str, Any]:
+        """Name the parts of the fused projection, whose rows alternate from head to head."""
+        theirs, heads = "gpt_neox.layers.{i}.attention.query_key_value", config.attention_heads
+        parts = {part: Slice(theirs, number, 3, heads) for number, part in enumerate(("query", "key", "value"))}
+        return {**self.modules, **{f"family.stack.layers.{{i}}.attention.body.{p}": s for p, s in parts.items()}}
+
+    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Return the rotation by current or former keys, and whether the blocks read the same states."""
+        former = {new: plain[old] for old, new in _FORMER.items() if plain.get(old) is not None}
+        rotation = read_rotation(self.model_type, {**former, **plain}, rotated=0.25)
+        return {**rotation, "parallel": "two_norms" if plain.get("use_parallel_residual", True) else None}
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        keys = write_rotation(config.position, partial=True)
+        former = {old: keys[new] for old, new in _FORMER.items()}
+        return {**keys, **former, "use_parallel_residual": config.parallel == "two_norms"}
