@@ -3,6 +3,9 @@
 `perplexity=SET_OR_TEXT` computes the perplexity of texts, `suite=blimp input=FOLDER` the accuracy on minimal pairs,
 `probe=layers task=FOLDER` what each layer knows of tagged words. Otherwise the run must be fine-tuned on a task.
 
+`predictions=FILE` writes each prediction with its answer; `errors=true` and `--html FILE` show the confusion of
+classes, scores by class and the worst rows.
+
 Metrics are those of the task, over all rows of the split at once, next to baselines without the model: the most
 frequent answer, a linear model on bags of words, and for pairs one on their overlap. Scores below a baseline are
 marked. Several ranks share the rows; the JSON is the same as from one process.
@@ -11,6 +14,7 @@ marked. Several ranks share the rows; the JSON is the same as from one process.
 import argparse
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,7 +24,7 @@ import numpy as np
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.files import file_hash
+from clozeline.files import file_hash, publish_text
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation import (
@@ -31,6 +35,7 @@ from clozeline.tools.runs.evaluation import (
     perplexity,
 )
 from clozeline.tools.runs.evaluation.clean_items import CleanItems, clean_lines
+from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines, error_page, record_lines
 from clozeline.tools.runs.evaluation.local_texts import Keep, keep_all, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordModel
 from clozeline.tools.runs.evaluation.predictions import merge_shares, set_rows
@@ -62,6 +67,10 @@ class EvaluateOptions:
     """step of the checkpoint; default: the newest"""
     output: Path | None = None
     """file for the JSON"""
+    predictions: Path | None = None
+    """file for the predictions of a task, as JSON lines: each with its texts, the gold answer and the error"""
+    errors: bool = False
+    """also show the confusion of classes, scores by class, and the worst rows of a task"""
     perplexity: Path | None = None
     """texts, or a shard set, to compute the perplexity of: a file or folder"""
     window: Annotated[int, Field(ge=1)] | None = None
@@ -105,6 +114,8 @@ class EvaluateOptions:
         modes = [name for name in ("perplexity", "suite", "probe") if getattr(self, name) is not None]
         if len(modes) > 1:
             raise ValueError(f"{', '.join(modes)}: one at a time")
+        if modes and (self.predictions is not None or self.errors):
+            raise ValueError(f"predictions, errors: are those of a task, {modes[0]} has none")
         if self.probe is not None and self.task is None:
             raise ValueError(f"probe={self.probe}: needs task=FOLDER, sets of tagged words with the run's tokenizer")
 
@@ -188,11 +199,26 @@ def _suite_scores(run: Path, trained: TrainedModel, options: EvaluateOptions, ke
     return scores
 
 
+def _show_errors(
+    run: Path, options: EvaluateOptions, page: Path | None, set_paths: SetPaths | None, *, quiet: bool
+) -> None:
+    """Write the predictions of a split, and show where they are wrong."""
+    opened = open_task_run(run, options.split, options.task, options.step, set_paths)
+    records = answered_records(opened, set_rows(opened.shards))
+    if options.predictions is not None:
+        publish_text(options.predictions, record_lines(records))
+    if options.errors and not quiet:
+        sys.stdout.write("".join(f"{line}\n" for line in error_lines(opened.facts, records)))
+    if page is not None:
+        publish_text(page, error_page(f"{opened.facts.name} {options.split}", opened.facts, records))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, EvaluateOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with the errors on a task")
     parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
 
     def action(options: argparse.Namespace) -> None:
@@ -207,6 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = evaluate_run(options.run, chosen, world, set_paths)
         if world is None or world.rank == 0:
             write_scores(text, chosen.output, None if options.json else clean_lines(json.loads(text), lines_of))
+            if chosen.predictions is not None or chosen.errors or options.html is not None:
+                _show_errors(options.run, chosen, options.html, set_paths, quiet=options.json)
         if world is not None:
             world.shutdown()
 

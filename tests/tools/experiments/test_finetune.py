@@ -43,6 +43,9 @@ def test_the_whole_chain(one_rank: RankPool, tmp_path: Path, capsys: pytest.Capt
         held = json.loads((output / "scores" / f"seed-{seed}.json").read_text())["scores"]
         assert held == json.loads(evaluate_run(output / f"seed-{seed}", EvaluateOptions()))
         assert read_config(output / f"seed-{seed}").seed == seed
+        predicted = (output / "scores" / f"seed-{seed}.predictions.jsonl").read_text().splitlines()
+        right = [row["label"] == row["gold"] for row in map(json.loads, predicted)]
+        assert held["metrics"]["accuracy"] == pytest.approx(sum(right) / 21)
     assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
     assert "holds runs of other words: overrides was ['log.tensorboard=false']" in capsys.readouterr().err
     other = tmp_path / "random"

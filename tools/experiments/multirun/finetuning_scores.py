@@ -13,6 +13,7 @@ from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.experiments.multirun.comparison import ScoredRun, compare_runs, mean_and_deviation
+from clozeline.tools.runs.evaluation.error_analysis import answered_records, record_lines
 from clozeline.tools.runs.evaluation.predictions import collect_predictions, set_rows
 from clozeline.tools.runs.evaluation.scores import notes_of, predict_task_share, score_shares, scores_of, unit_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run
@@ -21,7 +22,7 @@ _SCORES: Final = "scores"
 
 
 def score_run(run: Path, split: str, path: Path) -> None:
-    """Score a finished run, and write the scores with the predictions of all rows as JSON."""
+    """Score a finished run, and write the scores as JSON, and each prediction to NAME.predictions.jsonl."""
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
     shares = [predict_task_share(opened, rows)]
@@ -34,6 +35,8 @@ def score_run(run: Path, split: str, path: Path) -> None:
         "predicted": [] if predictions is None else predictions.predicted.tolist(),
         "units": dict(scored.units),
     }
+    records = answered_records(opened, rows, shares[0] if opened.facts.head == "lm" else None)
+    publish_text(path.with_suffix(".predictions.jsonl"), record_lines(records))
     publish_text(path, json.dumps(seal(plain), sort_keys=True) + "\n")
 
 

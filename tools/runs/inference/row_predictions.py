@@ -23,7 +23,9 @@ _DIGITS = 6
 """Decimals of probabilities and scores: other batches change a score by some 1e-7."""
 
 
-def predict_records(opened: TaskRun, rows: Rows) -> Iterator[tuple[int, Record]]:
+def predict_records(
+    opened: TaskRun, rows: Rows, generated: Mapping[int, str] | None = None
+) -> Iterator[tuple[int, Record]]:
     """Yield the first row and the prediction of each text, sentence or question in some rows of the task.
 
     A record has, by the head:
@@ -32,12 +34,14 @@ def predict_records(opened: TaskRun, rows: Rows) -> Iterator[tuple[int, Record]]
     - regression, similarity: `score`;
     - tagging: `words` and `tags`; span: `answer`, its `start` in the text, `score`, and with unanswerable questions the
       probability `na_prob` of no answer; multiple choice: `choice` and `probabilities`; lm: `text`.
+
+    `generated` are the texts of a run that generates, by row, if they are known.
     """
     facts = opened.facts
     if not len(rows):
         return
     if facts.head == "lm":
-        for row, text in sorted(generate_share(opened, rows, 0, 1).items()):
+        for row, text in sorted((generated or generate_share(opened, rows, 0, 1)).items()):
             yield row, {"text": text, **({"label": text} if text in facts.words else {})}
     elif facts.head == "similarity":
         for row, cosine in sorted(pair_share(opened, rows, 0, 1).items()):

@@ -1,0 +1,87 @@
+"""Recipes of tasks, each on a small folder in the layout that its authors publish."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clozeline.configuration.config import config_file
+from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tasks.readers import facts_of
+from tests.pipeline.task_files import write_vocabulary
+
+NLI = ("entailment", "neutral", "contradiction")
+TRUTH = ("false", "true")
+GLUE: dict[str, tuple[str, tuple[str, ...]]] = {
+    "mrpc": ("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\ta film\tone film\n0\t7\t9\tgood\tbad\n",
+             ("0", "1")),
+    "qqp": ("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\ta film\tone film\t1\n1\t3\t4\tno\tplot\t0\n",
+            ("0", "1")),
+    "mnli": ("index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta film\ta plot\tneutral\tneutral\n"
+             "1\tgood\tbad\tcontradiction\tcontradiction\n", NLI),
+    "qnli": ("index\tquestion\tsentence\tlabel\n0\ta film\tone film\tentailment\n1\tno\tplot\tnot_entailment\n",
+             ("entailment", "not_entailment")),
+    "rte": ("index\tsentence1\tsentence2\tlabel\n0\ta film\tone\tentailment\n1\tno\tplot\tnot_entailment\n",
+            ("entailment", "not_entailment")),
+    "wnli": ("index\tsentence1\tsentence2\tlabel\n0\ta film\tone\t1\n1\tno\tplot\t0\n", ("0", "1")),
+    "cola": ("gj04\t1\t\ta film with heart .\ngj04\t0\t*\tfilm a heart\n", ("0", "1")),
+    "sst2": ("sentence\tlabel\na good film\t1\na dull plot\t0\n", ("0", "1")),
+}  # fmt: skip
+"""The text of a file, and the classes; the header of a file names more columns than are read."""
+OBJECTS: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
+    "snli": ([{"gold_label": label, "sentence1": "a film", "sentence2": "plot"} for label in ("neutral", "entailment")],
+             NLI),
+    "boolq": ([{"question": "is it good", "passage": "a good film", "idx": 0, "label": True},
+               {"question": "is it bad", "passage": "a good film", "idx": 1, "label": False}], TRUTH),
+    "cb": ([{"premise": "a film", "hypothesis": "one", "label": "entailment", "idx": 0},
+            {"premise": "no", "hypothesis": "plot", "label": "neutral", "idx": 1}],
+           ("entailment", "contradiction", "neutral")),
+    "wic": ([{"word": "film", "sentence1": "a film", "sentence2": "one film", "label": value, "idx": 0}
+             for value in (True, False)], TRUTH),
+    "wsc": ([{"text": "film one is good", "label": value, "idx": 0, "target": {
+        "span1_text": "film", "span1_index": 0, "span2_text": "one", "span2_index": 1}} for value in (True, False)],
+        TRUTH),
+    "multirc": ([{"idx": 0, "passage": {"text": "good film", "questions": [{"question": "is it", "idx": 0, "answers": [
+        {"text": "good", "idx": 0, "label": 1}, {"text": "bad", "label": 0}]}]}}], TRUTH),
+    "copa": ([{"premise": "a film", "choice1": "good", "choice2": "bad", "question": question, "label": label, "idx": 0}
+              for question, label in (("cause", 0), ("effect", 1))], ()),
+    "record": ([{"idx": 0, "passage": {"text": "a good film .", "entities": [{"start": 7, "end": 10}]}, "qas": [
+        {"query": "one @placeholder", "idx": 0, "answers": [{"start": 7, "end": 10, "text": "film"}]},
+        {"query": "no @placeholder", "idx": 1, "answers": [{"start": 7, "end": 10, "text": "film"}]}]}], ()),
+    "race_exams": ([{"article": "a good film", "question": "what is it", "options": ["film", "plot", "heart", "one"],
+                     "answer": answer} for answer in "AD"], ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*GLUE, *OBJECTS])
+def test_the_recipe_reads_the_official_layout(tmp_path: Path, name: str) -> None:
+    """Every row becomes an example of the head that the recipe of the training names."""
+    files = tmp_path / "files"
+    files.mkdir()
+    if name in GLUE:
+        text, labels = GLUE[name]
+        matched = "_matched" if name == "mnli" else ""
+        paths = {"train": files / "train.tsv", f"dev{matched}": files / f"dev{matched}.tsv"}
+    else:
+        rows, labels = OBJECTS[name]
+        text = "".join(f"{json.dumps(row)}\n" for row in rows)
+        paths = {"train": files / "train.jsonl", "dev": files / "val.jsonl"}
+    for path in paths.values():
+        path.write_text(text, encoding="utf-8")
+    words = [f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}", f"output={tmp_path / 'out'}"]
+    assert main(["--config", str(config_file(f"recipe:tasks/{name}", "pipeline.yaml")), *words]) == 0
+    (folder,) = (tmp_path / "out" / "tasks").glob("*/train")
+    head = ""
+    for split in paths:
+        manifest = open_shards(folder.with_name(split)).manifest
+        facts = facts_of(manifest)
+        assert facts is not None
+        assert (manifest.totals.samples, dict(manifest.totals.skipped), facts.labels) == (2, {}, labels)
+        head = facts.head
+    training = config_file(f"recipe:tasks/{name}", "train.yaml").read_text(encoding="utf-8")
+    assert f"\n    {head}: {{" in training
+    assert "steps: " in training
