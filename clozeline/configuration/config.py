@@ -26,7 +26,7 @@ from pydantic.dataclasses import dataclass
 from clozeline import HOME
 from clozeline.configuration.overrides import override
 from clozeline.configuration.redaction import MASK, iter_masked_keys, redact, remember, without_masks
-from clozeline.configuration.schema import config_classes, fields_of
+from clozeline.configuration.schema import config_classes, fields_of, iter_keys
 from clozeline.configuration.schema import describe as describe
 from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
 from clozeline.errors import ConfigurationError
@@ -172,7 +172,7 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
             return f"key '{key}' is called '{prefix}{renamed[plain]}' now"
         if (meant := _merge_from_bases(schema, "SYNONYMS").get(location[-1])) is not None:
             return f"unknown key '{key}'; use {meant}"
-        known = [name for name, *_ in describe(schema)]
+        known = [name for name, *_ in iter_keys(schema)]
         near = difflib.get_close_matches(plain, known, n=1)
         top = [name for name in known if "." not in name]
         every = f"; it has {', '.join(top)}" if 0 < len(top) <= _FEW_KEYS else "; --help lists the keys"

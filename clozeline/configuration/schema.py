@@ -14,21 +14,28 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
-def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """Yield (dotted key, type, default, docstring) of every key below a config class."""
+def iter_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+    """Yield (dotted key, its config class, its field there) of every key below a config class."""
     for inner in dict.fromkeys(config_classes(schema)):
         kinds = fields_of(inner)
         for field_name, field in inner.__pydantic_fields__.items():
-            if field.exclude:
-                continue
-            name = field.alias or field_name
-            kind = kinds[name]
-            name = getattr(inner, "BESIDE", {}).get(name, name)
-            default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
-            entry = "NAME." if get_origin(kind) is dict else ""
-            nested = list(describe(kind, f"{prefix}{name}.{entry}"))
-            yield (f"{prefix}{name}", _type_name(kind), "" if nested else default, meaning(inner, field_name))
-            yield from nested
+            if not field.exclude:
+                name = field.alias or field_name
+                kind = kinds[name]
+                name = getattr(inner, "BESIDE", {}).get(name, name)
+                yield f"{prefix}{name}", inner, field_name
+                entry = "NAME." if get_origin(kind) is dict else ""
+                yield from iter_keys(kind, f"{prefix}{name}.{entry}")
+
+
+def describe(schema: Any) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (dotted key, type, default, docstring) of every key below a config class."""
+    for key, inner, field_name in iter_keys(schema):
+        field = inner.__pydantic_fields__[field_name]
+        kind = fields_of(inner)[field.alias or field_name]
+        default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
+        has_keys = next(iter_keys(kind), None) is not None
+        yield key, _type_name(kind), "" if has_keys else default, meaning(inner, field_name)
 
 
 def meaning(kind: Any, field_name: str) -> str:
