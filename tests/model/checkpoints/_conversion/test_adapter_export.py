@@ -98,7 +98,7 @@ def compared(folder, case, kind, /, name, **keys):
 LORA = [("bert", "classification"), ("gpt2", "lm"), ("t5", "lm"), ("modernbert", "classification")]
 MORE = [
     ("bert", "tagging"), ("bert", "span"), ("bert", "regression"), ("gpt2", "classification"), ("llama", "lm"),
-    ("bart", "lm"), ("mobilebert", "classification"),
+    ("bart", "lm"), ("mobilebert", "classification"), ("phi3", "lm"), ("qwen2", "classification"),
     *((case, "classification") for case in ("albert", "bart", "deberta", "deberta-v2", "distilbert", "electra")),
     *((case, "classification") for case in ("roberta", "t5")),
 ]  # fmt: skip
