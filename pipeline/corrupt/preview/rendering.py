@@ -41,6 +41,9 @@ class ShownView(View):
         print_view(self, Console(file=file, width=_WIDTH, color_system=None))
         return file.getvalue()
 
+    def __repr__(self) -> str:
+        return f"ShownView({self.title})"
+
     def _repr_html_(self) -> str:
         return view_fragment(self)
 

@@ -102,3 +102,4 @@ def test_a_shown_view_prints_the_text_of_the_terminal() -> None:
     shown = ShownView(VIEW.title, VIEW.parts)
     assert str(shown).splitlines()[1:] == printed().splitlines()[1:]
     assert shown._repr_html_() == view_fragment(VIEW)
+    assert repr(shown) == "ShownView(row 3 of [bold]set[/bold])"
