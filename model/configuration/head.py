@@ -63,7 +63,7 @@ class HeadConfig:
     dropout: Probability | None = None
     """Task heads: dropout before the map onto the classes; null = the model's `dropout.hidden`."""
     bias: bool = True
-    """masked_lm: bias of the projection; task heads: bias of the map onto the classes."""
+    """masked_lm, lm: bias of the projection, which a linear lm never has; task heads: of the map onto the classes."""
     max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
     """span_boundary: tokens of a span with a loss; later ones are not predicted (arXiv 1907.10529)."""
     copy_weight: Annotated[float, Field(ge=0)] = 50.0

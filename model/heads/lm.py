@@ -12,11 +12,12 @@ class Lm(VocabularyHead):
     """A linear map, one with a bias, or BERT's head, as `projection` says; tied to the token embedding or not."""
 
     target: ClassVar = "lm"
-    settings: ClassVar = VocabularyHead.settings | {"projection", "label_chunk"}
+    settings: ClassVar = VocabularyHead.settings | {"projection", "bias", "label_chunk"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
-        form = config.heads[self.key()].projection
-        super().__init__(config, tokens, vocab_size, transformed=form == "transformed", biased=form != "linear")
+        options = config.heads[self.key()]
+        form, biased = options.projection, options.projection != "linear" and options.bias
+        super().__init__(config, tokens, vocab_size, transformed=form == "transformed", biased=biased)
         self.scale = config.dim**-0.5 if config.out_scale else 1.0
 
     def logits(self, hidden: Tensor) -> Tensor:
