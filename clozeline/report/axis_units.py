@@ -1,4 +1,4 @@
-"""Numbers of charts: short ones, and axes that name their unit once."""
+"""Numbers of charts and pages: short ones, durations, and axes that name their unit once."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ def short(value: float) -> str:
         mantissa, exponent = f"{tiny:.2e}".split("e")
         return f"{float(mantissa):g}e{int(exponent)}"
     return f"{value:,.4g}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the units that people use: 0.1 s, 24.6 s, 1 min 50 s, 2 h 3 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
 
 
 def scale_axis(axis: Axis, limits: tuple[float, float]) -> str:

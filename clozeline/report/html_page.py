@@ -100,6 +100,11 @@ def section(title: str, *parts: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{inside}</section>" if inside else ""
 
 
+def lead(text: str) -> str:
+    """Return the sentences that say what happened, above everything else."""
+    return f"<p class=lead>{escape(text)}</p>"
+
+
 def facts(values: Mapping[str, str]) -> str:
     """Return short figures, each above its name, as tiles."""
     tiles = (f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in values.items())

@@ -30,8 +30,9 @@ from clozeline.pipeline.execution.report_samples import (
     sample_rejects,
 )
 from clozeline.pipeline.execution.stage_report import REPORT_FORMAT, StageFacts, earlier_report
+from clozeline.report.axis_units import duration
 from clozeline.report.charts import Bar, Step, bars, funnel, histogram, shares
-from clozeline.report.html_page import collapsible, facts, grid, listing, page, quote, section, table
+from clozeline.report.html_page import collapsible, facts, grid, lead, listing, page, quote, section, table
 from clozeline.sealed_json import seal
 
 # Groups of reasons, and the count that their shares are of.
@@ -79,8 +80,10 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     inputs, size = plan["inputs"], sum(facts["bytes"] for facts in plan["inputs"]) / 1e6
     shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": size_text(1e6 * size)}
     shown |= {step.name: f"{step.count:,}" for step in _steps(stages) if step.name in ("unique", "tokens", "examples")}
-    yield facts({**shown, "time of all stages": f"{sum(stage.seconds for stage in stages):,.1f} s"})
-    rates = [(stage, f"{stage.seconds:,.1f} s · {size / max(stage.seconds, 1e-3):,.2f} MB/s") for stage in stages]
+    if sentence := _outcome(_steps(stages)):
+        yield lead(sentence)
+    yield facts({**shown, "time of all stages": duration(sum(stage.seconds for stage in stages))})
+    rates = [(stage, f"{duration(stage.seconds)} · {size / max(stage.seconds, 1e-3):,.2f} MB/s") for stage in stages]
     times = bars(
         "Seconds a stage, and MB of input a second", [Bar(each.name, each.seconds, rate) for each, rate in rates]
     )
@@ -96,6 +99,17 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     yield section("What is dropped", *_iter_drops(holders))
     yield section("Tokens", *iter_fertility(stages))
     yield section("Where it comes from", *_provenance(output, plan, stages))
+
+
+def _outcome(steps: Sequence[Step]) -> str:
+    """Return what became of the documents, in one sentence."""
+    documents = [step.count for step in steps if step.unit == "documents"]
+    if not documents:
+        return ""
+    made = [f"{step.count:,} {step.unit}" for step in steps if step.unit in ("tokens", "examples")]
+    share = f"{100 * documents[-1] / max(1, documents[0]):.1f} %"
+    left = f"Of {documents[0]:,} documents, {documents[-1]:,} are left ({share})"
+    return f"{left}, as {' and '.join(made)}." if made else f"{left}."
 
 
 def _steps(stages: Sequence[StageFacts]) -> list[Step]:

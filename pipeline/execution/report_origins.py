@@ -11,6 +11,7 @@ from clozeline.files import read_json
 from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.stage_report import StageFacts
 from clozeline.pipeline.shards import Manifest
+from clozeline.report.axis_units import duration
 from clozeline.report.graph import Node, graph
 from clozeline.report.html_page import collapsible, table
 
@@ -84,7 +85,7 @@ def iter_slowest(stages: Sequence[StageFacts]) -> Iterator[str]:
     """Yield the table of the slowest units of each stage."""
     rows = [
         (stage.name, unit["pass_name"], str(unit["unit"]), "" if unit["documents"] is None else unit["documents"],
-         f"{unit['seconds']:,.1f} s")
+         duration(unit["seconds"]))
         for stage in stages for unit in stage.slowest
     ]  # fmt: skip
     if rows:

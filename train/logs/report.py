@@ -7,23 +7,26 @@ from typing import Any, Final
 from clozeline.configuration.config import flatten, to_plain
 from clozeline.configuration.redaction import redact
 from clozeline.files import publish_text
-from clozeline.report.html_page import collapsible, facts, grid, page, section, table
+from clozeline.report.html_page import collapsible, facts, grid, lead, page, section, table
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.curves import (
     curves,
     format_loss,
     headline,
+    last_heldout,
     read_run,
     results,
 )
 from clozeline.train.logs.display import format_count, heldout_title
+from clozeline.train.logs.event_sentences import describe_event
 from clozeline.train.logs.json_lines import first_lines, last_lines, read_lines
 from clozeline.train.logs.status import read_status
 
 _EVENTS: Final = 200
 """Maximum number of events in the report, the latest ones."""
-_NOT_LISTED: Final = ("event", "step", "time", "versions", "rows_source_block_row")
+_ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
+"""Events that end a start of a run, and what the page calls it."""
 _MIB: Final = 2**20
 
 Record = Mapping[str, Any]
@@ -37,17 +40,35 @@ def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Pa
     settings = [(key, "" if value is None else str(value)) for key, value in plain.items()]
     names = ("weights", "gradients", "optimizer", "resident")
     sizes = [(rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)]
+    events = read_lines(output / "events.jsonl")
     parts = [
+        lead(_outcome(run.records, events, config.steps)),
         facts({**headline(run), "ranks": f"{len(memory):,}"}),
         grid(*curves([run])),
         section("Held-out sets", _heldout(run.records)),
         section("Memory per rank (MiB)", table(["rank", *names], sizes)),
-        section("Events", _events(read_lines(output / "events.jsonl"))),
+        section("Events", _events(events)),
         collapsible("Configuration", table(["key", "value"], settings)),
     ]
     path = output / "report.html"
     publish_text(path, page(f"Training run {output.name}", parts))
     return path
+
+
+def _outcome(records: Sequence[Record], events: Sequence[Record], steps: int) -> str:
+    """Return how the run ended and what its held-out losses are worth, in a few sentences."""
+    done = max((record["step"] for record in records), default=0)
+    names = [str(event.get("event")) for event in events]
+    ending = next((_ENDINGS[name] for name in reversed(names) if name in _ENDINGS), "Still training")
+    ending = "Stopped early" if names[-1:] == ["done"] and done < steps else ending
+    told = [f"{ending}: {done:,} of {steps:,} steps."]
+    for name, result in last_heldout(records).items():
+        loss, entropy = result["loss"], result["unigram_entropy"]
+        if loss is not None and entropy:
+            side = "below" if loss < entropy else "above"
+            title = heldout_title(name)
+            told.append(f"The {title} loss is {loss:.2f} nats, {abs(entropy - loss):.2f} {side} its unigram entropy.")
+    return " ".join(told)
 
 
 def closing_lines(output: Path, state: TrainState, steps: int, reason: str | None) -> list[str]:
@@ -80,7 +101,7 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
 
 def _events(events: Sequence[Record]) -> str:
     rows = [
-        (event["event"], event.get("step", ""), ", ".join(f"{k} {v}" for k, v in event.items() if k not in _NOT_LISTED))
+        (event["event"], event.get("step", ""), describe_event(event))
         for event in events
         if event.get("event", "memory") != "memory"
     ]

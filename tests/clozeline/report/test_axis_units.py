@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clozeline.report.axis_units import duration
 from clozeline.report.charts import Series, histogram, lines
 from clozeline.report.html_page import page
 from tests.pages import checked
@@ -28,6 +29,11 @@ def test_an_axis_names_its_unit_once(highest: float, unit: str | None, shown: st
     assert [text for text in upright if text.startswith("in ")] == ([unit] if unit else [])
     if unit and highest > 1:
         assert f"x, {unit}" in flat
+
+
+def test_durations_are_in_the_units_of_people() -> None:
+    shown = {0.04: "0.0 s", 59.94: "59.9 s", 110: "1 min 50 s", 3599.4: "59 min 59 s", 7380: "2 h 3 min"}
+    assert {seconds: duration(seconds) for seconds in shown} == shown
 
 
 def test_given_names_of_ranges_stay() -> None:

@@ -60,6 +60,21 @@ def test_tables_and_tiles_show_the_end(tmp_path: Path) -> None:
     assert cells[cells.index("optimizer.learning_rate") + 1] == "0.003"
 
 
+def test_the_first_sentences_say_how_it_ended(tmp_path: Path) -> None:
+    entered(tmp_path)
+    heldout = "3 of 8 steps. The held-out loss is 2.33 nats, 0.42 below its unigram entropy."
+    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
+    assert f"Still training: {heldout}" in page.texts
+    journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
+    journal.begin(3)
+    journal.event("stop", step=3, reason="SIGTERM", exit_code=75)
+    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
+    assert f"Stopped: {heldout}" in page.texts
+    assert "Stopped: SIGTERM. The same command continues." in page.cells
+    journal.event("done", step=3, reason=None, exit_code=0)
+    assert f"Stopped early: {heldout}" in write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text()
+
+
 def test_names_of_sets_and_events_are_escaped(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
     entered(tmp_path, hostile)
