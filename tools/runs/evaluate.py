@@ -30,6 +30,7 @@ from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_s
 from clozeline.tools.runs.evaluation import (
     last_word_prediction,
     layer_probes,
+    lm_eval_tasks,
     masked_facts,
     minimal_pairs,
     perplexity,
@@ -79,9 +80,11 @@ class EvaluateOptions:
     """perplexity: tokens between windows, of which the last `stride` are scored; default: half a window"""
     probe: Literal["layers"] | None = None
     """layers: accuracy of a linear model on each layer of the frozen model, for the tagged words of `task`"""
-    suite: Literal["blimp", "pairs", "lambada", "lama"] | None = None
+    suite: Literal["blimp", "pairs", "lambada", "lama", "lm_eval"] | None = None
     """blimp: minimal pairs; pairs: any lines of JSON with good and bad; lambada: passages whose last word is predicted;
-    lama: sentences with a masked word"""
+    lama: sentences with a masked word; lm_eval: tasks of EleutherAI's harness, whose files are in `input`"""
+    tasks: tuple[str, ...] | None = None
+    """suite: names of the tasks of lm_eval"""
     input: Path | None = None
     """suite: its file, or the folder with its files"""
     score: Score | None = None
@@ -105,6 +108,10 @@ class EvaluateOptions:
                 raise ValueError(f"{options_set[0]}: is an option of {mode}=..., which is not given")
         if self.suite is not None and self.input is None:
             raise ValueError(f"suite={self.suite}: needs input=FOLDER, where its files are")
+        if (self.suite == "lm_eval") != bool(self.tasks):
+            raise ValueError("suite=lm_eval: needs tasks=[NAME, ...], which no other suite reads")
+        if self.clean is not None and self.suite == "lm_eval":
+            raise ValueError("clean: scores the items of other suites; lm_eval reads its own")
         if self.clean is not None and (self.perplexity or self.probe):
             raise ValueError("clean: scores the items of a task or suite; perplexity and probe have none")
         if self.baseline is None and self.ngram is not None:
@@ -120,7 +127,7 @@ class EvaluateOptions:
             raise ValueError(f"probe={self.probe}: needs task=FOLDER, sets of tagged words with the run's tokenizer")
 
 
-_OPTIONS = {"perplexity": ("window", "stride", "ngram"), "suite": ("input", "score", "pairs", "candidates")}
+_OPTIONS = {"perplexity": ("window", "stride", "ngram"), "suite": ("input", "tasks", "score", "pairs", "candidates")}
 """Options that require another option."""
 
 
@@ -170,6 +177,8 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
     scores |= _suite_scores(run, trained, options, keep_all)
     if clean is not None:
         scores["clean"] = clean.score(options.input, partial(_suite_scores, run, trained, options))
+    if options.suite == "lm_eval":
+        return to_json(scores), lm_eval_tasks.task_lines(scores)
     lines = {"lambada": last_word_prediction.last_word_lines, "lama": masked_facts.fact_lines}
     return to_json(scores), clean_lines(scores, lines.get(options.suite or "", minimal_pairs.pair_lines))
 
@@ -177,6 +186,8 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
 def _suite_scores(run: Path, trained: TrainedModel, options: EvaluateOptions, keep: Keep) -> dict[str, Any]:
     """Return the scores of the items of a suite that are kept."""
     assert options.input is not None, "checked by the options"
+    if options.suite == "lm_eval":
+        return lm_eval_tasks.task_scores(run, trained, options.tasks or (), options.input)
     if options.suite == "lambada":
         open_scorer(run, trained, "causal")
         first = first_token(trained, ready_scores(trained.objectives)["causal"])

@@ -1,0 +1,115 @@
+"""Tasks of lm-eval on a run: the scores of the harness on the exported folder.
+
+The harness is an optional dependency; where it is not installed, tests that need it are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from clozeline.errors import ConfigurationError
+from clozeline.tools.models.export_model import main as export
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_texts
+from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
+from clozeline.tools.runs.inference.trained_model import load_trained
+from tests.pipeline.miniature import text
+from tests.tools.runs.inference.test_trained_model import write_run
+
+DECODER: dict[str, Any] = {
+    "label": "causal_lm", "model__init": {"std": 0.3}, "model__family": "decoder", "model__heads": {"lm": 1.0},
+    "model__activation": "gelu_tanh",
+}  # fmt: skip
+SPLIT = {"dataset_path": "json", "test_split": "test", "doc_to_text": "{{context}}"}
+TASKS: dict[str, dict[str, Any]] = {
+    "choices": {"output_type": "multiple_choice", "doc_to_choice": "{{choices}}", "doc_to_target": "{{label}}"},
+    "following": {"output_type": "loglikelihood", "doc_to_target": "{{choices[0]}}",
+                  "metric_list": [{"metric": "perplexity"}, {"metric": "acc"}]},
+    "texts": {"output_type": "loglikelihood_rolling", "doc_to_target": "{{passage}}", "doc_to_text": "",
+              "metric_list": [{"metric": name} for name in ("word_perplexity", "byte_perplexity", "bits_per_byte")]},
+    "written": {"output_type": "generate_until", "doc_to_target": "{{choices[0]}}",
+                "generation_kwargs": {"until": [" of"], "max_gen_toks": 6, "do_sample": False},
+                "metric_list": [{"metric": "exact_match"}]},
+}  # fmt: skip
+
+
+def write_tasks(folder: Path) -> Path:
+    """Twenty items, and a task of each kind of request that reads them."""
+    folder.mkdir()
+    words = [text(number, 2).split() for number in range(20)]
+    items = [
+        {"context": " ".join(line[:9]), "choices": [" ".join(line[at : at + 2]) for at in (9, 11, 13)],
+         "label": number % 3, "passage": " ".join(line * 4)}
+        for number, line in enumerate(words)
+    ]  # fmt: skip
+    (folder / "items.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in items))
+    files = {"dataset_kwargs": {"data_files": {"test": str(folder / "items.jsonl")}}}
+    for name, task in TASKS.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump({"task": name, **SPLIT, **files, **task}))
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore")  # warnings of the harness are not ours
+def test_scores_are_those_of_the_exported_folder(
+    shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("lm_eval", reason="lm-eval is not installed: pip install lm-eval==0.4.13")
+    from lm_eval import simple_evaluate
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    tasks = write_tasks(tmp_path / "tasks")
+    write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
+    options = EvaluateOptions(suite="lm_eval", tasks=(*TASKS,), input=tasks)
+    found = json.loads(evaluate_texts(tmp_path / "run", options)[0])["tasks"]
+    assert export([str(tmp_path / "run"), str(tmp_path / "hf"), "--type", "gpt2"]) == 0
+    harness = HFLM(pretrained=str(tmp_path / "hf"), device="cpu", dtype="float32", batch_size=1)
+    manager = TaskManager(include_path=str(tasks), include_defaults=False)
+    expected = simple_evaluate(harness, tasks=[*TASKS], task_manager=manager, bootstrap_iters=0)
+    for name in TASKS:
+        values = {key: value for key, value in expected["results"][name].items() if isinstance(value, float)}
+        assert values
+        assert {key: found[name][key] for key in values} == pytest.approx(values, rel=1e-4)
+    trained = load_trained(tmp_path / "run")
+    own = RunScores(tmp_path / "run", trained)
+    for sample in expected["samples"]["written"]:
+        (context, kwargs) = sample["arguments"][0]
+        assert own.continue_text(context, kwargs) == sample["resps"][0][0]
+
+
+def test_a_masked_lm_scores_each_token_masked_alone(shard_sets: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", shard_sets, [3], 1, model__init={"std": 0.3})
+    trained = load_trained(tmp_path / "run")
+    scores, special = RunScores(tmp_path / "run", trained), trained.tokenizer.vocabulary.specials
+    pair = scores.encode_pair("the cat sat", " on the mat")
+    ((found, greedy),) = scores.score([pair])
+    row = [special["cls"], *pair[0], *pair[1], special["sep"]]
+    expected = 0.0
+    for at in range(1 + len(pair[0]), len(row) - 1):
+        masked = torch.tensor([[*row[:at], special["mask"], *row[at + 1 :]]])
+        batch = {"input_ids": masked, "position_ids": torch.arange(len(row))[None], "lengths": torch.tensor([len(row)])}
+        batch |= {"label_positions": torch.tensor([at]), "label_ids": torch.tensor([row[at]])}
+        with torch.no_grad():
+            logits = trained.model.logits({k: v for k, v in batch.items() if not k.startswith("label")})["masked_lm"]
+        expected += float(logits[0, at].log_softmax(-1)[row[at]])
+    assert found == pytest.approx(expected, abs=1e-4)
+    assert not greedy
+    with pytest.raises(ConfigurationError, match="which a masked LM does not"):
+        scores.continue_text("the", {})
+
+
+def test_the_way_out_without_the_harness(shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "run", shard_sets, [3], 1)
+    monkeypatch.setitem(sys.modules, "lm_eval", None)
+    with pytest.raises(ConfigurationError, match=r"install clozeline\[lm-eval\]"):
+        task_scores(tmp_path / "run", load_trained(tmp_path / "run"), ["any"], tmp_path)
+    for keys in ({"suite": "lm_eval"}, {"suite": "blimp", "tasks": ("a",)}):
+        with pytest.raises(ValueError, match=r"needs tasks=\[NAME"):
+            EvaluateOptions(**keys, input=tmp_path)
