@@ -19,7 +19,12 @@ from clozeline.train.logs.profiling import open_profiler
 from clozeline.train.logs.recorder import Recorder, announcer
 from clozeline.train.logs.run_end import record_end
 from clozeline.train.loop import Run, train
-from clozeline.train.startup.announcements import announce_data, announce_start, describe_unread
+from clozeline.train.startup.announcements import (
+    announce_data,
+    announce_start,
+    describe_left_out,
+    describe_unread,
+)
 from clozeline.train.startup.checks import CheckedStart, check_start
 from clozeline.train.startup.prepare_directory import prepare_directory
 from clozeline.train.startup.run_directory import claim
@@ -57,7 +62,7 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
 
 def _train(checked: CheckedStart, world: World, journal: Journal, resources: ExitStack) -> int:
     """Check and build everything, then change the run directory: a start that is refused leaves it as it was."""
-    config, datasets = checked
+    config, datasets, left_out = checked
     display = resources.enter_context(Display(config.steps, world.rank, config.log.seconds))
     stop = resources.enter_context(StopRequest())
     announce = announcer(journal, display)
@@ -100,7 +105,8 @@ def _train(checked: CheckedStart, world: World, journal: Journal, resources: Exi
     display.plan(cost.flops_of_steps)
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
-    lines = [*starting.lines, *describe_unread(config, datasets), *cost.lines(measured)]
+    lines = [*describe_left_out(config, left_out), *starting.lines, *describe_unread(config, datasets)]
+    lines += cost.lines(measured)
     announce_start(point, lines, peak, display, journal)
     announce_data(point, state, datasets, announce)
     streams = [stream, *(each.stream for each in heldout)]

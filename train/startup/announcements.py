@@ -18,6 +18,13 @@ def describe_unread(config: TrainConfig, datasets: Datasets) -> list[str]:
     return unread_lines([shards.manifest for shards in distinct_sets(datasets.phases)], config.model)
 
 
+def describe_left_out(config: TrainConfig, heads: Sequence[str]) -> list[str]:
+    """Return the line about heads of the model in `init_from` that the run does not have, if there are any."""
+    if not heads:
+        return []
+    return [f"not trained, for no training set serves it: {', '.join(heads)} of {config.model.init_from}"]
+
+
 def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, display: Display, journal: Journal) -> None:
     """Print the cost of a new run, or the checkpoint of a resumed one, and write the event."""
     now, saved = point.state, point.saved

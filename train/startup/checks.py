@@ -11,6 +11,7 @@ from clozeline.train.logs.trackers import check_tracker
 from clozeline.train.optim.early_stopping import check_metric
 from clozeline.train.startup.branch import resolve_branch
 from clozeline.train.startup.initial_weights import refuse_integers
+from clozeline.train.startup.source_heads import leave_out_heads
 
 
 class CheckedStart(NamedTuple):
@@ -19,6 +20,8 @@ class CheckedStart(NamedTuple):
     config: TrainConfig
     """with the branch and the labels of its task filled in"""
     datasets: Datasets
+    left_out: tuple[str, ...]
+    """heads of the model in `init_from` that no training set serves"""
 
 
 def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
@@ -27,8 +30,9 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     refuse_integers(config.model, config.model.init_from or "model.quantization.stored=true: the model")
     check_world(config, world_size)
     check_tracker(config.log.tracker)
+    config, left_out = leave_out_heads(config)
     datasets = open_datasets(config)
-    return CheckedStart(fill_in_answers(config, datasets), datasets)
+    return CheckedStart(fill_in_answers(config, datasets), datasets, left_out)
 
 
 def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:

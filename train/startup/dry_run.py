@@ -12,7 +12,7 @@ from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_sec
 from clozeline.train.logs.peak_flops import peak_of
 from clozeline.train.logs.status import read_status
 from clozeline.train.optim.weights.anchor_weights import check_anchors
-from clozeline.train.startup.announcements import describe_unread
+from clozeline.train.startup.announcements import describe_left_out, describe_unread
 from clozeline.train.startup.checks import check_start
 from clozeline.train.startup.run_directory import refuse_output
 from clozeline.train.startup.start_or_resume import find_starting_point
@@ -23,7 +23,7 @@ def dry_run(config: TrainConfig) -> int:
     """Check a configuration as a start would, and print what the run will cost; return 0."""
     # check the configuration against the output folder and the data sets
     rank, size = describe_environment()
-    config, datasets = check_start(config, size)
+    config, datasets, left_out = check_start(config, size)
     refuse_output(config)
     # find the checkpoint to resume from
     lines: list[str] = []
@@ -38,7 +38,7 @@ def dry_run(config: TrainConfig) -> int:
     starting = build_starting_model(point, datasets.train)
     if config.regularizer is not None and point.checkpoint is None:
         check_anchors(config.regularizer.build(), starting.model, starting.new)
-    lines += [*starting.lines, *describe_unread(config, datasets)]
+    lines += [*describe_left_out(config, left_out), *starting.lines, *describe_unread(config, datasets)]
     open_stream(config.data, datasets.phases, rank, size).close()
     # estimate the cost
     if rank == 0:

@@ -39,6 +39,7 @@ def import_tokenizer(
     pattern: str | None = None,
     special_tokens: str | Sequence[str] = (),
     add: Collection[str] = (),
+    pad_by_eos: bool = False,
 ) -> Tokenizer:
     """Write a tokenizer folder with the same ids as the publisher's library, and load it; one of ours is copied.
 
@@ -53,6 +54,8 @@ def import_tokenizer(
         pattern: of a tiktoken file: name or regular expression of the words; default: by the model's type.
         special_tokens: of a tiktoken file: pieces of the ids after its ranks, or the name of a model that has them.
         add: roles to append if the vocabulary lacks them: specials, `sentinels`, `modes`.
+
+        pad_by_eos: fill rows up with the end token if there is no pad, as in many decoders; no model reads it there.
 
     Raises:
         ConfigurationError: the source is not a tokenizer, its ids have gaps, or a named piece does not exist.
@@ -79,7 +82,7 @@ def import_tokenizer(
             _write_ranks(origin, folder / kind.FILE, pattern, special_tokens)
         else:
             _write_model(origin, folder / kind.FILE)
-        return _import(origin, kind, folder, specials or {}, sentinels, lower_case, add)
+        return _import(origin, kind, folder, specials or {}, sentinels, lower_case, add, pad_by_eos=pad_by_eos)
 
 
 def guesses(source: Path, folder: Path) -> list[str]:
@@ -88,6 +91,9 @@ def guesses(source: Path, folder: Path) -> list[str]:
         return []
     origin = find_source(source)
     assumptions = list(origin.guesses)
+    specials = Published.load(folder).specials
+    if specials.get("pad") is not None and specials["pad"] == specials.get("eos"):
+        assumptions.append(f"no pad token: rows are filled up with {specials['pad']}, which is not read there")
     if origin.kind == "wordpiece" and origin.lower_case is None:
         does, why = ("is", "no piece has") if Published.load(folder).lower_case else ("is not", "pieces have")
         assumptions.append(
@@ -118,6 +124,8 @@ def _import(
     sentinels: str | Sequence[str],
     lower_case: bool | None,
     add: Collection[str],
+    *,
+    pad_by_eos: bool,
 ) -> Tokenizer:
     """Write the facts beside the model file, and load the folder."""
     model_file = folder / kind.FILE
@@ -129,6 +137,8 @@ def _import(
     roles = {**roles_by_name(names), **own_roles, **origin.roles, **specials}
     if "pad" not in roles and (pad := _pad_of_model(origin, roles, names, model_file)) is not None:
         roles["pad"] = pad
+    if pad_by_eos and "pad" not in roles and "eos" in roles:
+        roles["pad"] = roles["eos"]
     marks = _parse_sentinels(sentinels, names) if sentinels else sentinels_by_name(names)
     added = _missing_pieces(roles, marks, names, add)
     lower = origin.lower_case if lower_case is None else lower_case

@@ -51,7 +51,8 @@ class TokenizerConfig:
     """tiktoken file: pieces with the ids after its ranks, in order, or the model that has them: `llama3`, `llama3.1`,
     `qwen`, `gpt2`; default: those of tokenizer_config.json"""
     add: bool = False
-    """append the special tokens that the recipe's objectives, task template and padding need and the tokenizer lacks"""
+    """append the special tokens that the recipe's objectives, task template and padding need and the tokenizer lacks;
+    otherwise rows are filled up with the end token if there is no pad"""
 
     def __post_init__(self) -> None:
         if unknown := sorted(self.specials.keys() - set(SPECIALS)):
@@ -149,7 +150,8 @@ class ImportTokenizer(Pass[TokenizerCounts]):
 
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name not in ("path", "add")}
+    own = {name: value for name, value in config.items() if name not in ("path", "add")}
+    return {**own, "pad_by_eos": not config["add"]}
 
 
 @lru_cache(maxsize=4)

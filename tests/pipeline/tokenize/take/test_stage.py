@@ -53,13 +53,14 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     ("options", "said"),
     [
         ("", "objective 'masked_lm' (masked_lm) needs the special token"),
-        ("", "padding of rows needs the special token 'pad', the tokenizer has: eos; `tokenizer.add: true` adds"),
+        ("", "padding of rows needs the special token 'pad', the tokenizer has: none; `tokenizer.add: true` adds"),
         ("", "tokenizer.specials='{pad: PIECE}' gives the role to a piece that it has"),
         (", specials: {mask: x0}", "the vocabulary of"),
     ],
 )
 def test_what_the_tokenizer_lacks_is_said_before_any_stage(tmp_path, capsys, options, said):
     path = byte_level(tmp_path / "published")
+    path.write_text(path.read_text(encoding="utf-8").replace("<|endoftext|>", "<|other|>"), encoding="utf-8")
     assert main(["--config", str(recipe(tmp_path, f"{{path: {path}{options}}}"))]) == 64
     assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "out").exists()
@@ -79,12 +80,23 @@ def test_what_rows_of_a_task_need_is_added_too(tmp_path, capsys):
     facts = {"output": tmp_path / "out", "texts": texts, "published": path}
     assert main(["--config", str(write_recipe(tmp_path, TASK.format(**facts, further="")))]) == 64
     said = " ".join(capsys.readouterr().err.split())
-    assert "padding of rows needs the special token 'pad'" in said
     assert "the frame of task rows (tasks.frame) needs the special token 'cls'" in said
     assert not (tmp_path / "out").exists()
     assert main(["--config", str(write_recipe(tmp_path, TASK.format(**facts, further=", add: true")))]) == 0
     special_ids = open_shards(tmp_path / "out" / "tasks" / "sst2" / "train").manifest.tokenizer.special_ids
     assert special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, "eos": size - 1}
+
+
+def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog):
+    """As decoders such as GPT-2 are used; `add` appends a pad instead."""
+    path = byte_level(tmp_path / "published")
+    size = len(json.loads(path.read_text()))
+    file = recipe(tmp_path, f"{{path: {path}}}")
+    file.write_text(file.read_text(encoding="utf-8").replace("masked_lm", "causal_lm"), encoding="utf-8")
+    assert main(["--config", str(file)]) == 0
+    facts = open_shards(tmp_path / "out" / "corrupt" / "causal_lm" / "train").manifest.tokenizer
+    assert (facts.vocab_size, facts.special_ids) == (size, {"pad": size - 1, "eos": size - 1})
+    assert "no pad token: rows are filled up with <|endoftext|>" in caplog.text
 
 
 def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path):
