@@ -98,6 +98,45 @@ def _short_texts(folder: Path) -> str:
     return str(path)
 
 
+def _matched(folder: Path) -> str:
+    """MNLI's two dev sets, one of which is enough."""
+    written = _table(
+        "{split}.tsv", "index\tsentence1\tsentence2\tgold_label", "{i}\tAda met {i}\tBob met {i}\tneutral"
+    )(folder)
+    (folder / "dev.tsv").rename(folder / "dev_matched.tsv")
+    return written
+
+
+def _objects(row: Callable[[int], object]) -> Callable[[Path], str]:
+    """Lines of JSON in the files of SuperGLUE: train.jsonl and val.jsonl."""
+
+    def write(folder: Path) -> str:
+        _json_lines("jsonl", row)(folder)
+        (folder / "dev.jsonl").rename(folder / "val.jsonl")
+        return str(folder)
+
+    return write
+
+
+def _pronoun(i: int) -> object:
+    target = {"span1_text": f"Ada{i}", "span1_index": 0, "span2_text": "she", "span2_index": 2}
+    return {"text": f"Ada{i} says she won", "label": bool(i % 2), "idx": i, "target": target}
+
+
+def _passage(i: int) -> object:
+    answers = [{"text": "Ada", "idx": 0, "label": 1}, {"text": "Bob", "idx": 1, "label": 0}]
+    return {
+        "idx": i,
+        "passage": {"text": f"Ada met {i}.", "questions": [{"question": "Who?", "idx": 0, "answers": answers}]},
+    }
+
+
+def _blank(i: int) -> object:
+    passage = {"text": f"Ada{i} met Bob.", "entities": [{"start": 0, "end": len(f"Ada{i}") - 1}]}
+    answers = [{"start": 0, "end": len(f"Ada{i}") - 1, "text": f"Ada{i}"}]
+    return {"idx": i, "passage": passage, "qas": [{"query": "@placeholder won", "idx": i, "answers": answers}]}
+
+
 _DOGS = "1\tdogs\tdog\tNOUN\t_\t_\t2\tx\t_\t_\n2\tbark\tbark\tVERB\t_\t_\t0\tx\t_\t_\n\n"
 _PAIRS = _table("{split}.tsv", "index\tsentence1\tsentence2\tscore", "{i}\tA man {i} eats.\tSomeone {i} eats.\t{score}")
 CASES = {
@@ -119,6 +158,54 @@ CASES = {
     "stsb": Task("bert", _PAIRS),
     "summaries": Task("t5", _json_lines("json", lambda i: {"document": f"Text {i} is long.", "summary": f"Text {i}."})),
     "swag": Task("bert", _endings),
+    "cola": Task("bert", _table("{split}.tsv", "gj04\t1\t\tA first row.", "gj04\t{bit}\t\tRow {i} of it.")),
+    "mrpc": Task(
+        "bert", _table("{split}.tsv", "Quality\tid1\tid2\t#1 String\t#2 String", "{bit}\t{i}\t{i}\tAda {i}\tBob {i}")
+    ),
+    "qqp": Task(
+        "bert", _table("{split}.tsv", "id\tquestion1\tquestion2\tis_duplicate", "{i}\tIs it {i}?\tWas it {i}?\t{bit}")
+    ),
+    "mnli": Task("bert", _matched),
+    "qnli": Task(
+        "bert", _table("{split}.tsv", "index\tquestion\tsentence\tlabel", "{i}\tIs it {i}?\tIt is {i}.\tentailment")
+    ),
+    "rte": Task(
+        "bert", _table("{split}.tsv", "index\tsentence1\tsentence2\tlabel", "{i}\tAda {i}\tBob {i}\tnot_entailment")
+    ),
+    "wnli": Task("bert", _table("{split}.tsv", "index\tsentence1\tsentence2\tlabel", "{i}\tAda {i}\tBob {i}\t{bit}")),
+    "snli": Task(
+        "bert", _json_lines("jsonl", lambda i: {"gold_label": "neutral", "sentence1": f"Ada {i}", "sentence2": "B"})
+    ),
+    "boolq": Task(
+        "bert", _objects(lambda i: {"question": f"is it {i}", "passage": f"It is {i}.", "label": i % 2 == 0})
+    ),
+    "cb": Task("bert", _objects(lambda i: {"premise": f"Ada {i}", "hypothesis": "Bob", "label": "neutral", "idx": i})),
+    "wic": Task(
+        "bert",
+        _objects(lambda i: {"word": "met", "sentence1": f"I met {i}", "sentence2": "She met me", "label": i % 2 == 0}),
+    ),
+    "wsc": Task("bert", _objects(_pronoun)),
+    "multirc": Task("bert", _objects(_passage)),
+    "copa": Task(
+        "bert",
+        _objects(
+            lambda i: {"premise": f"Rain {i}", "choice1": "wet", "choice2": "dry", "question": "effect", "label": i % 2}
+        ),
+    ),
+    "record": Task("bert", _objects(_blank)),
+    "race_exams": Task(
+        "bert",
+        _objects(
+            lambda i: {
+                "article": f"It is {i}.",
+                "question": "What?",
+                "options": ["a", "b", "c", "d"],
+                "answer": "ABCD"[i % 4],
+            }
+        ),
+    ),
+    "labels": Task("bert", _table("{split}.csv", "text,label", "A text {i} of it,class{four}")),
+    "scores": Task("bert", _table("{split}.csv", "text,score", "A text {i} of it,{score}")),
 }
 
 

@@ -7,6 +7,7 @@ from BODY: all, embeddings, or random (nothing). Words that start with `tasks.` 
 run again. `--compare DIR ...` prints the table of several outputs, each compared with the first. `pseudo=FILE` adds
 training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'` scores
 each run on more files, for example of other languages; `--matrix DIR ...` prints the table of outputs by files.
+`--average DIR ...` averages tasks as GLUE and SuperGLUE do.
 `search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first chooses keys on a part of the training rows.
 """
 
@@ -24,6 +25,7 @@ from clozeline.configuration.config import config_class, config_file
 from clozeline.errors import ConfigurationError
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.experiments.multirun import finetuning_scores
+from clozeline.tools.experiments.multirun.benchmark_average import average_lines
 from clozeline.tools.experiments.multirun.finetuning_search import choose_words
 from clozeline.tools.experiments.multirun.runner import (
     Training,
@@ -131,7 +133,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--matrix", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool by their tests"
     )
 
+    parser.add_argument(
+        "--average", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool, a task each, to average"
+    )
+
     def action(options: argparse.Namespace) -> None:
+        if options.average is not None:
+            tasks = [(str(folder), finetuning_scores.read_by_split(folder)) for folder in options.average]
+            print(*average_lines(tasks), sep="\n")
+            return
         if options.matrix is not None:
             print(
                 *finetuning_scores.matrix_lines(

@@ -16,6 +16,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,6 +25,7 @@ import numpy as np
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
@@ -35,6 +37,8 @@ from clozeline.tools.runs.evaluation import (
     minimal_pairs,
     perplexity,
 )
+from clozeline.tools.runs.evaluation.answer_scores import choose_threshold
+from clozeline.tools.runs.evaluation.answer_threshold import store_threshold
 from clozeline.tools.runs.evaluation.clean_items import CleanItems, clean_lines
 from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines, error_page, record_lines
 from clozeline.tools.runs.evaluation.local_texts import Keep, keep_all, texts_of_files
@@ -48,7 +52,7 @@ from clozeline.tools.runs.evaluation.scores import (
     to_json,
     write_scores,
 )
-from clozeline.tools.runs.evaluation.task_run import open_task_run
+from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.text_likelihoods import Score, first_token, open_scorer, ready_scores
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.tools.settings import add_settings, settings_of
@@ -72,6 +76,9 @@ class EvaluateOptions:
     """file for the predictions of a task, as JSON lines: each with its texts, the gold answer and the error"""
     errors: bool = False
     """also show the confusion of classes, scores by class, and the worst rows of a task"""
+    tune: bool = False
+    """questions without answers: choose the threshold of no answer with the best F1 on this split, and store it in RUN
+    for later scores and predictions of the checkpoint"""
     perplexity: Path | None = None
     """texts, or a shard set, to compute the perplexity of: a file or folder"""
     window: Annotated[int, Field(ge=1)] | None = None
@@ -140,11 +147,17 @@ def evaluate_run(
     rank, size = (0, 1) if world is None else (world.rank, world.size)
     clean = None if options.clean is None else CleanItems.read(options.clean)
     chosen = [] if clean is None else clean.clean_rows(opened.shards, rows)
+    if options.tune and not opened.facts.unanswerable:
+        raise ConfigurationError(f"tune: {opened.facts.name} has no questions without answers, remove the key")
     share = predict_task_share(opened, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
     text = ""
     if rank == 0:
+        if options.tune:
+            opened = _tune(run, opened, choose_threshold(opened.facts, rows, merge_shares(shares, len(rows))))
         scores = scores_of(opened, score_shares(opened, rows, shares))
+        if opened.facts.unanswerable:
+            scores["threshold"] = opened.threshold
         if clean is not None:
             predictions = merge_shares(shares, len(rows))
             own = {number: predictions[row] for number, row in enumerate(chosen)}
@@ -152,6 +165,13 @@ def evaluate_run(
             scores["clean"] = clean.report_scores(None if scored is None else scores_of(opened, scored))
         text = to_json(scores)
     return text if world is None else world.gather(text)[0]
+
+
+def _tune(run: Path, opened: TaskRun, chosen: tuple[float, float]) -> TaskRun:
+    threshold, f1 = chosen
+    facts = {"checkpoint": opened.checkpoint, "set": opened.shards.digest, "f1": f1}
+    store_threshold(run, threshold, facts)
+    return replace(opened, threshold=threshold)
 
 
 def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | None = None) -> tuple[str, Iterator[str]]:

@@ -20,6 +20,7 @@ from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.text.sentences.regex import Regex
+from clozeline.tools.runs.evaluation.answer_threshold import best_threshold
 from clozeline.tools.runs.evaluation.metrics import Scored
 from clozeline.tools.runs.evaluation.predictions import windows_of
 from clozeline.tools.runs.evaluation.unit_sums import Units, mean_units, value_of
@@ -123,16 +124,25 @@ def answer_units(facts: TaskFacts, asked: Sequence[AnsweredQuestion], answers: S
     return units
 
 
-def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window]) -> Scored:
+def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window], threshold: float = 0.0) -> Scored:
     """Return the scores of all questions of a set, given `read_spans` per row; answers are cut from the text."""
     asked = questions_of(rows)
-    answers = [extract_answer(question, rows, predicted, facts).text for question in asked]
+    answers = [extract_answer(question, rows, predicted, facts, threshold).text for question in asked]
     baselines = {"best_sentence": _most_similar_sentences(asked)}
     if facts.unanswerable:
         baselines["no_answer"] = [""] * len(asked)
     scored = {name: answer_metrics(facts, asked, texts) for name, texts in baselines.items()}
     units = answer_units(facts, asked, answers)
     return Scored(len(asked), answer_metrics(facts, asked, answers), scored, units=units)
+
+
+def choose_threshold(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window]) -> tuple[float, float]:
+    """Return the threshold of no answer with the highest F1 on a set, and that F1; see `best_threshold`."""
+    asked = questions_of(rows)
+    found = [extract_answer(question, rows, predicted, facts, math.inf) for question in asked]
+    f1 = [unit[0] for unit in answer_units(facts, asked, [answer.text for answer in found])["f1"]]
+    unanswered = [float(not any(map(normalize, question.answers))) for question in asked]
+    return best_threshold([answer.null - answer.score for answer in found], f1, unanswered)
 
 
 @dataclass(frozen=True)

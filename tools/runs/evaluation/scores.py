@@ -56,7 +56,7 @@ def score_shares(opened: TaskRun, rows: Rows, shares: Sequence[Mapping[int, Any]
         languages = opened.shards.manifest.languages
         return text_scores(facts, set_rows(opened.train), rows, merge_shares(shares, len(rows)), *languages[:1])
     if facts.head == "span":
-        return answer_scores(facts, rows, merge_shares(shares, len(rows)))
+        return answer_scores(facts, rows, merge_shares(shares, len(rows)), opened.threshold)
     return _score_answers(opened, rows, collect_predictions(shares, rows, facts))
 
 
@@ -144,6 +144,8 @@ def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield caveats of a score: unparsable outputs, rows of train, contradicting labels."""
     if "unparsable" in scores:
         yield f"{scores['unparsable']:,g} unparsable"
+    if "threshold" in scores:
+        yield f"threshold of no answer {scores['threshold']:.3f}"
     yield from (f"{count:,} {name.replace('_', ' ')}" for name, count in scores.get("notes", {}).items())
 
 

@@ -11,6 +11,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
+from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_checkpoint
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import read_state
@@ -23,7 +24,8 @@ _MANIFEST: Final = "manifest.json"
 class TaskRun:
     """A model with a task head, the split to score, and the training split of the same folder, for the baselines.
 
-    `checkpoint` is the XXH3-128 (hex) of the checkpoint's index, which holds the hashes of its parts.
+    `checkpoint` is the XXH3-128 (hex) of the checkpoint's index, which holds the hashes of its parts; `threshold` the
+    margin by which "no answer" must win, if questions may have none.
     """
 
     trained: TrainedModel
@@ -33,6 +35,7 @@ class TaskRun:
     train: ShardSet
     seed: int
     checkpoint: str
+    threshold: float = 0.0
 
 
 def open_task_run(
@@ -57,7 +60,9 @@ def open_task_run(
     trained = load_checkpoint(run, directory, index, set_paths)
     trained.require_same_tokenizer(shards)
     train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else open_first_set(run, data)
-    return TaskRun(trained, facts, head, shards, train, config.seed, file_hash(directory / "checkpoint.json"))
+    checkpoint = file_hash(directory / "checkpoint.json")
+    threshold = stored_threshold(run, checkpoint) if facts.unanswerable else 0.0
+    return TaskRun(trained, facts, head, shards, train, config.seed, checkpoint, threshold)
 
 
 def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:

@@ -65,7 +65,7 @@ def _share(opened: TaskRun, rows: Rows, read: Read) -> dict[int, Any]:
 def _answer_records(opened: TaskRun, rows: Rows) -> Iterator[tuple[int, Record]]:
     predicted = _share(opened, rows, read_spans)
     for asked in questions_of(rows):
-        answer = extract_answer(asked, rows, predicted, opened.facts)
+        answer = extract_answer(asked, rows, predicted, opened.facts, opened.threshold)
         record: Record = {"answer": answer.text, "start": answer.start, "score": round(answer.score, _DIGITS)}
         if opened.facts.unanswerable:
             difference = max(-700.0, min(700.0, answer.score - answer.null))  # the range of exp
