@@ -160,13 +160,14 @@ def run_stages(
     largest = 0
     for run in stage_runs(recipe, plan, verify=verify, only=only):
         stage, name = run.stage, run.stage.name
-        if only in (None, name):
+        gap = "" if only in (None, name) else run.gap()
+        if only in (None, name) or (gap and stage.made_when_needed):
             summaries.append(run.execute(progress, largest or plan.bytes))
             if not run.kept:  # a kept tokenizer learned from the documents of its time
                 _check_handover(provided, stage, summaries[-1].counts)
             if summaries[-1].counts.get("documents_out") == 0:
                 raise stage.nothing_left(summaries[-1].counts)
-        elif gap := run.gap():
+        elif gap:
             raise ConfigurationError(
                 f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline {name}` with the "
                 "same configuration first"

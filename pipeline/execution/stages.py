@@ -99,6 +99,8 @@ class Stage(ABC, Generic[K, C]):
     """true if later stages find documents in its folder"""
     writes_tokenizer: ClassVar[bool] = False
     """true if later stages find a tokenizer in `tokenizer/` of its folder"""
+    made_when_needed: ClassVar[bool] = False
+    """true if a later stage that is run alone makes it too: it depends on no other stage"""
     shared: ClassVar[tuple[str, ...]] = ("seed",)
     """keys of the recipe, in addition to its own, that determine its output"""
     added: ClassVar[tuple[str, ...]] = ()

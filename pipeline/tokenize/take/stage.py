@@ -74,6 +74,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     name: ClassVar[str] = "tokenizer"
     order: ClassVar[int] = 51
     writes_tokenizer: ClassVar[bool] = True
+    made_when_needed: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
     added: ClassVar[tuple[str, ...]] = ("pattern", "special_tokens")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.verify_counts import main as verify_counts
@@ -52,6 +52,18 @@ def test_one_set_for_each_split_with_labels(tmp_path: Path, caplog: pytest.LogCa
     assert report["counts"]["examples"] == 81
     assert report["counts"]["refused"] == {"no_label": 1}
     assert "82" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_stage_alone_makes_the_tokenizer_it_needs(tmp_path: Path) -> None:
+    """`clozeline tasks` is one command: a published tokenizer waits for no other stage."""
+    write_task(tmp_path / "files")
+    write_vocabulary(tmp_path / "words")
+    write_recipe(tmp_path)
+    assert run_stage("tasks", words(tmp_path)) == 0
+    assert len(open_split(tmp_path / "out" / "tasks" / "sst2", "train")) == 60
+    record = (tmp_path / "out" / "tokenizer" / "records" / "000000.json").stat().st_mtime_ns
+    assert run_stage("tasks", words(tmp_path, "tasks.max_length=12")) == 0
+    assert (tmp_path / "out" / "tokenizer" / "records" / "000000.json").stat().st_mtime_ns == record
 
 
 def test_manifests_say_where_rows_come_from(tmp_path: Path) -> None:
