@@ -73,10 +73,10 @@ def test_random_order_samples_the_exact_distribution(shares: tuple[int, ...]) ->
     assert sum(exact.values()) == pytest.approx(1)
     if len(shares) == LENGTH:
         assert exact == pytest.approx(JOINT)
-    counts = frequencies(Decoding(mode="unmask", order="random", temperature=1.0, steps=len(shares), seed=3), 3000)
+    counts = frequencies(Decoding(mode="unmask", order="random", temperature=1.0, steps=len(shares), seed=3), 1200)
     assert chi_square(counts, exact) < 54  # 26 degrees of freedom: p = 0.001
     if len(shares) < LENGTH:
-        assert chi_square(counts, JOINT) > 100
+        assert chi_square(counts, JOINT) > 80
 
 
 def test_the_most_certain_mask_is_filled_first() -> None:
