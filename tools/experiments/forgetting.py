@@ -9,12 +9,13 @@ stage, forgetting and backward transfer. With `learned=1`, RUN has already learn
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Final, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.one_or_more import ONE_OR_MORE
 from clozeline.files import publish_json
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, summary, summary_lines
@@ -27,17 +28,13 @@ _SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_r
 """Settings that runs and scores of a folder depend on, in addition to the tasks."""
 
 
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 @config_class
 class ForgettingOptions:
     """Tasks, methods and their strengths."""
 
-    tasks: Annotated[list[Path], BeforeValidator(_as_list), Field(min_length=1)]
+    tasks: Annotated[list[Path], ONE_OR_MORE, Field(min_length=1)]
     """YAML files of tasks in learning order, each with {name, shards, heldout, config}"""
-    method: Annotated[list[Method], BeforeValidator(_as_list), Field(min_length=1)] = Field(
+    method: Annotated[list[Method], ONE_OR_MORE, Field(min_length=1)] = Field(
         default_factory=lambda: list[Method](get_args(Method)), description="plain, replay, ewc, l2_sp"
     )
     output: Annotated[Path, HOME_EXPANDED]

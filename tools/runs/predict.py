@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from dataclasses import field
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from clozeline.configuration.config import config_class, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.one_or_more import Names
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaggedWords
@@ -31,13 +32,6 @@ from clozeline.tools.runs.inference.prediction_files import Layout, PredictionPa
 from clozeline.tools.runs.inference.row_predictions import Record, predict_records
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled
 from clozeline.tools.settings import add_settings, settings_of
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-Names = Annotated[list[str], BeforeValidator(_as_list)]
 
 
 @config_class

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import BeforeValidator, Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.one_or_more import Names
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
@@ -48,13 +49,6 @@ _SHOWN: Final = 10
 """Values that a message shows."""
 _HIDDEN: Final = "-1"
 """No label, in a column with stored class names."""
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-Names = Annotated[list[str], BeforeValidator(_as_list)]
 
 
 class Labelled(TaskReader):

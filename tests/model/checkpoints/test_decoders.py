@@ -1,17 +1,15 @@
 """Published decoders beyond the logits of a row: losses, gradients, and continuations past every window."""
 
-import json
-
 import pytest
 import torch
 from torch.nn import functional as F
 
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from tests.matrices import mark_slow_but
-from tests.model.checkpoints.published import TYPES, VOCABULARY, by_saved_names, export_to, saved
+from tests.model.checkpoints.published import TYPES, VOCABULARY, by_saved_names, saved
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 
 DECODERS = [name for name in TYPES if map_of_type(name).fixed["family"] == "decoder"]
@@ -52,14 +50,3 @@ def test_it_continues_prompts_as_the_class_does(model_type, seed, tmp_path):
     for prompt, continuation in zip(prompts, found, strict=True):
         expected = theirs.generate(torch.tensor([prompt]), max_new_tokens=9, do_sample=False, use_cache=False)
         assert [*prompt, *continuation.ids] == expected[0].tolist()
-
-
-@pytest.mark.parametrize("model_type", DECODERS)
-def test_a_second_export_has_the_bytes_of_the_first(model_type, tmp_path):
-    saved(tmp_path / "in", model_type)
-    first = export_checkpoint(read_checkpoint(tmp_path / "in"))
-    second = export_checkpoint(read_checkpoint(export_to(tmp_path / "out", first)))
-    assert json.dumps(first.config) == json.dumps(second.config)
-    export_to(tmp_path / "again", second)
-    name = "model.safetensors"
-    assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()

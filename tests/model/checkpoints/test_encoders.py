@@ -1,14 +1,12 @@
 """Published encoders beyond the logits of a row: losses and gradients; the second export of every type."""
 
-import json
-
 import pytest
 import torch
 from torch.nn import functional as F
 
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
-from tests.model.checkpoints.published import TYPES, VOCABULARY, export_to, saved
+from tests.model.checkpoints.published import TYPES, VOCABULARY, saved
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 
 MASKED = [
@@ -17,7 +15,6 @@ MASKED = [
     if map_of_type(name).heads == ("masked_lm",) and map_of_type(name).fixed["family"] == "encoder" and name != "xlm"
 ]
 """without XLM, whose rows have languages"""
-NOT_CAUSAL = [name for name in TYPES if map_of_type(name).fixed["family"] != "decoder"]
 
 
 @pytest.mark.parametrize("model_type", MASKED)
@@ -40,14 +37,3 @@ def test_the_loss_and_its_gradients_are_theirs(model_type, tmp_path):
     assert all(name.startswith("heads.masked_lm.projection.") for name in bias)
     kept = {name: value for name, value in found.items() if name not in bias}
     assert_gradients_close(kept, to_ours(key_map, model.config, their, kept), FLOAT32)
-
-
-@pytest.mark.parametrize("model_type", NOT_CAUSAL)
-def test_a_second_export_has_the_bytes_of_the_first(model_type, tmp_path):
-    saved(tmp_path / "in", model_type)
-    first = export_checkpoint(read_checkpoint(tmp_path / "in"))
-    second = export_checkpoint(read_checkpoint(export_to(tmp_path / "out", first)))
-    assert json.dumps(first.config) == json.dumps(second.config)
-    export_to(tmp_path / "again", second)
-    name = "model.safetensors"
-    assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
