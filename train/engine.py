@@ -159,7 +159,7 @@ class Engine:
         for index, batch in enumerate(batches):
             # forward: one loss per head
             lane = self.world.rank * (self.config.data.lane_count // self.world.size)
-            torch.manual_seed(hash64("dropout", self.config.seed, step, lane, index) - (1 << 63))
+            seed_dropout(hash64("dropout", self.config.seed, step, lane, index) - (1 << 63), self.world.device)
             losses = self.losses(self.inputs(batch, step))
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
             clock.end("forward")
@@ -253,6 +253,10 @@ class Engine:
             self.gradient_bytes = _gradient_bytes(self.deepspeed)
         if zero_stage(self.config, self.world.size) > 0:
             return None
+        if self.world.size == 1:  # of a parameter that took no part; DeepSpeed adds it where it reduces
+            for parameter in self.model.parameters():
+                if parameter.requires_grad and parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
         parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
@@ -262,6 +266,13 @@ class Engine:
         elif self.config.gradient_clipping > 0:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.config.gradient_clipping, norm)
         return float(norm)
+
+
+def seed_dropout(seed: int, device: torch.device) -> None:
+    """Seed dropout; the same bits as by torch, which takes 100 times longer: it asks every device library."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
 def add_sums(losses: Mapping[str, Loss], sums: dict[str, torch.Tensor], figures: dict[str, torch.Tensor]) -> None:

@@ -12,6 +12,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.engine import seed_dropout
 from tests.distributed import RankPool
 from tests.matrices import STAGES, mark_slow_but
 from tests.train.synthetic import (
@@ -81,6 +82,48 @@ def test_one_rank_in_fp32_has_nothing_to_share(one_rank: RankPool) -> None:
         ((found, count),) = one_rank.run(held_bytes, tiny(zero__stage=stage))
         expected = {"weights": 4 * count, "gradients": 4 * count, "optimizer": 8 * count}
         assert found == {key: pytest.approx(value, rel=0.02) for key, value in expected.items()}, f"stage {stage}"
+
+
+def weights_and_reductions(world: World, config: TrainConfig, reduce: bool) -> tuple[list[str], int, dict[str, Any]]:
+    """Losses, calls of DeepSpeed's reduction, and weights; one parameter takes no part in the loss."""
+
+    def prepare(model: torch.nn.Module) -> None:
+        model.register_parameter("unused", torch.nn.Parameter(torch.linspace(-1, 1, 12).view(3, 4)))
+
+    engine = build(config, world, prepare=prepare)
+    calls: list[int] = []
+    original = engine.deepspeed.buffered_allreduce_fallback
+    engine.deepspeed.buffered_allreduce_fallback = lambda **options: (calls.append(1), original(**options))
+    engine.deepspeed.enable_backward_allreduce |= reduce
+    found = [loss for pair in train_steps(engine, 1, 4) for loss in pair]
+    weights = {name: weight.tolist() for name, weight in engine.model.named_parameters()}
+    engine.close()
+    return found, len(calls), weights
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_one_rank_reduces_nothing(one_rank: RankPool, name: str) -> None:
+    """The same bits as with DeepSpeed's reduction over one rank, also of a parameter without gradient, which decays."""
+    config = tiny(optimizer={"name": name, "learning_rate": 0.003, "weight_decay": 0.1})
+    (expected,) = one_rank.run(weights_and_reductions, config, True)
+    (found,) = one_rank.run(weights_and_reductions, config, False)
+    assert (expected[1], found[1]) == (4, 0)
+    assert found[::2] == expected[::2]
+    assert 0 < found[2]["unused"][0][0] + 1 < 0.01
+
+
+def test_seeds_what_torch_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generators of other devices are left alone; on a GPU its own is seeded, too."""
+    for value in (-5, 2**63 - 1):
+        torch.manual_seed(value)
+        expected = torch.rand(3).tolist()
+        seed_dropout(value, torch.device("cpu"))
+        assert torch.rand(3).tolist() == expected
+    generators = [torch.Generator(), torch.Generator()]
+    untouched = generators[0].initial_seed()
+    monkeypatch.setattr(torch.cuda, "default_generators", generators)
+    seed_dropout(7, torch.device("cuda", 1))
+    assert [generator.initial_seed() for generator in (*generators, torch.default_generator)] == [untouched, 7, 7]
 
 
 @pytest.mark.parametrize(

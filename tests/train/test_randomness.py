@@ -12,7 +12,7 @@ FORBIDDEN = re.compile(
     r"import random\b|np\.random|numpy\.random|torch\.(rand|randn|randint|randperm|seed|Generator|multinomial|load)\b|"
     r"\.(get|set)_rng_state|pickle"
 )
-SEEDING = {"engine.py": 1}
+SEEDING = {"engine.py": 2}  # of the processor, and of a GPU
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "train").rglob("*.py")), ids=lambda path: path.name)

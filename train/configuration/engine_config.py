@@ -57,6 +57,9 @@ def wrap_in_zero(model: nn.Module, optimizer: torch.optim.Optimizer, config: Tra
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         engine, *_ = load_deepspeed().initialize(**parts, dist_init_required=False)
+    # one rank at stage 0 has nothing to reduce: flattening, dividing by 1 and copying back would change no bit
+    if world.size == 1 and zero_stage(config, 1) == 0:
+        engine.enable_backward_allreduce = False
     return engine
 
 
