@@ -1,7 +1,8 @@
 """Pseudo-log-likelihoods: each token is predicted from a copy of the row in which it is masked."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ from clozeline.model.scoring.batches import (
 
 _UNKNOWN = frozenset({"rank", "prediction_order"})
 """Tensors of families that predict in an order (arXiv 1906.08237), which a masked row does not have."""
+_COPIES: Final = 4096
+"""masked rows that are held at a time"""
 
 
 class _Copy(NamedTuple):
@@ -96,19 +99,88 @@ def log_likelihoods_under_masks(
 
     `masked` holds, for each scored position, the positions that are masked while it is predicted, itself included.
     """
-    named = _mlm_head(model)
-    copies = [
-        _Copy([mask_id if at in covered else token for at, token in enumerate(row)], position, row[position])
+    copies = (
+        _mask_copy(row, position, covered, mask_id)
         for row, scored, of in zip(rows, positions, masked, strict=True)
         for position, covered in zip(scored, of, strict=True)
-    ]
-    results = torch.zeros(len(copies), dtype=torch.float64)
-    read = [copy.position - previous for copy in copies]
-    for batch, states in _states(model, named, [copy.ids for copy in copies], read, tokens):
-        targets = torch.tensor([copies[index].token for index in batch], device=states.device)
-        with torch.no_grad():
-            results[batch] = log_probabilities(named[1], states, targets, model.vocab_size)
+    )
+    results = _score_copies(model, copies, previous=previous, tokens=tokens)
     return list(torch.split(results, [len(scored) for scored in positions]))
+
+
+def window_around(position: int, count: int, length: int) -> tuple[int, int]:
+    """Return start and end of the window of at most `length` of `count` tokens with `position` in its middle.
+
+    At the edges of a document the window stays inside, so that each token has as much context as there is.
+
+    Example:
+        >>> [window_around(position, 6, 3) for position in range(6)]
+        [(0, 3), (0, 3), (1, 4), (2, 5), (3, 6), (3, 6)]
+    """
+    start = max(0, min(position - length // 2, count - length))
+    return start, min(start + length, count)
+
+
+def pseudo_log_likelihoods_in_windows(
+    model: Model,
+    documents: Sequence[Sequence[int]],
+    length: int,
+    special_ids: tuple[int, int, int],
+    *,
+    words: Sequence[Sequence[int]] | None = None,
+    previous: bool = False,
+    tokens: int = TOKENS,
+) -> list[Tensor]:
+    """Return `pseudo_log_likelihoods` of all tokens of documents of any length, fp64 [tokens] per document.
+
+    Each token is read in a row of its own in any case, so that its window can have it in the middle.
+
+    Args:
+        model: in evaluation mode, with a masked LM head.
+        documents: token ids without special tokens.
+        length: maximum tokens of a window, without the two special tokens around it.
+        special_ids: of [CLS], [SEP] and [MASK].
+        words: word index of each token of each document, or None; see `positions_to_mask`.
+        previous: see `pseudo_log_likelihoods`.
+        tokens: positions of a batch; this changes only the rounding.
+    """
+    cls, sep, mask_id = special_ids
+    of_words: Sequence[Sequence[int] | None] = words or [None] * len(documents)
+
+    def copies() -> Iterator[_Copy]:
+        for ids, of in zip(documents, of_words, strict=True):
+            for position in range(len(ids)):
+                start, end = window_around(position, len(ids), length)
+                covered = [position]
+                if of is not None:
+                    covered = [other for other in range(position, end) if of[other] == of[position]]
+                row = [cls, *ids[start:end], sep]
+                yield _mask_copy(row, position - start + 1, [other - start + 1 for other in covered], mask_id)
+
+    results = _score_copies(model, copies(), previous=previous, tokens=tokens)
+    return list(torch.split(results, [len(ids) for ids in documents]))
+
+
+def _mask_copy(row: Sequence[int], position: int, covered: Sequence[int], mask_id: int) -> _Copy:
+    masked = list(row)
+    for other in covered:
+        masked[other] = mask_id
+    return _Copy(masked, position, row[position])
+
+
+def _score_copies(model: Model, copies: Iterator[_Copy], *, previous: bool, tokens: int) -> Tensor:
+    """Return the log-probability of the token of each copy, fp64 [copies]; few copies are in memory at a time."""
+    named = _mlm_head(model)
+    parts = [torch.zeros(0, dtype=torch.float64)]
+    while held := [*islice(copies, _COPIES)]:
+        scores = torch.zeros(len(held), dtype=torch.float64)
+        read = [copy.position - previous for copy in held]
+        for batch, states in _states(model, named, [copy.ids for copy in held], read, tokens):
+            targets = torch.tensor([held[index].token for index in batch], device=states.device)
+            with torch.no_grad():
+                scores[batch] = log_probabilities(named[1], states, targets, model.vocab_size)
+        parts.append(scores)
+    return torch.cat(parts)
 
 
 def candidate_scores(

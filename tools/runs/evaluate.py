@@ -1,7 +1,8 @@
 """Score a run: `clozeline evaluate RUN [split=dev] [task=FOLDER] [step=N] [output=FILE] [--json]`.
 
-`perplexity=SET_OR_TEXT` computes the perplexity of texts, `suite=blimp input=FOLDER` the accuracy on minimal pairs,
-`probe=layers task=FOLDER` what each layer knows of tagged words. Otherwise the run must be fine-tuned on a task.
+`perplexity=SET_OR_TEXT` computes the perplexity of texts, or with `score=pll` the pseudo-perplexity of a masked model,
+`suite=blimp input=FOLDER` the accuracy on minimal pairs, `probe=layers task=FOLDER` what each layer knows of tagged
+words. Otherwise the run must be fine-tuned on a task.
 
 `predictions=FILE` writes each prediction with its answer; `errors=true` and `--html FILE` show the confusion of
 classes, scores by class and the worst rows.
@@ -82,9 +83,10 @@ class EvaluateOptions:
     perplexity: Path | None = None
     """texts, or a shard set, to compute the perplexity of: a file or folder"""
     window: Annotated[int, Field(ge=1)] | None = None
-    """perplexity: maximum context of a prediction, in tokens; default: the length of training rows"""
+    """perplexity: maximum context of a prediction in tokens, those of masked scores with [CLS] and [SEP]; default: the
+    length of training rows"""
     stride: Annotated[int, Field(ge=1)] | None = None
-    """perplexity: tokens between windows, of which the last `stride` are scored; default: half a window"""
+    """perplexity, score=causal: tokens between windows, of which the last `stride` are scored; default: half of one"""
     probe: Literal["layers"] | None = None
     """layers: accuracy of a linear model on each layer of the frozen model, for the tagged words of `task`"""
     suite: Literal["blimp", "pairs", "lambada", "lama", "lm_eval"] | None = None
@@ -95,7 +97,8 @@ class EvaluateOptions:
     input: Path | None = None
     """suite: its file, or the folder with its files"""
     score: Score | None = None
-    """suite: how to score a sentence; default: the first of causal, pll that the training prepared"""
+    """suite, perplexity: how to score a text; pll, pll_word and mntp give the pseudo-perplexity of a masked model;
+    default: the first of causal, pll that the training prepared"""
     pairs: Annotated[int, Field(ge=1)] | None = None
     """suite: maximum number of pairs per paradigm; default: all"""
     candidates: Path | None = None
@@ -113,6 +116,8 @@ class EvaluateOptions:
             options_set = [name for name in names if getattr(self, name) is not None]
             if options_set and getattr(self, mode) is None:
                 raise ValueError(f"{options_set[0]}: is an option of {mode}=..., which is not given")
+        if self.score is not None and self.perplexity is None and self.suite is None:
+            raise ValueError("score: is an option of suite=... and of perplexity=..., neither is given")
         if self.suite is not None and self.input is None:
             raise ValueError(f"suite={self.suite}: needs input=FOLDER, where its files are")
         if (self.suite == "lm_eval") != bool(self.tasks):
@@ -134,7 +139,7 @@ class EvaluateOptions:
             raise ValueError(f"probe={self.probe}: needs task=FOLDER, sets of tagged words with the run's tokenizer")
 
 
-_OPTIONS = {"perplexity": ("window", "stride", "ngram"), "suite": ("input", "tasks", "score", "pairs", "candidates")}
+_OPTIONS = {"perplexity": ("window", "stride", "ngram"), "suite": ("input", "tasks", "pairs", "candidates")}
 """Options that require another option."""
 
 
@@ -185,8 +190,9 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
     }
     if options.perplexity is not None:
         scores |= perplexity.perplexity_scores(
-            run, trained, options.perplexity, options.window, options.stride, options.baseline, options.ngram or 5
-        )
+            run, trained, options.perplexity, options.window, options.stride, options.baseline, options.ngram or 5,
+            options.score,
+        )  # fmt: skip
         return to_json(scores), perplexity.perplexity_lines(scores)
     if options.probe is not None:
         assert options.task is not None, "checked by the options"

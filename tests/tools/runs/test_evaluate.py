@@ -75,7 +75,7 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned: Path, size: int) -> Non
         (["step=5"], "holds no checkpoint of step 5"),
         (["suite=blimp"], "suite=blimp: needs input=FOLDER"),
         (["window=4"], "window: is an option of perplexity=..., which is not given"),
-        (["score=pll"], "score: is an option of suite=..., which is not given"),
+        (["score=pll"], "score: is an option of suite=... and of perplexity=..., neither is given"),
         (["suite=blimp", "input=a", "perplexity=b"], "one at a time"),
     ],
 )
@@ -149,6 +149,21 @@ def test_last_answers_of_dialogues_are_scored(
     assert scores["baselines"]["majority"]["exact_match"] < 0.7
     assert explain(["--run", str(run), "--step", "1"]) == 0
     assert "label_ids: " in capsys.readouterr().out
+
+
+def test_texts_are_scored_by_masks(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, text = tmp_path / "run", tmp_path / "text.txt"
+    write_run(run, shard_sets, [3], 1)
+    text.write_text("the page of the book .")
+    keys = [str(run), f"perplexity={text}", "window=9"]
+    assert main([*keys, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["pseudo_perplexity"] == perplexity_scores(run, load_trained(run), text, 9, None)["pseudo_perplexity"]
+    assert "perplexity" not in scores
+    assert main([*keys, "score=pll_word"]) == 0
+    assert capsys.readouterr().out.startswith("pseudo-perplexity ")
+    assert main([*keys, "score=causal"]) == 64
+    assert "score=causal: the run was not trained for it" in capsys.readouterr().err
 
 
 def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,24 +1,39 @@
-"""Compute the perplexity of documents in strided windows; documents never see each other."""
+"""Compute the perplexity, or the pseudo-perplexity, of documents in windows; documents never see each other."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods_in_windows
+from clozeline.model.scoring.masked import pseudo_log_likelihoods_in_windows
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
-from clozeline.tools.runs.inference.text_likelihoods import first_token, prepared_scores
+from clozeline.tools.runs.inference.text_likelihoods import (
+    Score,
+    choose_score,
+    first_token,
+    ready_scores,
+    word_indices,
+)
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 _BATCH_TOKENS = 1 << 17
 """tokens of documents per batch"""
 
-_Document: TypeAlias = tuple[list[int], int | None]
-"""Token ids, the first one only as context, and the UTF-8 bytes of the others."""
+
+class _Document(NamedTuple):
+    ids: list[int]
+    """token ids; of causal scores, the first one is only context"""
+    size: int | None
+    """UTF-8 bytes of the scored tokens; None: unknown"""
+    words: Sequence[int] = ()
+    """word index of each token, for score=pll_word"""
 
 
 def perplexity_scores(
@@ -29,43 +44,56 @@ def perplexity_scores(
     stride: int | None,
     baseline: Path | None = None,
     ngram: int = 5,
+    score: Score | None = None,
 ) -> dict[str, Any]:
     """Return the mean negative log-likelihood per token, and what follows from it.
 
     Texts are tokenized and start like training documents; bits per byte refer to their UTF-8. Rows of a shard set are
-    split at their documents; the first token of each is only context, and their bytes are unknown. `window` is the
-    maximum context of a prediction in tokens (None: the length of training rows), `stride` the tokens between windows
-    (None: half a window). With a baseline, texts or a shard set, the same tokens are also scored by its n-grams.
+    split at their documents; their bytes are unknown. `window` is the maximum context of a prediction in tokens (None:
+    the length of training rows).
+
+    Causal scores read windows that are `stride` tokens apart (None: half a window); the first token of each document of
+    a set is only context. With a baseline, texts or a shard set, the same tokens are also scored by its n-grams.
+    Masked scores give the pseudo-perplexity (arXiv 1910.14659): every token is masked in a row of its own, in the
+    middle of its window, between [CLS] and [SEP], which count as two tokens of the window and are not scored.
     """
-    ready = [objective for objective in trained.objectives if "causal" in prepared_scores(objective)]
-    if not ready:
-        raise ConfigurationError(f"{run}: perplexity needs a run that was trained to predict tokens left-to-right")
-    length, step = _window_and_stride(trained, window, stride)
-    first = first_token(trained, ready[0])
+    ready = ready_scores(trained.objectives)
+    kind = choose_score(run, ready, trained, score)
+    if kind == "fused":
+        raise ConfigurationError("score=fused: the mean of two scores has no perplexity; choose one of the two")
+    is_causal = kind == "causal"
+    if not is_causal and (stride is not None or baseline is not None):
+        name = "stride" if stride is not None else "baseline"
+        raise ConfigurationError(f"{name}: belongs to score=causal; score={kind} masks one token at a time, remove it")
+    if kind == "pll_word" and _is_set(source):
+        raise ConfigurationError(f"{source}: score=pll_word needs texts, to find words in; score=pll reads shard sets")
+    length, step = _window_and_stride(trained, window, stride, 1 if is_causal else 3)
+    first = first_token(trained, ready[kind]) if is_causal else None
+    documents = _read_set(trained, source) if _is_set(source) else _read_texts(trained, source, first, kind)
     ngrams = None
     if baseline is not None:
-        counted = (ids for ids, _ in _read(trained, baseline, first))
-        ngrams = TokenNgrams(counted, ngram, len(trained.tokenizer.vocabulary.special))
+        counted = _read_set(trained, baseline) if _is_set(baseline) else _read_texts(trained, baseline, first, kind)
+        ngrams = TokenNgrams((ids for ids, *_ in counted), ngram, len(trained.tokenizer.vocabulary.special))
     total, tokens, size, count, all_sizes_known, by_ngrams = 0.0, 0, 0, 0, True, 0.0
-    for group in _batch_documents(_read(trained, source, first)):
+    for group in _batch_documents(documents):
         if ngrams is not None:
-            by_ngrams -= sum(float(ngrams.log_probabilities(ids).sum()) for ids, _ in group)
-        scored = log_likelihoods_in_windows(trained.model, [ids for ids, _ in group], length, step)
-        for (_, own_size), scores in zip(group, scored, strict=True):
+            by_ngrams -= sum(float(ngrams.log_probabilities(document.ids).sum()) for document in group)
+        for document, scores in zip(group, _score_documents(trained, group, kind, length, step), strict=True):
             total, tokens, count = total - float(scores.sum()), tokens + len(scores), count + 1
-            size, all_sizes_known = size + (own_size or 0), all_sizes_known and own_size is not None
+            size, all_sizes_known = size + (document.size or 0), all_sizes_known and document.size is not None
     if not tokens:
         raise ConfigurationError(f"{source}: expected tokens to score, got none")
     return {
-        "perplexity": math.exp(total / tokens),
+        "perplexity" if is_causal else "pseudo_perplexity": math.exp(total / tokens),
+        "score": kind,
         "nats": total / tokens,
         "bits_per_byte": total / (math.log(2) * size) if all_sizes_known and size else None,
         "tokens": tokens,
         "bytes": size if all_sizes_known else None,
         "documents": count,
-        "first_token": "context" if _is_set(source) or first is None else "scored",
+        "first_token": "context" if is_causal and (_is_set(source) or first is None) else "scored",
         "window": length,
-        "stride": step,
+        "stride": step if is_causal else None,
         "baseline": None if ngrams is None else {
             "ngram": ngrams.order, "counted_tokens": ngrams.tokens, "nats": by_ngrams / tokens,
             "perplexity": math.exp(by_ngrams / tokens),
@@ -73,14 +101,38 @@ def perplexity_scores(
     }  # fmt: skip
 
 
+def _score_documents(
+    trained: TrainedModel, documents: Sequence[_Document], kind: Score, length: int, stride: int
+) -> list[Tensor]:
+    """Return the natural log-probabilities of the scored tokens of each document, fp64."""
+    ids = [document.ids for document in documents]
+    if kind == "causal":
+        return log_likelihoods_in_windows(trained.model, ids, length, stride)
+    vocabulary = trained.tokenizer.vocabulary
+    scored = [[token for token in own if not vocabulary.special[token]] for own in ids]  # separators of packed rows
+    cls, sep, mask = (vocabulary.id_of(name, f"score={kind}") for name in ("cls", "sep", "mask"))
+    words = [document.words for document in documents] if kind == "pll_word" else None
+    return pseudo_log_likelihoods_in_windows(
+        trained.model, scored, length - 2, (cls, sep, mask), words=words, previous=kind == "mntp"
+    )
+
+
 def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
     bits = "" if scores["bits_per_byte"] is None else f", {scores['bits_per_byte']:.4f} bits per byte"
-    yield f"perplexity {scores['perplexity']:.3f}: {scores['nats']:.4f} nats a token{bits}; step {scores['step']:,}"
-    yield (
-        f"  {scores['tokens']:,} tokens of {scores['documents']:,} documents, in windows of {scores['window']} every "
-        f"{scores['stride']}; the first token of a document is {scores['first_token']}"
-    )
+    if scores["score"] == "causal":
+        name = f"perplexity {scores['perplexity']:.3f}"
+    else:
+        name = f"pseudo-perplexity {scores['pseudo_perplexity']:.3f} ({scores['score']})"
+    yield f"{name}: {scores['nats']:.4f} nats a token{bits}; step {scores['step']:,}"
+    counted = f"{scores['tokens']:,} tokens of {scores['documents']:,} documents"
+    if scores["stride"] is None:
+        yield f"  {counted}, each masked in a window of {scores['window']}; not comparable with a causal perplexity"
+    else:
+        yield (
+            f"  {counted}, in windows of {scores['window']} every {scores['stride']}; the first token of a document is "
+            f"{scores['first_token']}"
+        )
     if baseline := scores["baseline"]:
         note = "  BELOW this baseline" if baseline["nats"] < scores["nats"] else ""
         yield (
@@ -89,13 +141,15 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _window_and_stride(trained: TrainedModel, window: int | None, stride: int | None) -> tuple[int, int]:
+def _window_and_stride(trained: TrainedModel, window: int | None, stride: int | None, least: int) -> tuple[int, int]:
     limit = trained.model.config.position.limit
     longest = trained.sets[0].max_length
     length = window or min(longest, limit or longest)
     step = stride or max(1, length // 2)
     if limit is not None and length > limit:
         raise ConfigurationError(f"window: the position table has room for {limit}, got {length}")
+    if length < least:
+        raise ConfigurationError(f"window: expected at least {least}, with [CLS] and [SEP], got {length}")
     if step > length:
         raise ConfigurationError(f"stride: expected at most the window {length}, got {step}")
     return length, step
@@ -105,17 +159,16 @@ def _is_set(source: Path) -> bool:
     return source.name.endswith("manifest.json") or (source / "manifest.json").is_file()
 
 
-def _read(trained: TrainedModel, source: Path, first: int | None) -> Iterator[_Document]:
-    return _read_set(trained, source) if _is_set(source) else _read_texts(trained, source, first)
-
-
-def _read_texts(trained: TrainedModel, source: Path, first: int | None) -> Iterator[_Document]:
+def _read_texts(trained: TrainedModel, source: Path, first: int | None, kind: Score) -> Iterator[_Document]:
     for text in texts_of_files(source):
-        ids = trained.tokenizer.encode([text])[0].ids.tolist()
-        size = len(text.encode())
+        encoding = trained.tokenizer.encode([text])[0]
+        ids, size = encoding.ids.tolist(), len(text.encode())
+        if kind != "causal":
+            yield _Document(ids, size, word_indices(text, encoding) if kind == "pll_word" else ())
+            continue
         if first is None:  # the first token is not scored, so its bytes do not count
             size -= len(trained.tokenizer.decode_part(ids[:1]).encode())
-        yield ids if first is None else [first, *ids], size
+        yield _Document(ids if first is None else [first, *ids], size)
 
 
 def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
@@ -133,7 +186,7 @@ def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
             starts = [int(start) for start in row["document_starts"]] if "document_starts" in names else []
             edges = [0, *(start for start in starts if start), len(row[column])]
             for begin, end in pairwise(edges):
-                yield row[column][begin:end].tolist(), None
+                yield _Document(row[column][begin:end].tolist(), None)
 
 
 def _batch_documents(documents: Iterator[_Document]) -> Iterator[list[_Document]]:
@@ -141,7 +194,7 @@ def _batch_documents(documents: Iterator[_Document]) -> Iterator[list[_Document]
     tokens = 0
     for document in documents:
         group.append(document)
-        tokens += len(document[0])
+        tokens += len(document.ids)
         if tokens >= _BATCH_TOKENS:
             yield group
             group, tokens = [], 0

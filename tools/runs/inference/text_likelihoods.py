@@ -126,9 +126,8 @@ def _score_to_fuse(ready: Collection[Score]) -> Score | None:
     return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
 
-def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
-    """Return a scorer of a type, by default the first that the training prepared; ConfigurationError for any other."""
-    ready = ready_scores(trained.objectives)
+def choose_score(run: Path, ready: dict[Score, ObjectiveFacts], trained: TrainedModel, kind: Score | None) -> Score:
+    """Return the type of score, by default the first that the training prepared; ConfigurationError for any other."""
     if not ready:
         labels = ", ".join(dict.fromkeys(objective.label for objective in trained.objectives))
         raise ConfigurationError(f"{run}: was trained on {labels}, which prepares no score of texts")
@@ -138,5 +137,12 @@ def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[T
             f"score={chosen}: the run was not trained for it, and its numbers would mean nothing; it can be scored by "
             f"{', '.join(ready)}"
         )
+    return chosen
+
+
+def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
+    """Return a scorer of a type, by default the first that the training prepared; ConfigurationError for any other."""
+    ready = ready_scores(trained.objectives)
+    chosen = choose_score(run, ready, trained, kind)
     first = first_token(trained, ready[chosen]) if chosen in ("causal", "fused") else None
     return TextScorer(trained, chosen, first, _score_to_fuse(ready) or "pll"), chosen
