@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from clozeline.errors import IntegrityError
 from clozeline.files import parse_json, publish_json
-from clozeline.pipeline.execution.unit_record import records
+from clozeline.pipeline.execution.unit_record import iter_records
 from clozeline.sealed_json import seal, unseal
 
 _FILE: Final = "kept.json"
@@ -61,5 +61,5 @@ class KeptState:
 
 def record_key(folder: Path) -> str | None:
     """Return the key of the finished units of a stage; None where it has none."""
-    finished = records(folder, "main")
-    return finished[0].key if finished else None
+    finished = iter_records(folder, "main")
+    return next((record.key for record in finished), None)

@@ -18,10 +18,12 @@ from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.inputs import files_to_skip
 from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.output_lock import one_at_a_time
+from clozeline.pipeline.execution.pending_units import PendingUnits
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input, saved_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.run_units import run_units
 from clozeline.pipeline.execution.stage_order import stage_of, stages_of
+from clozeline.pipeline.execution.stage_records import StageRecords
 from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import Pass, Stage, StageSummary
 from clozeline.pipeline.execution.unit_record import (
@@ -32,7 +34,6 @@ from clozeline.pipeline.execution.unit_record import (
     UnitRecord,
     add_counts,
     outputs_digest,
-    records,
     require_equal,
 )
 from clozeline.pipeline.execution.unit_runner import UnitRunner
@@ -231,7 +232,7 @@ class StageRun(Generic[C]):
         self.passes = list(stage.passes())
         self.runners = [UnitRunner(stage, work, key, unit_keys) for work in self.passes]
         self.verify = verify
-        self._finished: list[UnitRecord] | None = None  # of a complete stage, read once
+        self.records = StageRecords(stage.folder)
 
     def missing(self) -> list[list[int]]:
         """Return the units to be made, per pass; an empty list when the stage is complete.
@@ -254,17 +255,15 @@ class StageRun(Generic[C]):
         return next((self._gap(runner, unit, False) for runner, unit in later), "")
 
     def _gap(self, runner: UnitRunner, unit: int, temporary: bool) -> str:
-        record, folder = runner.load(unit), self.stage.folder
-        if record is None:
+        record, folder = self.records.get(runner.work.name, unit), self.stage.folder
+        if record is None or record.key != runner.key_of(unit):
             path = UnitRecord.path(folder, runner.work.name, unit)
             return f"{path} is missing, damaged, or the record of another configuration"
         return record.gap(folder, temporary=temporary, verify=self.verify, dropped=self.dropped)
 
     def all_records(self) -> list[UnitRecord]:
         """Return the records of all passes, in order."""
-        if self._finished is not None:
-            return self._finished
-        return [record for work in self.passes for record in records(self.stage.folder, work.name)]
+        return [record for work in self.passes for record in self.records.of_pass(work.name)]
 
     def bytes(self) -> int:
         """Return the bytes of all outputs that later stages may read."""
@@ -277,7 +276,7 @@ class StageRun(Generic[C]):
         """
         expected, key = 0, self.runners[0].key
         for work, units in zip(self.passes, missing, strict=False):
-            finished = [record.bytes for record in records(self.stage.folder, work.name) if record.key == key]
+            finished = [record.bytes for record in self.records.of_pass(work.name) if record.key == key]
             if finished:
                 expected += sum(finished) * len(units) // len(finished)
             elif units and not work.intermediate:
@@ -290,6 +289,11 @@ class StageRun(Generic[C]):
         for record in self.all_records():
             add_counts(counts, record.counts)
         return cast(C, counts)
+
+    def _is_stale(self, record: UnitRecord) -> bool:
+        """Return whether no unit of the present configuration has this record."""
+        runner = next((each for each in self.runners if each.work.name == record.pass_name), None)
+        return runner is None or record.unit >= runner.work.units or record.key != runner.key_of(record.unit)
 
     def _remove_stale_files(self, progress: Progress) -> None:
         """Remove files that no record lists: output of an earlier configuration must not mix with the new."""
@@ -314,24 +318,18 @@ class StageRun(Generic[C]):
         """
         start = time.monotonic()
         previous, missing = earlier_report(self.stage.folder / "report.json"), self.missing()
-        folder, stale = self.stage.folder, []
+        folder, stale = self.stage.folder, list[UnitRecord]()
         if missing:  # find records of another configuration, which no sum and no manifest may hold; nothing changes yet
-            expected = {
-                UnitRecord.path(folder, runner.work.name, unit): runner.key_of(unit)
-                for runner in self.runners
-                for unit in range(runner.work.units)
-            }
-            present = {path: UnitRecord.read(path) for path in (folder / "records").glob("*.json")}
-            keys = {path: None if record is None else record.key for path, record in present.items()}
-            stale = [path for path, key in keys.items() if expected.get(path) != key or key is None]
+            stale = [record for record in self.records if self._is_stale(record)]
             if warning := check_free_space(self.stage.name, folder, self.expected_bytes(missing, before)):
                 progress.report(warning)
         with publish(folder / "config.yaml") as temporary:
             temporary.write_text(recipe_text(self.stage.recipe), encoding="utf-8")
         sweep(folder)
-        for path in stale:
-            path.unlink()
+        for record in stale:
+            self.records.remove(record.pass_name, [record.unit])
         if missing:
+            self.records.remove_unreadable()
             self._remove_stale_files(progress)
         for work, runner, units in zip(self.passes, self.runners, missing, strict=False):
             failed = self._run_pass(work, runner, units, progress)
@@ -342,15 +340,18 @@ class StageRun(Generic[C]):
     def _run_pass(
         self, work: Pass[C], runner: UnitRunner, units: Sequence[int], progress: Progress
     ) -> list[UnitRecord]:
-        for unit in units:
-            UnitRecord.path(self.stage.folder, work.name, unit).unlink(missing_ok=True)
+        folder = self.stage.folder
+        self.records.remove(work.name, units)
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
         with progress.bar(title, len(units)) as bar:
-            run_units(runner, units, self.stage.recipe.executor, lambda: bar(sum(map(runner.has_result, units))))
+            pending = PendingUnits(folder, work.name, units)
+            run_units(runner, units, self.stage.recipe.executor, lambda: bar(pending.count_done()))
+        self.records.read_again(work.name, units)
         failures = []
         for unit in units:
-            if (record := runner.load(unit)) is None:
-                path = UnitRecord.path(self.stage.folder, work.name, unit)
+            record = self.records.get(work.name, unit)
+            if record is None or record.key != runner.key_of(unit):
+                path = UnitRecord.path(folder, work.name, unit)
                 raise IntegrityError(
                     f"{path}: expected the record of a unit that has just run, got one that this version cannot read: "
                     "see that all machines run the same version of Clozeline, then run the same command again"
@@ -377,7 +378,7 @@ class StageRun(Generic[C]):
         self, progress: Progress, seconds: float, previous: Mapping[str, Any], *, skipped: bool
     ) -> StageSummary:
         folder, records = self.stage.folder, self.all_records()
-        self._finished, counts = records, self.counts()
+        counts = self.counts()
         with _complete(folder):
             self.stage.check(counts)
         size = sum(facts["bytes"] for record in records for facts in record.outputs.values())

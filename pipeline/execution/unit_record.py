@@ -6,8 +6,10 @@ the present one, and every output it lists is there with its size. Anything else
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,6 +43,9 @@ DOCUMENTS_FOLDER: Final = "documents/"
 """Folder of the documents below a stage's folder."""
 TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
+
+
+_NO_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def add_counts(total: M, more: M) -> M:
@@ -136,32 +141,47 @@ class UnitRecord:
             if relative.startswith(f"{TEMPORARY}/") and not temporary:
                 continue
             path = folder / relative
-            if not path.is_file():
-                if dropped and relative.startswith(DOCUMENTS_FOLDER):
-                    continue
+            size = _file_size(path)
+            if size is None and dropped and relative.startswith(DOCUMENTS_FOLDER):
+                continue
+            if size is None:
                 return f"{path} is missing"
-            if (size := path.stat().st_size) != facts["bytes"]:
+            if size != facts["bytes"]:
                 return f"{path} has {size} bytes, expected {facts['bytes']}"
             if verify and file_hash(path) != facts["xxh3_128"]:
                 return f"{path} has changed since it was written"
         return ""
 
 
-def records(folder: Path, pass_name: str) -> list[UnitRecord]:
-    """Return the records of the finished units of a pass, by unit."""
+def _file_size(path: Path) -> int | None:
+    """Return the bytes of a file by a single `stat`; None if there is no file."""
+    try:
+        facts = path.stat()
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+        return None
+    return facts.st_size if stat.S_ISREG(facts.st_mode) else None
+
+
+def iter_records(folder: Path, pass_name: str) -> Iterator[UnitRecord]:
+    """Yield the records of the finished units of a pass, by unit, each read when it is asked for."""
     prefix = "" if pass_name == "main" else f"{pass_name}-"
-    unit_records = []
     for path in sorted((folder / "records").glob(f"{prefix}[0-9]*.json")):
         record = UnitRecord.load(folder, pass_name, int(path.stem.removeprefix(prefix)))
         if record is not None and record.pass_name == pass_name and record.status == "ok":
-            unit_records.append(record)
-    return unit_records
+            yield record
+
+
+def records(folder: Path, pass_name: str) -> list[UnitRecord]:
+    """Return the records of the finished units of a pass, by unit."""
+    return list(iter_records(folder, pass_name))
 
 
 def total_counts(folder: Path, pass_name: str) -> Any:
     """Return the sum of the counts of the finished units of a pass."""
     counts: Any = {}
-    for record in records(folder, pass_name):
+    for record in iter_records(folder, pass_name):
         add_counts(counts, record.counts)
     return counts
 

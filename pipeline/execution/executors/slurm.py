@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, field
+from itertools import dropwhile
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -113,8 +114,9 @@ class Slurm:
         return ids.found
 
     def _wait(self, jobs: list[str], deal: Deal, tick: Callable[[], None]) -> None:
-        silent = 0
-        while not deal.is_complete():
+        silent, waiting = 0, list(deal.units)
+        # a look at the records stops at the first that is missing, and passes those found before no more
+        while waiting := list(dropwhile(deal.step.has_result, waiting)):
             queued = _in_queue(jobs)
             silent = silent + 1 if queued is None else 0
             if silent > _SILENT_POLLS:

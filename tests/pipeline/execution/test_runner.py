@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun, stage_key
 from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
-from tests.pipeline.execution.toy_stage import ToyStage, tree
+from tests.pipeline.execution.toy_stage import Gather, Square, ToyStage, tree
 
 
 def execute(output: Path, tasks: int = 1, verify: bool = False, workers: int | None = None, **stage):
@@ -37,6 +39,34 @@ def test_complete_stage_opens_no_data_file(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "open", lambda self, *a, **k: (opened.append(self), real(self, *a, **k))[1])
     assert execute(tmp_path).skipped
     assert {path.suffix for path in opened if not path.name.startswith("config.yaml.")} <= {".json"}
+
+
+def test_a_start_reads_each_record_once_and_looks_at_each_file_once(tmp_path, monkeypatch):
+    execute(tmp_path)
+    reads, stats = Counter(), Counter()
+    read, stat = UnitRecord.read, Path.stat
+    monkeypatch.setattr(UnitRecord, "read", lambda path: (reads.update([path.name]), read(path))[1])
+    monkeypatch.setattr(Path, "stat", lambda self, **how: (stats.update([self.name]), stat(self, **how))[1])
+    assert execute(tmp_path).skipped
+    outputs = {path.name for path in (tmp_path / "dedup/sums").iterdir()}
+    assert reads == {path.name: 1 for path in (tmp_path / "dedup/records").iterdir()}
+    assert {name: stats[name] for name in outputs} == dict.fromkeys(outputs, 1)
+    reads.clear()
+    (tmp_path / "dedup/sums/000001.txt").unlink()
+    execute(tmp_path)  # also makes the intermediates and one unit: what has run is read once more
+    assert reads == {
+        path.name: 1 if path.name == "000000.json" else 2 for path in (tmp_path / "dedup/records").iterdir()
+    }
+
+
+def test_progress_asks_no_more_often_than_units_run(tmp_path, monkeypatch):
+    """With a look at every unit after every unit, 60 units would be 3,600 looks."""
+    looks = Counter()
+    has_result = UnitRunner.has_result
+    monkeypatch.setattr(UnitRunner, "has_result", lambda self, unit: (looks.update([unit]), has_result(self, unit))[1])
+    monkeypatch.setattr(ToyStage, "passes", lambda self: [Square(60), Gather(2, 60)])
+    assert execute(tmp_path, workers=1).counts["squares"] == 60
+    assert max(looks.values()) <= 4  # before it runs and after the round, in both passes
 
 
 @pytest.mark.parametrize("damage", ["truncate", "remove"])
