@@ -89,11 +89,8 @@ site: $(STAMP)  ## build the documentation as a site, with search and the Python
 	$(BIN)/pip install -q -c constraints.txt -e '.[site]'
 	$(BIN)/mkdocs build
 
-# The first three need files, a run or a GPU; the pages that show their figures have the commands.
-GIVEN := $(addprefix benchmarks/,compression.py early.py languages.py sentences.py finetune.py transfer.py gpu.py gpu_models.py harness.py)
-
-bench: $(STAMP)  ## every benchmark that needs nothing, one table each; fails at the end if one of them did
-	failed=0; for name in $(filter-out $(GIVEN),$(wildcard benchmarks/*.py)); do $(BIN)/python -m $$(echo $${name%.py} | tr / .) || failed=1; done; exit $$failed
+bench: $(STAMP)  ## every benchmark that needs nothing, and one table of all rows; PEER and PEERS name interpreters with peers
+	$(BIN)/python -m benchmarks.run_all $(addprefix --peer ,$(PEER)) $(addprefix --peers-python ,$(PEERS)) --json runs/benchmarks.json
 
 clean:  ## remove the environment, runs and build folders
 	rm -rf $(VENV) runs build site *.egg-info

@@ -1,0 +1,62 @@
+"""One table of all benchmarks: which run, which rows are judged, and what the exit code says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks.harness import Claim, figure
+
+import pytest
+
+from benchmarks import run_all
+
+RATIO = figure("filters", "MB/s", 20.0, 2.0, "datatrove", 8.0, holds=True)
+SLOW = figure("signatures", "MB/s", 4.0, 2.0, "datatrove", 8.0, holds=False)
+SPEED = figure("crawl", "MB/s", 1.0, None, "", 6.0, holds=False)
+SHARE = figure("recall", "share", 0.9, None, "", 1.0, holds=False)
+
+
+def test_rows_are_found_at_any_depth() -> None:
+    content = {"speed": [RATIO, {"stage": "clean"}], "recall": {"bins": [SHARE]}, "more": 3}
+    assert list(run_all.find_rows(content)) == [RATIO, SHARE]
+
+
+@pytest.mark.parametrize(
+    ("row", "quiet", "busy"),
+    [(RATIO, "yes", "busy"), (SLOW, "NO", "busy"), (SPEED, "", ""), (SHARE, "NO", "busy"),
+     (Claim("memory", "MB", 17.0, 16.0).row(), "NO", "busy"),
+     (figure("copy", "MB/s", 1.0, 2.0, "peer", None, holds=True), "", "")],
+)  # fmt: skip
+def test_ratios_and_limits_are_judged_on_a_quiet_machine(row: dict[str, object], quiet: str, busy: str) -> None:
+    answers = [run_all.judge({**row, "judged": run_all.has_target(row) and load <= 2.0}) for load in (1.5, 2.5)]
+    assert answers == [quiet, busy]
+
+
+def test_every_benchmark_runs_or_is_named_as_one_that_needs_more() -> None:
+    named = set(run_all.benchmark_names())
+    assert {"clean", "dedup", "loader", "trainer"} <= named
+    assert not named & {"harness", "gpu", "compression", "run_all"}
+
+
+@pytest.mark.parametrize(
+    ("load", "rows", "code"), [(0.5, [RATIO], 0), (0.5, [RATIO, SLOW], 1), (9.0, [SLOW], 0), (0.5, [], 1)]
+)
+def test_the_exit_code_counts_judged_rows_and_benchmarks_without_any(
+    load: float, rows: list[dict[str, object]], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    script = f"""import json, sys
+from pathlib import Path
+rows = json.loads({json.dumps(rows)!r})
+if not rows: raise SystemExit("no peer")
+Path(sys.argv[sys.argv.index("--json") + 1]).write_text(json.dumps(rows))
+raise SystemExit(not all(row["holds"] for row in rows))
+"""
+    (tmp_path / "benchmarks" / "tiny.py").write_text(script, encoding="utf-8")
+    monkeypatch.setattr(run_all, "ROOT", tmp_path)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load))
+    monkeypatch.setattr("sys.argv", ["run_all", "--only", "tiny", "--json", str(tmp_path / "all.json")])
+    assert run_all.main() == code
+    table = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    assert [(row["benchmark"], row["load"], row["judged"]) for row in table] == [("tiny", load, load <= 2)] * len(rows)
