@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Sequence
 
 from clozeline.model.build import Model
 from clozeline.model.decoding.sampling import draw, probabilities, uniform
+from clozeline.model.generation.allowed_sequences import AllowedSequences
 from clozeline.model.generation.beam import beam_search
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
-from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends
+from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends, refuse_short_room
 
 
 def generate(
@@ -21,6 +22,7 @@ def generate(
     decoder_start: int | None = None,
     prefix: bool = False,
     rows: Sequence[int] | None = None,
+    allowed: AllowedSequences | None = None,
 ) -> list[Continuation]:
     """Continue each prompt; a row's continuation does not depend on the other rows.
 
@@ -34,6 +36,7 @@ def generate(
         decoder_start: first id of the rows of an encoder_decoder's decoder.
         prefix: whether the tokens of a prompt read each other in both directions, for decoders trained on prefixes.
         rows: index of each row in its random draws; None: 0, 1, 2 ...
+        allowed: the only sequences of new tokens that are written; each row ends with one of `end_ids`.
 
     Raises:
         ConfigurationError: the model cannot generate, is in training mode, or `decoder_start` does not fit it.
@@ -42,8 +45,8 @@ def generate(
     """
     if not prompts:
         return []
-    rules = Rules(decoding, end_ids, banned, finishes)
-    decoder, growing = _read_prompts(model, prompts, decoding, decoder_start, prefix)
+    rules = Rules(decoding, end_ids, banned, finishes, allowed)
+    decoder, growing = _read_prompts(model, prompts, rules, decoder_start, prefix)
     if decoding.mode == "beam":
         return [best for best, *_ in beam_search(decoder, growing, rules)]
     return _decode_by_token(decoder, growing, rules, rows or range(len(prompts)))
@@ -59,20 +62,23 @@ def beams(
     finishes: Callable[[list[int]], bool] | None = None,
     decoder_start: int | None = None,
     prefix: bool = False,
+    allowed: AllowedSequences | None = None,
 ) -> list[list[Continuation]]:
     """Return the finished beams of each prompt, at most `width`, best first; arguments are those of `generate`."""
     if not prompts:
         return []
-    rules = Rules(decoding, end_ids, banned, finishes)
-    return beam_search(*_read_prompts(model, prompts, decoding, decoder_start, prefix), rules)
+    rules = Rules(decoding, end_ids, banned, finishes, allowed)
+    return beam_search(*_read_prompts(model, prompts, rules, decoder_start, prefix), rules)
 
 
 def _read_prompts(
-    model: Model, prompts: Sequence[Sequence[int]], decoding: Decoding, decoder_start: int | None, prefix: bool
+    model: Model, prompts: Sequence[Sequence[int]], rules: Rules, decoder_start: int | None, prefix: bool
 ) -> tuple[IncrementalDecoder, list[Row]]:
-    decoder = IncrementalDecoder(model, prompts, decoder_start, prefix, decoding.max_tokens)
-    numbered = enumerate(decoder.prompts)
-    return decoder, [Row.of(number, prompt, decoding.max_tokens, decoder.limit) for number, prompt in numbered]
+    room = rules.decoding.max_tokens
+    decoder = IncrementalDecoder(model, prompts, decoder_start, prefix, room)
+    growing = [Row.of(number, prompt, room, decoder.limit) for number, prompt in enumerate(decoder.prompts)]
+    refuse_short_room(rules, growing)
+    return decoder, growing
 
 
 def _decode_by_token(

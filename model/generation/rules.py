@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import BatchError
+from clozeline.model.generation.allowed_sequences import AllowedSequences
 from clozeline.model.generation.decoding import Decoding, Stop
 
 
@@ -46,9 +47,11 @@ class Rules:
     """forbidden token sequences"""
     finishes: Callable[[list[int]], bool] | None = None
     """tells whether the text of new tokens holds a stop string"""
+    allowed: AllowedSequences | None = None
+    """the only sequences of new tokens"""
 
     def adjust(self, scores: Tensor, rows: Sequence[Row]) -> Tensor:
-        """Apply the repetition penalty, then the bans, to the scores [rows, V]."""
+        """Apply the repetition penalty, then the bans and the allowed sequences, to the scores [rows, V]."""
         adjusted = scores
         if self.decoding.repetition_penalty != 1:
             penalty, pairs = self.decoding.repetition_penalty, zip(scores, rows, strict=True)
@@ -58,6 +61,11 @@ class Rules:
         if positions:
             index = torch.tensor(positions, device=scores.device).T
             adjusted = adjusted.index_put((index[0], index[1]), adjusted.new_tensor(-torch.inf))
+        if self.allowed is not None:
+            kept = [(at, token) for at, row in enumerate(rows) for token in self.allowed(row.ids)]
+            index = torch.tensor(kept, device=scores.device).T
+            only = torch.full_like(adjusted, -torch.inf)
+            adjusted = only.index_put((index[0], index[1]), adjusted[index[0], index[1]])
         return adjusted
 
     def stop_of(self, row: Row, ids: list[int]) -> Stop | None:
@@ -77,6 +85,17 @@ class Rules:
         for *before, last in self.banned:
             if history[len(history) - len(before) :] == before:
                 yield last
+
+
+def refuse_short_room(rules: Rules, rows: Sequence[Row]) -> None:
+    """Raise a BatchError if a row has no room for the longest of the allowed sequences."""
+    for row in rows:
+        if rules.allowed is not None and row.room < rules.allowed.longest:
+            way_out = "raise max_tokens" if row.full == "max_tokens" else "shorten the prompt"
+            raise BatchError(
+                f"allowed: the longest text has {rules.allowed.longest} tokens with its end, and prompt {row.number} "
+                f"has room for {row.room}: {way_out}"
+            )
 
 
 def refuse_dead_ends(best: Tensor, rows: Sequence[Row]) -> None:

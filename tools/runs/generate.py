@@ -35,9 +35,10 @@ def _run(options: argparse.Namespace) -> None:
     if settings.mode == "unmask":
         _unmask(console, trained, options.text, settings)
         return
+    prompt = options.text if settings.allowed is None else options.text.rstrip()  # blanks belong to the allowed texts
     for continuation in continuations(trained, options.text, settings):
         text = escape(text_of(trained.tokenizer, continuation, settings.stop))
-        before = "" if trained.model.family.architecture == "encoder_decoder" else escape(options.text)
+        before = "" if trained.model.family.architecture == "encoder_decoder" else escape(prompt)
         line = f"[dim]{before}[/dim]{text} [dim]({continuation.stop}, {continuation.score:.3f})[/dim]"
         console.print(line, highlight=False, soft_wrap=True)
 

@@ -1,9 +1,9 @@
 """Label rows by prompts: `clozeline prompt RUN template=configs/prompts/polarity.yaml input=FILE [shots=4 ...]`.
 
 A template (YAML) writes a row as text with a slot for the label. The label whose words get the highest score in that
-slot is the answer; nothing is trained. A masked model fills the slot (cloze), a decoder continues the text before it,
-an encoder-decoder generates it. With `shots=4 train=FILE`, four labeled rows of that file precede each row, never the
-row itself.
+slot is the answer; nothing is trained. `answers=FILE` limits the answers to the lines of a file instead. A masked model
+fills the slot (cloze), a decoder continues the text before it, an encoder-decoder generates it. With
+`shots=4 train=FILE`, four labeled rows of that file precede each row, never the row itself.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
+from clozeline.tools.runs.inference.generation import read_allowed
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
 from clozeline.tools.runs.prompting.candidates import Masks
@@ -25,7 +26,7 @@ from clozeline.tools.runs.prompting.demonstrations import Demonstrations, Select
 from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines, prompt_scores
 from clozeline.tools.runs.prompting.rows import PromptRows, read_rows
 from clozeline.tools.runs.prompting.scorers import Mode, open_scorer
-from clozeline.tools.runs.prompting.template import read_template
+from clozeline.tools.runs.prompting.template import limit_answers, read_template
 from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 
@@ -38,6 +39,8 @@ class PromptOptions:
     """file with the template, such as configs/prompts/polarity.yaml"""
     input: Path
     """rows to label: lines of JSON, or a .tsv with a header"""
+    answers: tuple[Annotated[str, Field(min_length=1)], ...] | Path | None = None
+    """the only answers instead of the template's labels, as a list or as a file with one per line"""
     train: Path | None = None
     """labeled rows for demonstrations and for the majority baseline"""
     shots: Annotated[int, Field(ge=0, le=1024)] | None = None
@@ -67,6 +70,10 @@ class PromptOptions:
 def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[str]]:
     """Return the scores of a run, and one line per row."""
     template = read_template(options.template)
+    if options.answers is not None:
+        template = limit_answers(template, read_allowed(options.answers))
+    elif not template.labels:
+        raise ConfigurationError(f"{options.template}: has no labels; add them, or name the answers: answers=FILE")
     shots = template.shots if options.shots is None else options.shots
     selection = options.shot_selection or template.shot_selection
     if shots and options.train is None:

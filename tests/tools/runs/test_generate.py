@@ -10,6 +10,7 @@ import pytest
 
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import beams, generate
+from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.generate import main
 from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
@@ -90,6 +91,39 @@ def test_a_beam_prints_its_best_rows_and_their_scores(
     assert printable(capsys.readouterr().out) == printable("".join(lines))
 
 
+ALLOWED = [" of", " of the book", " a page", "s"]
+
+
+def test_only_allowed_texts_are_written(
+    decoder: tuple[Path, TrainedModel], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A beam ranks all of them by the probability of the text and its end; blanks may be on either side."""
+    run, trained = decoder
+    tokenizer = trained.tokenizer
+    texts = ["the page", *(f"the page{each}" for each in ALLOWED)]
+    prompt, *joined = (encoding.ids.tolist() for encoding in tokenizer.encode(texts))
+    end = tokenizer.vocabulary.specials["eos"]
+    rows = log_likelihoods(trained.model, [[*ids, end] for ids in joined])
+    sums = {each: float(scores[len(prompt) - 1 :].sum()) for each, scores in zip(ALLOWED, rows, strict=True)}
+    wanted = [f"the page{each} (end, {sums[each]:.3f})\n" for each in sorted(sums, key=lambda each: -sums[each])]
+    keys = ["mode=beam", "width=4", "samples=4", "length_penalty=0"]
+    assert main([str(run), "the page", *keys, f"allowed={json.dumps(ALLOWED)}"]) == 0
+    assert capsys.readouterr().out == "".join(wanted)
+    (tmp_path / "allowed.txt").write_text("of\nof the book\n\na page\n", encoding="utf-8")
+    assert main([str(run), "the page ", *keys, f"allowed={tmp_path / 'allowed.txt'}", "samples=3"]) == 0
+    assert capsys.readouterr().out == "".join(line for line in wanted if not line.startswith("the pages"))
+    assert main([str(run), "the page", f"allowed={json.dumps(ALLOWED)}"]) == 0
+    assert capsys.readouterr().out.rpartition(" (end, ")[0] in {f"the page{each}" for each in ALLOWED}
+
+
+def test_an_encoder_decoder_writes_allowed_texts(
+    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path, shard_sets, [3], 1, "text_infilling", **PAIRED)
+    assert main([str(tmp_path), "the page", 'allowed=["a book", "the page of"]']) == 0
+    assert capsys.readouterr().out.rpartition(" (end, ")[0] in ("a book", "the page of")
+
+
 def printable(text: str) -> str:
     """Return a text as a console shows it."""
     return "".join(character for character in text if character.isprintable())
@@ -118,11 +152,30 @@ def test_a_stop_string_ends_the_text_before_it(
         (["the", "width=3"], 64, "width: mode greedy does not read it; set mode=beam"),
         (["the", "mode=beam", "samples=5"], 64, "a beam of width 4 has as many continuations, got 5"),
         (["the", "min_tokens=65"], 64, "min_tokens: expected at most max_tokens 64, got 65"),
+        (["the", "allowed=[a]", "stop=[b]"], 64, "allowed: stop would cut an allowed text; remove one of the two"),
+        (["the", "allowed=[a]", "mode=unmask"], 64, "allowed: mode=unmask fills masks; remove one of the two keys"),
+        (["the", "allowed=no.txt"], 64, "no.txt: no such file; give one with a text per line, or a list: [a, b]"),
+        (["th", "allowed=[e]"], 64, "allowed: 'e' shares a token with the end of TEXT; begin it with a blank"),
+        (["the", "allowed=[' page of the book']", "max_tokens=2"], 65, "raise max_tokens"),
         (["the", "topk=3"], 64, "top_k"),
         (["the", "step=4"], 64, "holds no checkpoint of step 4"),
         (["the page " * 70], 65, "the position table has room for 64"),
     ],
-    ids=["alike", "greedy", "width", "narrow", "minimum", "unknown", "step", "long"],
+    ids=[
+        "alike",
+        "greedy",
+        "width",
+        "narrow",
+        "minimum",
+        "stop",
+        "masks",
+        "file",
+        "joined",
+        "room",
+        "unknown",
+        "step",
+        "long",
+    ],
 )
 def test_mistakes_are_named(
     decoder: tuple[Path, TrainedModel],

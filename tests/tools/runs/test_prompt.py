@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from clozeline.model.scoring.causal import log_likelihoods
+from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.runs.prompt import main
 from tests.tools.runs.prompting.prompted_runs import prompted_run
 
@@ -45,6 +48,7 @@ def folder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         prompted_run(folder / kind, shard_sets, kind)
     rows = sentences(24)
     (folder / "short.yaml").write_text(TEMPLATE)
+    (folder / "open.yaml").write_text('example: "{sentence}: {label}"')
     write_rows(folder / "dev.tsv", rows[:10])
     write_rows(folder / "reversed.tsv", rows[9::-1])
     write_rows(folder / "train.tsv", rows[5:])
@@ -76,6 +80,27 @@ def test_scores_and_rows(folder: Path, kind: str, score: str, capsys: pytest.Cap
     for line in lines:
         assert line["prediction"] == max(line["scores"], key=line["scores"].__getitem__)
         assert line["uid"] not in line["demonstrations"]
+
+
+def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder: Path, tmp_path: Path) -> None:
+    """Probabilities are those of the answers alone; a correct label that no answer names is counted."""
+    answers = ["page", "book of a page", "negative", "no"]
+    (tmp_path / "answers.txt").write_text("".join(f"{each}\n" for each in answers), encoding="utf-8")
+    (tmp_path / "open.yaml").write_text(TEMPLATE.replace("labels: {positive", "#").replace(":{label}", ": {label}"))
+    words = [f"template={tmp_path / 'open.yaml'}", f"answers={tmp_path / 'answers.txt'}"]
+    scores, lines = ask(folder, "causal", *words)
+    assert (scores["n"], scores["refused"]) == (5, {"bad_label": 5})  # the rows that are negative
+    trained = load_trained(folder / "causal")
+    end = trained.tokenizer.vocabulary.specials["eos"]
+    rows = [text for text, label in sentences(24)[:10] if label == 0]
+    for text, line in zip(rows, lines, strict=True):
+        prompt = [end, *trained.tokenizer.encode([f"{text}:"])[0].ids.tolist()]
+        joined = [[end, *trained.tokenizer.encode([f"{text}: {each}"])[0].ids.tolist()] for each in answers]
+        sums = [float(each[len(prompt) - 1 :].sum()) for each in log_likelihoods(trained.model, joined)]
+        shares = torch.tensor(sums, dtype=torch.float64).softmax(0).tolist()
+        assert [*line["probabilities"]] == answers
+        assert [*line["probabilities"].values()] == pytest.approx(shares, abs=1e-5)
+        assert line["prediction"] == answers[shares.index(max(shares))]
 
 
 def test_batches_order_and_repetition_change_nothing(folder: Path) -> None:
@@ -112,6 +137,8 @@ def test_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["window=65"], "window=65: the position table has room for 64 tokens"),
         (["mode=cloze"], "mode=cloze: the run was not trained for it"),
         (["skore=sum"], "score"),
+        (["answers=[yes]"], "answers: expected two or more different texts, got 1"),
+        ([f"template={folder / 'open.yaml'}"], "open.yaml: has no labels; add them, or name the answers: answers=FILE"),
         ([f"input={folder / 'none.tsv'}"], "none.tsv: no such file"),
     ):
         assert main([str(folder / "causal"), *given, *words]) == 64

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.model.generation.allowed_sequences import AllowedSequences
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import beams, generate
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.tools.runs.evaluation.local_texts import text_lines
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 
@@ -25,8 +28,16 @@ class Settings(Decoding):
     """Texts that end a continuation, which is cut before the first of them."""
     ban: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Texts whose token sequences are forbidden, with and without a space before; other tokens can still spell them."""
+    allowed: tuple[Annotated[str, Field(min_length=1)], ...] | Path | None = None
+    """The only continuations, as a list or as a file with one per line; what comes out is one of them, up to blanks."""
     step: Annotated[int, Field(ge=0)] | None = None
     """Step of the checkpoint; null = the newest complete one."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.allowed is not None and (self.mode == "unmask" or self.stop):
+            found = "mode=unmask fills masks" if self.mode == "unmask" else "stop would cut an allowed text"
+            raise ValueError(f"allowed: {found}; remove one of the two keys")
 
 
 def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[Continuation]:
@@ -37,14 +48,21 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     trained_on = trained.sets[0]
     objective = trained_on.objective
     tokenizer = trained.tokenizer
-    prompt = prompt_ids(tokenizer, objective, text)
+    blanks = text[len(text.rstrip()) :] if settings.allowed is not None else ""
+    prompt = prompt_ids(tokenizer, objective, text.removesuffix(blanks))
     banned = tokenizer.encode([form for text in settings.ban for form in (text, f" {text}")])
 
     def has_stop(ids: list[int]) -> bool:
         return any(each in tokenizer.decode_part(ids) for each in settings.stop)
 
+    end_ids = {number for name, number in tokenizer.vocabulary.specials.items() if name == "eos"}
+    allowed = None
+    if settings.allowed is not None:
+        texts = [blanks + each for each in read_allowed(settings.allowed)]
+        allowed = AllowedSequences(_encode_allowed(trained, text.removesuffix(blanks), texts), end_ids)
     rules: dict[str, Any] = {
-        "end_ids": {number for name, number in tokenizer.vocabulary.specials.items() if name == "eos"},
+        "end_ids": end_ids,
+        "allowed": allowed,
         "banned": [encoding.ids.tolist() for encoding in banned if len(encoding.ids)],
         "finishes": has_stop if settings.stop else None,
         "decoder_start": objective.frame.decoder_start,
@@ -53,6 +71,31 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     if settings.mode == "beam":
         return beams(trained.model, [prompt], settings, **rules)[0][: settings.samples]
     return generate(trained.model, [prompt] * settings.samples, settings, **rules)
+
+
+def read_allowed(allowed: Sequence[str] | Path) -> list[str]:
+    """Return the allowed texts of a list, or those of a file with one per line; ConfigurationError without any."""
+    if not isinstance(allowed, Path):
+        return list(allowed)
+    if not allowed.is_file():
+        raise ConfigurationError(f"{allowed}: no such file; give one with a text per line, or a list: [a, b]")
+    texts = [line.rstrip("\r\n").removeprefix("\ufeff") for _, line in text_lines(allowed)]
+    if not (texts := [text for text in texts if text.strip()]):
+        raise ConfigurationError(f"{allowed}: expected a text per line, got none")
+    return list(dict.fromkeys(texts))
+
+
+def _encode_allowed(trained: TrainedModel, text: str, allowed: Sequence[str]) -> list[list[int]]:
+    """Return the tokens of each allowed text: those it has after the prompt, or as an output of an encoder-decoder."""
+    tokenizer, objective = trained.tokenizer, trained.sets[0].objective
+    if objective.architecture == "encoder_decoder":
+        return [_encode_with_pieces(tokenizer, each.strip()) for each in allowed]
+    prompt = prompt_ids(tokenizer, objective, text)
+    joined = [prompt_ids(tokenizer, objective, text + each) for each in allowed]
+    for ids, each in zip(joined, allowed, strict=True):
+        if ids[: len(prompt)] != prompt:
+            raise ConfigurationError(f"allowed: '{each}' shares a token with the end of TEXT; begin it with a blank")
+    return [ids[len(prompt) :] for ids in joined]
 
 
 def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str]) -> str:
@@ -64,11 +107,7 @@ def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str
 def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> list[int]:
     """Return the tokens of a text with the special tokens of the training rows around them."""
     vocabulary = tokenizer.vocabulary
-    specials = {tokenizer.decode([int(token)]): int(token) for token in vocabulary.special.nonzero()[0]}
-    parts = re.split(f" ?({'|'.join(map(re.escape, specials))})", text)
-    ids: list[int] = []
-    for number, part in enumerate(parts):
-        ids += [specials[part]] if number % 2 else tokenizer.encode([part])[0].ids.tolist()
+    ids = _encode_with_pieces(tokenizer, text)
     head = objective.options.get("source_head", "bos" if objective.options.get("add_bos") else "none")
     if head != "none":
         ids = [vocabulary.id_of(head, objective.label), *ids]
@@ -76,4 +115,14 @@ def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> li
         ids.append(vocabulary.id_of("eos", objective.label))
     if not ids:
         raise ConfigurationError("TEXT: expected at least one token, got none; begin with a word")
+    return ids
+
+
+def _encode_with_pieces(tokenizer: Tokenizer, text: str) -> list[int]:
+    vocabulary = tokenizer.vocabulary
+    specials = {tokenizer.decode([int(token)]): int(token) for token in vocabulary.special.nonzero()[0]}
+    parts = re.split(f" ?({'|'.join(map(re.escape, specials))})", text)
+    ids: list[int] = []
+    for number, part in enumerate(parts):
+        ids += [specials[part]] if number % 2 else tokenizer.encode([part])[0].ids.tolist()
     return ids

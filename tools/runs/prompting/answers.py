@@ -36,6 +36,15 @@ class Answered:
         return int(np.argmax(self.scores))
 
     @property
+    def probabilities(self) -> tuple[float, ...]:
+        """Probability of each label given that one of them is the answer: the softmax of the scores.
+
+        With score=sum this is p(label | prompt) / sum of p(any label | prompt).
+        """
+        scores = np.array(self.scores)
+        return tuple(np.exp(scores - np.logaddexp.reduce(scores)).tolist()) if self.scores else ()
+
+    @property
     def is_tied(self) -> bool:
         """True if another label has the same score."""
         return self.scores.count(max(self.scores)) > 1

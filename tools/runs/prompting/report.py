@@ -54,6 +54,7 @@ def prediction_lines(answered: Sequence[Answered], labels: Sequence[str]) -> Ite
                 "label": answer.row.label,
                 "prediction": labels[answer.best] if answer.scores else None,
                 "scores": dict(zip(labels, answer.scores, strict=True)) if answer.scores else None,
+                "probabilities": dict(zip(labels, answer.probabilities, strict=True)) if answer.scores else None,
                 "demonstrations": [f"{uid:016x}" for uid in answer.demonstrations],
                 "dropped": answer.dropped,
             },

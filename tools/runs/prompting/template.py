@@ -1,14 +1,16 @@
 """Prompt templates: texts around the fields of a row, and the words of each label; data, never code."""
 
 import string
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class, load_config
+from clozeline.errors import ConfigurationError
 
 LABEL = "label"
 """Name of the slot for the label's words."""
@@ -21,8 +23,9 @@ class Template:
     example: Annotated[str, Field(min_length=1)]
     """text of a row: `{name}` is a field of the row, and `{label}`, exactly once, the slot for the label's words;
     double literal braces"""
-    labels: dict[str, tuple[Annotated[str, Field(min_length=1)], ...]]
-    """label names, each with the words that may fill the slot; demonstrations use the first"""
+    labels: dict[str, tuple[Annotated[str, Field(min_length=1)], ...]] = field(default_factory=dict)
+    """label names, each with the words that may fill the slot; demonstrations use the first; empty: the answers that
+    the command names"""
     instruction: str = ""
     """text before all examples"""
     separator: str = "\n\n"
@@ -48,12 +51,12 @@ class Template:
             raise ValueError(f"example: expected {{label}} once, got it {field_names.count(LABEL)} times")
         if field_names == [LABEL]:
             raise ValueError("example: expected a field of the row, such as {text}, got {label} alone")
-        if len(self.labels) <= 1 or not all(self.labels.values()):
+        if len(self.labels) == 1 or not all(self.labels.values()):
             raise ValueError("labels: expected two or more, each with at least one word")
-        every = [word.strip() for words in self.labels.values() for word in words]
-        if double := next((word for word in every if not word or every.count(word) > 1), None):
+        counts = Counter(word.strip() for words in self.labels.values() for word in words)
+        if (double := next((word for word, count in counts.items() if not word or count > 1), None)) is not None:
             raise ValueError(f"labels: expected different words, got '{double}' more than once")
-        if unknown := [name for name in self.values.values() if name not in self.labels]:
+        if self.labels and (unknown := [name for name in self.values.values() if name not in self.labels]):
             raise ValueError(f"values: expected labels of {', '.join(self.labels)}, got '{unknown[0]}'")
         if unknown := [name for name in self.fields if name not in self.names]:
             raise ValueError(f"fields: '{unknown[0]}' is no name of the example; it has {', '.join(self.names)}")
@@ -75,6 +78,16 @@ def read_template(path: Path) -> Template:
     """Read a template from YAML, or raise ConfigurationError for a missing file or wrong value."""
     template: Template = load_config(Template, path)
     return template
+
+
+def limit_answers(template: Template, answers: Sequence[str]) -> Template:
+    """Return a template whose labels are these texts, each its own only word; ConfigurationError for fewer than two."""
+    labels: dict[str, tuple[str, ...]] = {text.strip(): (text,) for text in answers}
+    if len(labels) < 2:
+        raise ConfigurationError(f"answers: expected two or more different texts, got {len(labels)}")
+    values = {value: name for value, name in template.values.items() if name in labels}
+    limited: Template = replace(template, labels=labels, values=values)
+    return limited
 
 
 def prompt_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -55,6 +56,7 @@ def test_a_line_for_each_row() -> None:
     assert [line["prediction"] for line in lines] == ["a", "a", "a", "b", None, "b"]
     assert lines[1] == {
         "uid": "0000000000000002", "label": "b", "prediction": "a", "scores": {"a": -1.0, "b": -2.0},
+        "probabilities": pytest.approx({"a": 1 / (1 + math.exp(-1)), "b": 1 / (1 + math.exp(1))}),
         "demonstrations": ["0000000000000007"], "dropped": 1,
     }  # fmt: skip
     assert lines[4]["scores"] is None

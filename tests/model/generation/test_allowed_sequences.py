@@ -1,0 +1,102 @@
+"""Generation among given sequences: against enumeration, and against `prefix_allowed_tokens_fn` of transformers."""
+
+import doctest
+import math
+from collections import Counter
+
+import pytest
+
+import clozeline.model.generation.allowed_sequences
+from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.generation.allowed_sequences import AllowedSequences
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import beams, generate
+from tests.model.generation.test_beam import few_symbols, log_probabilities, peer_beams
+from tests.model.generation.test_generate import PROMPTS, SIZES, START, perturbed, varied
+from tests.model.model_peers import PEERS
+
+END = 35
+SEQUENCES = [[9, 8, 7], [9, 8], [9, 30], [12], [33, 2, 2, 2, 2], [33, 2, 2], [5, 9]]
+"""Some begin with others, and some share a start."""
+
+
+@pytest.mark.parametrize("width", [2, 7])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("peer", ["gpt2", "t5", "bart"])
+def test_beams_equal_those_of_transformers(peer, size, width):
+    pair = varied(PEERS[peer](size))
+    paired = pair.ours.config.family == "encoder_decoder"
+    start = {"decoder_start": 2 if peer == "bart" else 0} if paired else {}
+    allowed = AllowedSequences(SEQUENCES, {END})
+    decoding = Decoding(mode="beam", width=width, max_tokens=6)
+    found = beams(pair.ours, PROMPTS, decoding, end_ids={END}, allowed=allowed, **start)
+    for prompt, ranked in zip(PROMPTS, found, strict=True):
+        skip = 1 if paired else len(prompt)
+
+        def follow(_, ids, skip=skip):
+            given = ids[skip:].tolist()
+            if given and given[-1] in (END, 0):
+                return [0]
+            rest = {(*one, END)[len(given)] for one in SEQUENCES if [*one, END][: len(given)] == given}
+            return sorted(rest) or [0]
+
+        options = {"num_beams": width, "num_return_sequences": width, "max_new_tokens": 6, "eos_token_id": END}
+        rows, scores = peer_beams(pair, prompt, options, prefix_allowed_tokens_fn=follow)
+        ended = [row[: row.index(END)] for row in rows if END in row]
+        assert [one.ids for one in ranked] == ended
+        assert [one.score for one in ranked] == pytest.approx(scores[: len(ended)], abs=1e-4)
+        assert {one.stop for one in ranked} == {"end"}
+        assert all(one.ids in SEQUENCES for one in ranked)
+
+
+@pytest.mark.parametrize("family", START)
+def test_a_beam_as_wide_as_the_set_ranks_all_of_it(family):
+    """By the probability of each sequence and its end, the rows read at once."""
+    network, start = perturbed(family), START[family]
+    decoding = Decoding(mode="beam", width=len(SEQUENCES), max_tokens=6, length_penalty=0.0)
+    found = beams(network, PROMPTS, decoding, end_ids={END}, allowed=AllowedSequences(SEQUENCES, {END}), **start)
+    for prompt, ranked in zip(PROMPTS, found, strict=True):
+        sums = {tuple(one): float(log_probabilities(network, prompt, [*one, END], start).sum()) for one in SEQUENCES}
+        expected = sorted(sums, key=lambda one: -sums[one])
+        assert [tuple(one.ids) for one in ranked] == expected
+        assert [one.score for one in ranked] == pytest.approx([sums[one] for one in expected], abs=1e-4)
+
+
+def test_samples_draw_among_the_allowed_tokens_of_each_step():
+    network, end, prompt = few_symbols("decoder"), 3, [1, 4]
+    sequences = [[1, 2], [1], [2, 2, 4], [4]]
+    allowed = AllowedSequences(sequences, {end})
+    decoding = Decoding(mode="sample", max_tokens=4)
+    count = 4000
+    drawn = generate(network, [prompt] * count, decoding, end_ids={end}, allowed=allowed)
+    shares = Counter(tuple(one.ids) for one in drawn)
+    assert {*shares} <= {*map(tuple, sequences)}
+    for one in sequences:
+        probability = 1.0
+        for at, token in enumerate([*one, end]):
+            options = {other: math.exp(float(log_probabilities(network, prompt, [*one[:at], other], {})[-1]))
+                       for other in allowed(one[:at])}  # fmt: skip
+            probability *= options[token] / sum(options.values())
+        deviation = math.sqrt(probability * (1 - probability) / count)
+        assert abs(shares[tuple(one)] / count - probability) < 5 * deviation + 1e-6
+
+
+def test_what_cannot_be_written_is_refused():
+    network = perturbed("decoder")
+    allowed = AllowedSequences(SEQUENCES, {END})
+    with pytest.raises(BatchError, match=r"the longest text has 6 tokens with its end.* room for 5: raise max_tokens"):
+        generate(network, PROMPTS, Decoding(max_tokens=5), end_ids={END}, allowed=allowed)
+    banned = [[one[0]] for one in SEQUENCES]
+    with pytest.raises(BatchError, match="nothing can follow 0 new tokens, every token is banned"):
+        generate(network, PROMPTS, Decoding(max_tokens=6), end_ids={END}, banned=banned, allowed=allowed)
+    for given, message in (
+        (([], {END}), "expected texts of at least one token"),
+        (([[5], []], {END}), "expected texts of at least one token"),
+        (([[5]], ()), "the tokenizer has no end token"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            AllowedSequences(*given)
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(clozeline.model.generation.allowed_sequences).failed == 0
