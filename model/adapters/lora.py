@@ -118,6 +118,12 @@ class LowRank(nn.Module):
         return F.linear(F.linear(self.dropout(x), self.a), self.b) * self.scale
 
     @torch.no_grad()
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """Return A [rank, inputs] and B [outputs, rank] of the update scale B A, fp32."""
+        return self.a.detach().float(), self.b.detach().float()
+
+    @torch.no_grad()
     def product(self) -> Tensor:
         """Return what a merge adds to the weight: [outputs, inputs], fp32."""
-        return self.scale * (self.b.float() @ self.a.float())
+        a, b = self.factors()
+        return self.scale * (b @ a)

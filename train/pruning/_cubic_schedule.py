@@ -9,8 +9,8 @@ from clozeline.errors import ConfigurationError
 
 
 @config_class
-class CubicOptions:
-    """Steps of the schedule, and the pruned matrices."""
+class CubicSteps:
+    """Steps of the schedule."""
 
     start: Annotated[int, Field(ge=0)] = 0
     """step t0 at which the schedule begins"""
@@ -19,8 +19,6 @@ class CubicOptions:
     start, the final value is reached at once"""
     every: Annotated[int, Field(ge=1)] = 10
     """steps between two updates of the masks"""
-    parameters: tuple[str, ...] = ()
-    """regular expressions for full names of the matrices to prune; default: the linear maps of all layers"""
 
     def __post_init__(self) -> None:
         if self.end is not None and self.end < self.start:
@@ -45,9 +43,17 @@ class CubicOptions:
         """Return the share of the way from the initial to the final value, 1 - (1 - (t - t0) / (nΔt))³.
 
         Example:
-            >>> [round(0.9 * CubicOptions(end=100).progress(step, 100), 4) for step in (0, 25, 50, 75, 100)]
+            >>> [round(0.9 * CubicSteps(end=100).progress(step, 100), 4) for step in (0, 25, 50, 75, 100)]
             [0.0, 0.5203, 0.7875, 0.8859, 0.9]
         """
         if step >= last:
             return 1.0
         return 1.0 - (1.0 - max(step - self.start, 0) / (last - self.start)) ** 3
+
+
+@config_class
+class CubicOptions(CubicSteps):
+    """Steps of the schedule, and the pruned matrices."""
+
+    parameters: tuple[str, ...] = ()
+    """regular expressions for full names of the matrices to prune; default: the linear maps of all layers"""

@@ -12,7 +12,9 @@ from clozeline.model.build import Model
 from clozeline.model.token_rules import RuleRecord
 from clozeline.train.optim.weights.flat_buffers import Layout
 
-PRUNING_STATES: Final = frozenset({"mask", "dense", "scores", "score_mean", "score_square", "origin"})
+PRUNING_STATES: Final = frozenset(
+    {"mask", "dense", "scores", "score_mean", "score_square", "origin", "sensitivity", "uncertainty"}
+)
 """Names of the elementwise states of all methods in a checkpoint."""
 
 

@@ -104,7 +104,7 @@ def export_adapter(
             )
         keys, tensors = _rows_of(adapter, config)
     else:
-        expected = "expected lora, dora, ia3, prefix or prompt; export_model merges bitfit and ia3 into the weights"
+        expected = "expected lora, dora, adalora, ia3, prefix or prompt; export_model merges bitfit into the weights"
         raise ConfigurationError(f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: {expected}")
     heads = _heads(checkpoint, key_map, export.tensors, trained)
     tensors |= {f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()}
@@ -148,7 +148,11 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
         for path in fused.paths:
             part = adapter.parts[path]
             assert isinstance(part, LowRank)
-            updates[f"family.{path}.weight"] = Update(part.a.detach().float(), part.b.detach().float(), part.scale)
+            a, b = part.factors()
+            if len(a):  # AdaLoRA may leave a map without rank
+                updates[f"family.{path}.weight"] = Update(a, b, part.scale)
+        if not updates:
+            continue
         joined = join_updates(updates, fused.siblings, fused.outputs)
         tensors[f"base_model.model.{module}.lora_A.weight"] = joined.a.clone()
         tensors[f"base_model.model.{module}.lora_B.weight"] = joined.b
@@ -160,6 +164,8 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
             tensors[f"base_model.model.{module}.lora_magnitude_vector"] = joined_magnitudes.clone()
         rank = ranks[module] = len(joined.a)
         alphas[module] = joined.scale * (rank**0.5 if options.rank_stabilised else rank)
+    if not ranks:
+        raise ConfigurationError("adapter adalora: every singular value is 0, so that it changes nothing: train it")
     return {
         "peft_type": "LORA",
         "r": options.rank,

@@ -44,6 +44,7 @@ _DESCRIPTION: Final = frozenset(
         *("num_virtual_tokens", "token_dim", "num_transformer_submodules", "num_attention_heads", "num_layers"),
         *("prompt_tuning_init", "prompt_tuning_init_text", "tokenizer_name_or_path", "tokenizer_kwargs"),
         *("encoder_hidden_size", "prefix_projection", "init_weights"),
+        *("target_r", "init_r", "tinit", "tfinal", "deltaT", "beta1", "beta2", "orth_reg_weight", "total_step"),
     }
 )
 """Keys that are read, or do not change what a stored adapter computes; others must be empty."""
@@ -196,13 +197,21 @@ def _read_lora(folder: _Folder) -> _Read:
     updates: dict[str, Update] = {}
     magnitudes: dict[str, Tensor] = {}
     more = (".lora_magnitude_vector",) if decomposed else ()
-    for module, (a, b, *others) in _take(folder, ".lora_A.weight", ".lora_B.weight", *more).items():
+    endings, first = (".lora_A.weight", ".lora_B.weight"), keys.get("init_r", 12)
+    if adaptive := keys["peft_type"] == "ADALORA":
+        endings, more = (".lora_A", ".lora_B"), (".lora_E",)
+    for module, (a, b, *others) in _take(folder, *endings, *more).items():
         siblings = folder.modules[module]
         _refuse_other_base(folder, module, [b.shape[0] if b.ndim == 2 else -1, a.shape[-1]])
         if a.ndim != 2 or a.shape[0] != b.shape[1]:
             raise WeightsError(f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ")
         alpha = _pattern_value(keys.get("alpha_pattern"), module, keys.get("lora_alpha", 8))
-        scale = alpha / (len(a) ** 0.5 if stabilised else len(a))
+        scale = alpha / (first if adaptive else len(a) ** 0.5 if stabilised else len(a))
+        if adaptive:  # P Λ is B; a singular value of 0 is none
+            values = others.pop().flatten()
+            a, b = a[values != 0], (b * values)[:, values != 0]
+            if not len(a):
+                continue
         updates |= split_update(Update(a, b, scale), siblings, shared=decomposed)
         for magnitude in others:
             _refuse_other_base(folder, module, [magnitude.numel(), None])
@@ -210,7 +219,9 @@ def _read_lora(folder: _Folder) -> _Read:
     parts = {name.removeprefix("family.").removesuffix(".weight"): update for name, update in updates.items()}
     ranks = {path: len(update.a) for path, update in parts.items()}
     alphas = {path: update.scale * ranks[path] ** (0.5 if stabilised else 1) for path, update in parts.items()}
-    rank, alpha = int(keys.get("r", 8)), float(keys.get("lora_alpha", 8))
+    if not updates:
+        raise WeightsError(f"{folder.where}: every singular value is 0, so that the adapter changes nothing")
+    rank, alpha = int(keys.get("target_r" if adaptive else "r", 8)), float(keys.get("lora_alpha", 8))
     entry = {
         "name": "dora" if decomposed else "lora",
         "rank": rank,
@@ -287,6 +298,7 @@ def _prompt_rows(folder: _Folder) -> Tensor:
 
 _READERS: Final[Mapping[str, Callable[[_Folder], _Read]]] = {
     "LORA": _read_lora,
+    "ADALORA": _read_lora,
     "IA3": _read_ia3,
     "PREFIX_TUNING": _read_prefix,
     "PROMPT_TUNING": _read_prompt,

@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adaptation import add_adapter
+from clozeline.model.adapters.adalora import SingularUpdate
 from clozeline.model.checkpoints import build_checkpoint, export_adapter, read_checkpoint
 from tests.model.adapters.adapted_models import disturbed, peft, scores
 from tests.model.checkpoints import published
@@ -78,7 +79,7 @@ def their_scores(model, their, valid, shape):
     return found.squeeze(-1) if len(shape) == 1 else found
 
 
-def compared(folder, case, kind, /, name, **keys):
+def compared(folder, case, kind, /, name, change=None, **keys):
     """Differences of our scores with an adapter: from those of peft, and from ours without the adapter.
 
     The first is relative to the largest score above 1: MobileBERT's, which has no norms with statistics, are large.
@@ -91,6 +92,8 @@ def compared(folder, case, kind, /, name, **keys):
     add_adapter(model, "own", {"name": name, **keys})
     model.use_adapter("own")
     disturbed(model.adapters)
+    if change is not None:
+        change(model.adapters)
     export = export_adapter(checkpoint_with(folder / "base", model), model.adapters["own"], trained)
     found = scores(model, ours)
     expected = their_scores(loaded(write(folder / "adapter", export), theirs), their, valid, found.shape)
@@ -122,6 +125,22 @@ def test_dora_gives_the_same_scores(tmp_path, case, kind):
     wrong, moved, _ = compared(tmp_path, case, kind, "dora", rank=3, alpha=5.0, targets=["query", "value", "up"])
     assert wrong <= ROUNDING
     assert moved > 1e-2
+
+
+@pytest.mark.parametrize(("case", "kind"), LORA[:3])
+def test_adalora_gives_the_same_scores_as_lora(tmp_path, case, kind):
+    """Values of 0 are no rank, and a map of them alone is no target."""
+
+    def prune(adapters):
+        for index, part in enumerate(part for part in adapters.modules() if isinstance(part, SingularUpdate)):
+            part.values.data[index % 4 :] = 0.0
+
+    keys = {"rank": 3, "alpha": 5.0, "targets": ["query", "value", "up"]}
+    wrong, moved, export = compared(tmp_path, case, kind, "adalora", prune, **keys)
+    assert wrong <= ROUNDING
+    assert moved > 1e-2
+    assert export.config["peft_type"] == "LORA"
+    assert len({tensor.shape[0] for name, tensor in export.tensors.items() if "lora_A" in name}) > 1
 
 
 @pytest.mark.parametrize("rank_stabilised", [False, True], ids=["alpha / r", "alpha / root of r"])
@@ -184,7 +203,7 @@ def test_a_prompt_gives_the_same_scores(tmp_path, case, kind):
     ("case", "kind", "name", "keys", "message"),
     [
         ("bert", "classification", "bottleneck", {"width": 3}, "cannot be exported to peft"),
-        ("bert", "classification", "bitfit", {}, "export_model merges bitfit and ia3"),
+        ("bert", "classification", "bitfit", {}, "export_model merges bitfit into"),
         ("bert", "classification", "prefix", {"shifted": True}, "expected a decoder of type gpt2 or llama"),
         ("gpt2", "tagging", "prefix", {}, "expected a head lm, classification or regression, got tagging"),
         ("gpt2", "lm", "prefix", {"shifted": False}, "expected model.adapter.shifted true or null"),
