@@ -42,6 +42,9 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
     _, size = describe_environment()
     checked = check_start(config, size)
     world = joined or start(deterministic=checked.config.deterministic)
+    if world.size > 1:
+        with world.together():
+            checked.datasets.check_files(world.rank, world.local_rank)
     with ExitStack() as resources:
         # lock the run directory
         with world.together():

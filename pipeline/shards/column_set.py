@@ -52,10 +52,18 @@ class JoinedShards(ShardSet):
     def digest(self) -> str:
         return self.rows.digest
 
+    @property
+    def is_remote(self) -> bool:
+        return any(part.is_remote for part in (self.rows, *self.column_sets))
+
     @cached_property
     def columns_digest(self) -> str:
         """SHA-256 (hex) of the content of the column sets, and of what they say about it."""
         return canonical_sha256([[own.digest, own.manifest.config] for own in self.column_sets])
+
+    def check_files(self) -> None:
+        for part in (self.rows, *self.column_sets):
+            part.check_files()
 
     def stats(self) -> dict[str, float]:
         total: Counter[str] = Counter()

@@ -1,7 +1,6 @@
 """Open a shard set on disk or in a store, and check that manifest, index and files agree."""
 
 import contextlib
-import os
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -17,19 +16,23 @@ from clozeline.pipeline.shards.index import BlockIndex, read_index
 from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from clozeline.pipeline.shards.reader import ShardSet
-from clozeline.pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index, list_sizes
-from clozeline.pipeline.shards.shard_table import numbers_of, paths_of
+from clozeline.pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index
+from clozeline.pipeline.shards.shard_table import numbers_of
 from clozeline.pipeline.shards.store import RemoteStore, StoreOptions, as_url, local_path
-from clozeline.repair import repair_of
 
 
 def open_shards(
-    path: Path | str, *, verify: Literal["block", "shard"] = "block", options: StoreOptions | None = None
+    path: Path | str,
+    *,
+    verify: Literal["block", "shard"] = "block",
+    options: StoreOptions | None = None,
+    check_files: bool = True,
 ) -> ShardSet:
     """Open a shard set by its `manifest.json` or its folder, on disk or in a store (a URL).
 
     With `verify="block"`, each block is checked when it is read; `"shard"` also compares every shard's SHA-256 now,
-    which reads all of the set. `options` say how a store is read.
+    which reads all of the set. `options` say how a store is read. Without `check_files`, no file of a shard is looked
+    at: another process calls `ShardSet.check_files`, and this one compares the size of each file that it reads.
 
     Raises:
         TypeError: `path` is no path.
@@ -41,9 +44,10 @@ def open_shards(
         raise TypeError(f"open_shards: expected the path of a manifest or its folder, got {path!r}")
     url = as_url(path)
     shards = _open_files(local_path(path)) if url is None else _open_remote(url, options or StoreOptions())
+    if check_files:
+        shards.check_files()
     if verify == "shard":
-        unneeded = _optional_shards(shards.manifest, shards.index, shards.quarantine)
-        for shard in sorted(set(range(len(shards.manifest.shards))) - unneeded):
+        for shard in sorted(set(range(len(shards.manifest.shards))) - shards.optional_shards):
             shards.verify_shard(shard)
     return shards
 
@@ -64,12 +68,6 @@ def _open_files(path: Path) -> ShardSet:
         )
     if overlay.exists():
         quarantine = read_quarantine(str(overlay), read_regular(overlay, SIZE_LIMIT), manifest)
-    sizes: dict[str, dict[str, int]] = {folder: {} for folder in _folders(manifest)}
-    for folder, listing in sizes.items():
-        if (path.parent / folder).is_dir():
-            with os.scandir(path.parent / folder) as entries:
-                listing.update({entry.name: entry.stat().st_size for entry in entries if entry.is_file()})
-    _check_files(str(path.parent), manifest, sizes, _optional_shards(manifest, index, quarantine))
     return ShardSet(path, manifest, index, quarantine)
 
 
@@ -88,19 +86,8 @@ def _open_remote(url: str, options: StoreOptions) -> ShardSet:
     with contextlib.suppress(ObjectMissingError):
         overlay = store.read_whole(QUARANTINE, SIZE_LIMIT)
         quarantine = read_quarantine(store.url(QUARANTINE), overlay, manifest)
-    sizes = list_sizes(store, _folders(manifest), len(manifest.shards))
-    if sizes is not None:
-        _check_files(base, manifest, sizes, _optional_shards(manifest, index, quarantine))
     cache = BlockCache(options.cache_dir, manifest.digest[:16], options.cache_bytes) if options.cache_dir else None
     return ShardSet(path, manifest, index, quarantine, RemoteBlocks(store, cache))
-
-
-def _optional_shards(manifest: Manifest, index: BlockIndex, quarantine: Quarantine) -> set[int]:
-    """Return the shards whose blocks are all in quarantine: their files may be missing."""
-    if not quarantine.blocks:
-        return set()
-    counts = np.bincount(index.shard[sorted(quarantine.blocks)], minlength=len(manifest.shards))
-    return set(np.flatnonzero((counts > 0) & (counts == numbers_of(manifest.shards, "blocks"))).tolist())
 
 
 def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
@@ -125,22 +112,3 @@ def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:
     ends = index.offset.astype(np.float64) + index.length
     if (ends > sizes[ordered]).any() or (index.length < 1).any():
         raise ManifestError(f"{path}: a block of the index lies outside its shard")
-
-
-def _check_files(base: str, manifest: Manifest, listings: dict[str, dict[str, int]], unneeded: set[int]) -> None:
-    """Check that every shard exists with its size, with one listing per folder."""
-    sizes = numbers_of(manifest.shards, "bytes").tolist()
-    for number, (path, size) in enumerate(zip(paths_of(manifest.shards), sizes, strict=True)):
-        if number in unneeded:
-            continue
-        where, (parent, _, name) = f"{base}/{path}", path.rpartition("/")
-        actual = listings[parent].get(name)
-        if actual is None:
-            message = "the manifest names this shard, but there is no such file"
-            raise ManifestError(f"{where}: {message}: {repair_of(where)}")
-        if actual != size:
-            raise ManifestError(f"{where}: expected {size} bytes, got {actual}; {repair_of(where)}")
-
-
-def _folders(manifest: Manifest) -> set[str]:
-    return {path.rpartition("/")[0] for path in paths_of(manifest.shards)}

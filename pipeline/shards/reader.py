@@ -8,6 +8,8 @@ import errno
 import hashlib
 import os
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,8 @@ from clozeline.pipeline.shards.index import BlockIndex
 from clozeline.pipeline.shards.manifest import Manifest
 from clozeline.pipeline.shards.quarantine import Quarantine
 from clozeline.pipeline.shards.remote import RemoteBlocks
+from clozeline.pipeline.shards.shard_files import compare_files, compare_size, list_folders, shard_folders
+from clozeline.pipeline.shards.shard_table import numbers_of
 from clozeline.pipeline.shards.store import LARGEST_REQUEST
 from clozeline.repair import repair_of
 from clozeline.report.html_page import facts, fragment, table
@@ -59,6 +63,7 @@ class ShardSet:
         self._id_columns = {spec.name for spec in self.columns if holds_ids(spec)}
         self._longest = int(index.length.max()) if len(index) else 0
         self._ends = np.cumsum(index.rows, dtype=np.int64)
+        self._sized: set[int] | None = set()  # shards whose files have their size; None: all, by a listing
 
     @property
     def quarantined(self) -> frozenset[int]:
@@ -117,6 +122,33 @@ class ShardSet:
     def digest(self) -> str:
         return self.manifest.digest
 
+    @property
+    def is_remote(self) -> bool:
+        """True if the files are in a store, which is the same for all machines."""
+        return self._store is not None
+
+    @cached_property
+    def optional_shards(self) -> frozenset[int]:
+        """Shards whose blocks are all in quarantine: their files may be missing."""
+        if not self.quarantined:
+            return frozenset()
+        counts = np.bincount(self.index.shard[sorted(self.quarantined)], minlength=len(self.manifest.shards))
+        complete = (counts > 0) & (counts == numbers_of(self.manifest.shards, "blocks"))
+        return frozenset(np.flatnonzero(complete).tolist())
+
+    def check_files(self) -> None:
+        """Compare the size of every file with the manifest, by one listing per folder; ManifestError where one differs.
+
+        A million files are as many requests to a file system: of the ranks of a run, one on each machine asks.
+        """
+        folders = shard_folders(self.manifest)
+        if self._store is None:
+            base, sizes = str(self.path.parent), list_folders(self.path.parent, folders)
+            compare_files(base, self.manifest, sizes, self.optional_shards)
+        elif (listed := self._store.sizes(folders, len(self.manifest.shards))) is not None:
+            compare_files(self._store.name(), self.manifest, listed, self.optional_shards)
+        self._sized = None
+
     def shard_path(self, shard: int) -> Path:
         return self.path.parent / self.manifest.shards[shard].path
 
@@ -144,6 +176,7 @@ class ShardSet:
 
         Raises:
             DamagedBlock: the bytes are not those that were written, or do not hold what the manifest says.
+            ManifestError: the file, which no listing has checked, has another size than in the manifest.
             StorageError: the store does not give them.
             OSError: this process has too many open files, or no memory.
         """
@@ -189,7 +222,7 @@ class ShardSet:
         try:
             if self._store is None:
                 stored = memoryview(bytearray(length) if buffer is None else buffer)[:length]
-                _read_range(self.shard_path(shard), offset, stored)
+                self._read_file(shard, offset, stored)
             else:
                 path, part = self.manifest.shards[shard].path, (offset, offset + length)
                 stored = self._store.read(path, shard, number, part, expected)
@@ -203,16 +236,30 @@ class ShardSet:
             raise DamagedBlock(self._name(shard), number, f"xxh3-128 {expected.hex()}", digest.hex())
         return stored
 
+    def _read_file(self, shard: int, offset: int, memory: memoryview) -> None:
+        """Fill `memory` from an offset of a shard; the first read of a file that was not listed compares its size."""
+        path = self.shard_path(shard)
+        with _opened(path) as descriptor:
+            if self._sized is not None and shard not in self._sized:
+                compare_size(str(path), self.manifest.shards[shard].bytes, os.fstat(descriptor).st_size)
+                self._sized.add(shard)
+            _read_range(descriptor, offset, memory)
 
-def _read_range(path: Path, offset: int, memory: memoryview) -> None:
-    """Fill `memory` from an offset of a file; OSError where the file is too short."""
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
     try:
-        filled = 0
-        while filled < len(memory):  # a network file system may give less than the file has
-            got = os.preadv(descriptor, [memory[filled:]], offset + filled)
-            if not got:
-                raise OSError(f"{filled}: the file is truncated")
-            filled += got
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _read_range(descriptor: int, offset: int, memory: memoryview) -> None:
+    """Fill `memory` from an offset of a file; OSError where the file is too short."""
+    filled = 0
+    while filled < len(memory):  # a network file system may give less than the file has
+        got = os.preadv(descriptor, [memory[filled:]], offset + filled)
+        if not got:
+            raise OSError(f"{filled}: the file is truncated")
+        filled += got

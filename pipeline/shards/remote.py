@@ -57,8 +57,14 @@ class RemoteBlocks:
     def read_plain(self, name: str, part: Range) -> bytes:
         return self._store.read(name, part)
 
-    def name(self, name: str) -> str:
-        return redact_text(self._store.url(name))
+    def sizes(self, folders: Collection[str], files: int) -> dict[str, dict[str, int]] | None:
+        """List sizes in bytes by folder and name, with one request per thousand files; None if the store cannot."""
+        listings = {folder: self._store.sizes(folder, files) for folder in folders}
+        known = {folder: sizes for folder, sizes in listings.items() if sizes is not None}
+        return known if len(known) == len(listings) else None
+
+    def name(self, name: str = "") -> str:
+        return redact_text(self._store.url(name) if name else self._store.base)
 
     def close(self) -> None:
         self._store.close()
@@ -104,23 +110,6 @@ def fetch_manifest_and_index(store: RemoteStore, folder: Path) -> tuple[Manifest
     return manifest, read_index(copy, facts.bytes, facts.sha256, manifest.totals.blocks)
 
 
-def list_sizes(store: RemoteStore, folders: Collection[str], files: int) -> dict[str, dict[str, int]] | None:
-    """List sizes in bytes by folder and name, with one request per folder; None if the store cannot list.
-
-    Only the first process of a run asks, since all see the same store: a listing of a million names is a thousand
-    requests, and ten thousand ranks would make ten million of them.
-    """
-    if not _is_zero("RANK", "SLURM_PROCID"):
-        return None
-    listings = {folder: store.sizes(folder, files) for folder in folders}
-    known = {folder: sizes for folder, sizes in listings.items() if sizes is not None}
-    return known if len(known) == len(listings) else None
-
-
-def _is_zero(variable: str, of_slurm: str) -> bool:
-    return os.environ.get(variable, os.environ.get(of_slurm, "0")) == "0"
-
-
 def _once_a_node(
     options: StoreOptions,
     sha256: str,
@@ -136,7 +125,7 @@ def _once_a_node(
         return fetch()
     cache = BlockCache(options.cache_dir, "index", options.cache_bytes)
     position = (sha256[:16], "whole")
-    first = _is_zero("LOCAL_RANK", "SLURM_LOCALID")
+    first = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0"
     for _ in range(1 if first else math.ceil(requests * options.timeout_s / _POLL_S)):
         kept = cache.get(*position)
         if kept is not None and hashlib.sha256(kept).hexdigest() == sha256:

@@ -25,13 +25,16 @@ class CheckedStart(NamedTuple):
 
 
 def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
-    """Resolve a branch, open the data sets, and check that they fit the model and the number of ranks."""
+    """Resolve a branch, open the data sets, and check that they fit the model and the number of ranks.
+
+    The files of the shards are checked here for a single process; several ranks call `Datasets.check_files` together.
+    """
     config = resolve_branch(config)
     refuse_integers(config.model, config.model.init_from or "model.quantization.stored=true: the model")
     check_world(config, world_size)
     check_tracker(config.log.tracker)
     config, left_out = leave_out_heads(config)
-    datasets = open_datasets(config)
+    datasets = open_datasets(config, check_files=world_size == 1)
     return CheckedStart(fill_in_answers(config, datasets), datasets, left_out)
 
 

@@ -24,6 +24,8 @@ def dry_run(config: TrainConfig) -> int:
     # check the configuration against the output folder and the data sets
     rank, size = describe_environment()
     config, datasets, left_out = check_start(config, size)
+    if size > 1:
+        datasets.check_files(rank, int(os.environ["LOCAL_RANK"]))
     refuse_output(config)
     # find the checkpoint to resume from
     lines: list[str] = []

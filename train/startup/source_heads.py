@@ -16,7 +16,9 @@ def leave_out_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:
     model, source = config.model, config.model.init_from
     if source is None or len(model.heads) < 2 or (source.expanduser() / "config.yaml").is_file():
         return config, ()
-    objectives = [of.manifest.objective for phase in open_phases(config.data) for of in phase.sources]
+    objectives = [
+        of.manifest.objective for phase in open_phases(config.data, check_files=False) for of in phase.sources
+    ]
     served = {head for objective in objectives if objective is not None for head in objective.heads}
     unserved = tuple(sorted(name for name, target in model.targets.items() if target not in served))
     if not unserved or len(unserved) == len(model.heads):

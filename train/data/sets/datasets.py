@@ -51,17 +51,29 @@ class Datasets:
         """Return a held-out set as a phase of a stream."""
         return Phase((Input(self.heldout[name], self.corruptions[name]),))
 
+    def check_files(self, rank: int, local_rank: int) -> None:
+        """Check that the files of all sets are there, on one rank of each machine; in a store, on the first rank.
+
+        Together, 512 ranks would ask a file system half a billion times about a million shards.
+        """
+        for shards in (*distinct_sets(self.phases), *self.heldout.values()):
+            if (rank if shards.is_remote else local_rank) == 0:
+                shards.check_files()
+
     @property
     def description(self) -> str:
         """Description of the training data, as checkpoints store it."""
         return describe(self.phases)
 
 
-def open_datasets(config: TrainConfig) -> Datasets:
-    """Open the training sets and the held-out sets; refuse sets that do not fit the model or each other."""
+def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
+    """Open the training sets and the held-out sets; refuse sets that do not fit the model or each other.
+
+    Without `check_files`, a rank that `Datasets.check_files` chooses must look at the files of the shards.
+    """
     # training sets: each must fit the model, and together they must serve all heads
     data, model = config.data, config.model
-    phases = open_phases(data)
+    phases = open_phases(data, check_files=check_files)
     served: set[str] = set()
     for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
         for path, source in zip(phase.sets, opened.sources, strict=True):
@@ -74,7 +86,7 @@ def open_datasets(config: TrainConfig) -> Datasets:
     refuse_unfit_scores(config, phases)
     # held-out sets: each must have what every head reads, and the tokenizer of the training set
     paths = {} if config.evaluate.max_rows == 0 else heldout_paths(data)
-    heldout = {name: open_shards(path, options=data.store) for name, path in paths.items()}
+    heldout = {name: open_shards(path, options=data.store, check_files=check_files) for name, path in paths.items()}
     if config.optimizer.type.follows_heldout and not heldout:
         raise ConfigurationError(
             f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out set was found next "

@@ -157,16 +157,20 @@ def describe(phases: Sequence[Phase[Input]]) -> str:
     return ", then ".join(texts)
 
 
-def open_phases(data: DataConfig) -> tuple[Phase[Input], ...]:
-    """Open the configured training sets, each once, and find the objectives that corrupt their samples."""
+def open_phases(data: DataConfig, *, check_files: bool = True) -> tuple[Phase[Input], ...]:
+    """Open the configured training sets, each once, and find the objectives that corrupt their samples.
+
+    Without `check_files`, the files of the shards are not looked at, see `open_shards`.
+    """
     opened: dict[tuple[Path, tuple[Path, ...]], ShardSet] = {}
     phases = []
     for phase in data.all_phases.values():
         named = list(zip(phase.sets, phase.columns, strict=True))
         for path, columns in named:
             if (path, columns) not in opened:
-                shards = open_shards(path, options=data.store)
-                parts = [open_shards(own, options=data.store) for own in columns]
+                options: dict[str, Any] = {"options": data.store, "check_files": check_files}
+                shards = open_shards(path, **options)
+                parts = [open_shards(own, **options) for own in columns]
                 opened[path, columns] = JoinedShards(shards, parts) if parts else shards
         sets = tuple(opened[entry] for entry in named)
         # a batch size equal to the run's own is not recorded: naming it does not change the phase
