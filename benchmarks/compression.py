@@ -29,8 +29,8 @@ from scipy.stats import ttest_rel
 from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.transfer import recipe_of, write_parts
 from clozeline.files import publish_text
-from clozeline.report.charts import render_svg
 from clozeline.tools.experiments.multirun.runner import run_at_once
+from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_picture
 from clozeline.tools.models.compress import compress
 from clozeline.tools.models.compression.task_scores import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
@@ -282,28 +282,16 @@ def show_levels(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def draw(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the SVG of scores over what pruning removes, a panel for each task; dashed: the dense models."""
-    tasks = list(dict.fromkeys(row["task"] for row in rows))
-
-    def paint(figure: Any) -> None:
-        figure.set_layout_engine("constrained")
-        panels = figure.subplots(1, len(tasks), squeeze=False)[0]
-        for task, axes in zip(tasks, panels, strict=True):
-            own = [row for row in rows if row["task"] == task]
-            for case in dict.fromkeys(row["case"] for row in own):
-                levels, scores = zip(
-                    *[(row["level"], 100 * fmean(row["scores"])) for row in own if row["case"] == case], strict=True
-                )
-                if case == "dense":
-                    axes.axhline(scores[0], color="0.4", linewidth=1, linestyle="--")
-                else:
-                    style = "--" if "trained" in case else "-"
-                    axes.plot(levels, scores, style, linewidth=1.3, marker=".", markersize=5, label=case)
-            axes.set_title(f"{task}, %")
-            axes.set_xlabel("percent removed")
-        panels[-1].legend(fontsize=7, frameon=False)
-
-    return render_svg(4.2 * len(tasks), 3.4, {}, paint)
+    """Return the SVG of scores over what pruning removes, a row for each task; dashed: the dense models."""
+    panels = []
+    for task in dict.fromkeys(row["task"] for row in rows):
+        curves: dict[str, list[tuple[float, float]]] = {}
+        for row in (row for row in rows if row["task"] == task):
+            curves.setdefault(row["case"], []).append((float(row["level"]), 100 * fmean(row["scores"])))
+        dense = curves.pop("dense")[0][1]
+        means = {case: [score for _, score in points] for case, points in curves.items()}
+        panels.append(Panels(f"{task}, %", "percent removed", curves, dense, dense, ("at each level", means)))
+    return runs_picture("Scores over what pruning removes", panels)
 
 
 def main() -> None:

@@ -2,13 +2,15 @@
 
 import argparse
 import os
+import re
 import signal
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from rich.console import Console
 
@@ -17,6 +19,11 @@ from clozeline.errors import ClozelineError, ConfigurationError, message_text
 from clozeline.registry import find, names
 from clozeline.repair import explain_error
 from clozeline.stop_signals import WARNINGS
+
+LOG_COLUMNS: Final = 80
+"""Width of what pipeline and trainer print while they run."""
+Detail: TypeAlias = Literal["quiet", "usual", "verbose"]
+"""Amount of lines that a run prints: `quiet` only errors, `verbose` a line for whatever is done."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,6 +38,30 @@ class Parser(argparse.ArgumentParser):
             key = option.removeprefix("--").replace("-", "_")
             raise ConfigurationError(f"{option}: no such option; keys are written {key}={value or 'VALUE'}; see --help")
         raise ConfigurationError(f"{message}; see --help")
+
+
+def add_detail_options(parser: argparse.ArgumentParser, quiet: str, verbose: str) -> None:
+    """Add `--quiet` and `--verbose`, of which one may be given, with these texts in `--help`."""
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("--quiet", dest="detail", action="store_const", const="quiet", default="usual", help=quiet)
+    amount.add_argument("--verbose", dest="detail", action="store_const", const="verbose", help=verbose)
+
+
+def wrap_log(text: str) -> str:
+    """Return a message in lines of at most 80 columns, aligned below the first word after its label.
+
+    A word is never broken, and neither is a command on a line of its own or `report: PATH`: they can be copied.
+    """
+    lines = []
+    for line in text.split("\n"):
+        label = re.match(r" *(?:[\w-]+ {2,}|arithmetic )?", line)
+        indent = " " * max(2, len(label[0]) if label else 0)
+        wrapper = textwrap.TextWrapper(
+            LOG_COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        copied = line.startswith("  clozeline ") or len(line.split()) <= 2
+        lines += [line] if copied else wrapper.wrap(line)
+    return "\n".join(lines)
 
 
 def program_name(otherwise: str) -> str:

@@ -8,7 +8,6 @@ import os
 
 import torch
 
-from clozeline.report.charts import canvas
 from clozeline.train.distributed.process_group import load_deepspeed
 
 for name in ("pytest", "torch._dynamo", "clozeline.train.command", "tests.train.faulty", "tests.train.synthetic"):
@@ -16,6 +15,5 @@ for name in ("pytest", "torch._dynamo", "clozeline.train.command", "tests.train.
 torch.set_num_threads(1)
 os.fsync = lambda descriptor: None  # as in conftest.py
 load_deepspeed()
-canvas(1, lambda axes: None)  # matplotlib is loaded by the report of each run otherwise
 gc.collect()
 gc.freeze()  # ZeRO stage 3 collects garbage when an engine is built

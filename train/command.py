@@ -10,7 +10,7 @@ from typing import Final
 
 import torch
 
-from clozeline.command import Parser, keys_of, print_keys, program_name
+from clozeline.command import Parser, add_detail_options, keys_of, print_keys, program_name
 from clozeline.configuration.config import config_file, load_config
 from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, message_text
 from clozeline.train.configuration.config import TrainConfig
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         parser = Parser(prog=program_name("train/main.py"), description=description, add_help=False)
         parser.add_argument("--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for ours")
         parser.add_argument("--dry-run", action="store_true", help="check everything, print what the run costs, stop")
+        add_detail_options(parser, "print errors alone", "print a line for every record, not one in `log.seconds`")
         parser.add_argument("-h", "--help", action="store_true", help="show this text")
         # passed by DeepSpeed's launcher; the environment has it, too
         parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
             parser.error("--config is missing")
         config = load_config(TrainConfig, config_file(options.config, "train.yaml"), options.overrides)
         # run
-        return dry_run(config) if options.dry_run else run(config)
+        return dry_run(config) if options.dry_run else run(config, detail=options.detail)
     except (KeyboardInterrupt, Interrupted) as signal:  # before the first step
         if local == "0":
             sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")

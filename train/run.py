@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack, closing
 
+from clozeline.command import Detail
 from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
@@ -32,7 +33,7 @@ from clozeline.train.startup.start_or_resume import find_starting_point
 from clozeline.train.startup.starting_model import build_starting_model
 
 
-def run(config: TrainConfig, joined: World | None = None) -> int:
+def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usual") -> int:
     """Train; return 0 when the run is complete, 75 when a stop request came first and the state is saved.
 
     A process group that is `joined` already is kept; default: join one here, and leave it at the end. A run that cannot
@@ -52,7 +53,8 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
                 resources.enter_context(claim(checked.config))
         journal = resources.enter_context(closing(Journal(checked.config.output, checked.config.log, world.rank)))
         try:
-            code = _train(checked, world, journal, resources)
+            display = resources.enter_context(Display(config.steps, world.rank, config.log.seconds, detail=detail))
+            code = _train(checked, world, journal, display, resources)
         except Exception as error:
             journal.fail(error)
             raise
@@ -63,10 +65,9 @@ def run(config: TrainConfig, joined: World | None = None) -> int:
     return code
 
 
-def _train(checked: CheckedStart, world: World, journal: Journal, resources: ExitStack) -> int:
+def _train(checked: CheckedStart, world: World, journal: Journal, display: Display, resources: ExitStack) -> int:
     """Check and build everything, then change the run directory: a start that is refused leaves it as it was."""
     config, datasets, left_out = checked
-    display = resources.enter_context(Display(config.steps, world.rank, config.log.seconds))
     stop = resources.enter_context(StopRequest())
     announce = announcer(journal, display)
 

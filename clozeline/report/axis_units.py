@@ -1,13 +1,12 @@
-"""Numbers of charts and pages: short ones, durations, and axes that name their unit once."""
+"""Numbers of charts and pages: short ones, durations, round ticks, and axes that name their unit once."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from matplotlib.axis import Axis
-
+# Intervals between the numbers of an axis, about.
+_TICKS: Final = 5
 # Units of an axis whose numbers are large.
 _LARGE: Final = {1e9: "billions", 1e6: "millions", 1e3: "thousands"}
 _SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -34,18 +33,40 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
 
 
-def scale_axis(axis: Axis, limits: tuple[float, float]) -> str:
-    """Let an axis show its numbers in a unit, and return the name of the unit, "" for one."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter
+def time_left(seconds: float) -> str:
+    """Return the rest of a run in hours, minutes and seconds: 0:49:00 left."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} left"
 
-    if isinstance(axis.get_major_locator(), FixedLocator):
-        return ""  # its texts are given
-    highest = max(map(abs, limits))
-    unit, name = 1.0, ""
-    if highest >= 1e4:
-        unit, name = next(((size, name) for size, name in _LARGE.items() if highest >= size), (1.0, ""))
+
+def unit_of(low: float, high: float) -> tuple[float, str]:
+    """Return the unit in which an axis shows its numbers, with its name: (1e6, "millions"); (1, "") for none."""
+    highest = max(abs(low), abs(high))
     if 0 < highest < 1e-3 or highest >= 1e12:
         exponent = math.floor(math.log10(highest))
-        unit, name = 10.0**exponent, f"10{str(exponent).translate(_SUPERSCRIPTS)}"
-    axis.set_major_formatter(FuncFormatter(lambda value, _: short(value / unit)))
-    return name
+        return 10.0**exponent, f"10{str(exponent).translate(_SUPERSCRIPTS)}"
+    if highest >= 1e4:
+        return next((size, name) for size, name in _LARGE.items() if highest >= size)
+    return 1.0, ""
+
+
+def nice_ticks(low: float, high: float, *, integers: bool = False) -> list[float]:
+    """Return three to seven round values between two, 1, 2, 2.5 or 5 times a power of ten apart.
+
+    `integers`: no fractions, hence fewer values in a short range.
+    """
+    raw = 0.7 * (high - low) / _TICKS
+    exponent = math.floor(math.log10(raw))
+    steps = [factor * 10.0**power for power in (exponent, exponent + 1) for factor in (1, 2, 2.5, 5)]
+    if integers:
+        steps = [1.0, *(step for step in steps if step >= 1 and step % 1 == 0), 10.0 ** max(0, exponent + 2)]
+    step = next(step for step in steps if step >= raw * (1 - 1e-9))
+    return [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def power_ticks(low: float, high: float) -> list[float]:
+    """Return powers of ten between two positive values, at most six; where there is one at most, round multiples."""
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    every = max(1, math.ceil((last - first + 1) / (_TICKS + 1)))
+    powers = [10.0**power for power in range(first, last + 1, every)]
+    return powers if len(powers) > 1 else nice_ticks(low, high)

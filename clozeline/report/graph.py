@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from clozeline.report.charts import MUTED, SHADES, canvas, clip_label, figure, shade
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from clozeline.report.charts import clip_label, figure
+from clozeline.report.svg import MUTED, dot, picture, polyline, shade, text
 
 _ROW: Final = 34
 # Width of the lines on the left, and the distance between two of them.
@@ -47,21 +45,20 @@ def graph(title: str, nodes: Sequence[Node]) -> str:
                 children.setdefault(rows[parent], []).append(row)
     lanes = _choose_lanes({parent: max(below) for parent, below in children.items()})
 
-    def paint(axes: Axes) -> None:
-        for parent, below in children.items():
-            x, top = _GUTTER - _LANE * lanes[parent], _middle(parent) + _APART
-            color = shade(lanes[parent] % SHADES)
-            for row in below:
-                bottom = _middle(row) - _APART
-                axes.plot([_GUTTER, x, x, _GUTTER], [top, top, bottom, bottom], color=color, linewidth=1.2)
-        for row, node in enumerate(nodes):
-            axes.scatter([_GUTTER], [_middle(row)], s=40, color=shade(node.group % SHADES), linewidths=0, zorder=3)
-            axes.text(_GUTTER + 10, _middle(row) + _NAME_UP, clip_label(node.name, _CHARACTERS), fontsize=11)
-            label = clip_label(node.label, _CHARACTERS)
-            axes.text(_GUTTER + 10, _middle(row) + _LABEL_DOWN, label, fontsize=9, color=MUTED)
-
+    shapes = []
+    for above, below in children.items():
+        x, top = _GUTTER - _LANE * lanes[above], _middle(above) + _APART
+        for row in below:
+            bottom = _middle(row) - _APART
+            corners = [(_GUTTER, top), (x, top), (x, bottom), (_GUTTER, bottom)]
+            shapes.append(polyline(corners, shade(lanes[above]), width=1.2))
+    for number, node in enumerate(nodes):
+        x, y = _GUTTER + 10, _middle(number)
+        shapes.append(dot(_GUTTER, y, shade(node.group), 3.6))
+        shapes.append(text(x, y + _NAME_UP, clip_label(node.name, _CHARACTERS), size=11))
+        shapes.append(text(x, y + _LABEL_DOWN, clip_label(node.label, _CHARACTERS), size=9, color=MUTED))
     told = [f"{node.name} from {', '.join(node.parents) or 'outside'}" for node in nodes]
-    return figure(title, told, canvas(_ROW * len(nodes), paint)) if nodes else ""
+    return figure(title, told, picture(_ROW * len(nodes), shapes)) if nodes else ""
 
 
 def _choose_lanes(ends: Mapping[int, int]) -> dict[int, int]:

@@ -4,16 +4,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
+from clozeline.command import Detail, wrap_log
 from clozeline.pipeline.execution.inputs import join_names
+from clozeline.report.axis_units import time_left
 
-Detail: TypeAlias = Literal["quiet", "usual", "verbose"]
-"""Amount of lines: `quiet` only errors, `usual` a line a minute, `verbose` a line whenever units finish."""
 _MINUTE: Final = 60.0
 _BAR: Final = 8
 
@@ -22,7 +22,7 @@ class Progress:
     """Progress of one run on stderr.
 
     Args:
-        detail: how much is said.
+        detail: `quiet` only errors, `usual` a line a minute, `verbose` a line whenever units finish.
         clock: seconds.
     """
 
@@ -67,30 +67,27 @@ class Progress:
 
     def report_removal(self, path: Path) -> None:
         """Report that a file made by a user is removed, because its subject is rebuilt."""
-        self.console.print(f"{path} is removed: what it speaks of is made again", highlight=False, soft_wrap=True)
+        self.report(f"{path} is removed: what it speaks of is made again")
 
     def report(self, message: str) -> None:
-        """Show a message that does not end the run."""
-        self.console.print(message, highlight=False, soft_wrap=True)
+        """Show a message that does not end the run, in lines of at most 80 columns."""
+        self.console.print(wrap_log(message), highlight=False, soft_wrap=True)
 
     def report_skips(self, files: Sequence[Path]) -> None:
         """Say which files of input folders are skipped, the first ones by name."""
-        self.console.print(
-            f"input: {len(files):,} files of no known kind skipped: {join_names(files)}", highlight=False
-        )
+        self.report(f"input: {len(files):,} files of no known format skipped: {join_names(files)}")
 
     def report_growth(self, output: Path, files: int) -> None:
         """Say how many files join a complete run."""
-        self.console.print(f"{output}: {files:,} new input file{'s' * (files != 1)} join the run", highlight=False)
+        self.report(f"{output}: {files:,} new input file{'s' * (files != 1)} join the run")
 
     def waiting(self) -> None:
         """Say that another run holds the output."""
-        self.console.print("another run is writing this output: waiting for it", highlight=False)
+        self.report("another run is writing this output: waiting for it")
 
     def stage_done(self, name: str, seconds: float, *, skipped: bool) -> None:
         """Say that a stage is complete."""
-        how = "already complete" if skipped else f"done in {seconds:.1f} s"
-        self.console.print(f"{name}: {how}", highlight=False)
+        self.report(f"{name}: already complete" if skipped else f"{name}: done in {seconds:.1f} s")
 
 
 def speed_text(done: int, total: int, seconds: float) -> str:
@@ -99,5 +96,4 @@ def speed_text(done: int, total: int, seconds: float) -> str:
         return ""
     rate = done / seconds
     shown = f"{rate:,.1f} units/s" if rate >= 1 else f"{rate * _MINUTE:,.1f} units/min"
-    minutes, rest = divmod(round((total - done) / rate), 60)
-    return shown + (f"  {minutes // 60}:{minutes % 60:02}:{rest:02} left" if done < total else "")
+    return shown + (f"  {time_left((total - done) / rate)}" if done < total else "")

@@ -5,14 +5,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from clozeline.command import Parser, Terminal, keys_of, print_keys, program_name, run_command, stopping_at_signals
+from clozeline.command import (
+    Parser,
+    Terminal,
+    add_detail_options,
+    keys_of,
+    print_keys,
+    program_name,
+    run_command,
+    stopping_at_signals,
+    wrap_log,
+)
 from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
 from clozeline.pipeline import stage_names
 from clozeline.pipeline.execution.free_space import free_bytes, size_text
 from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.plan import load_plan
-from clozeline.pipeline.execution.progress import Detail, Progress
+from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stages_of
@@ -48,9 +58,11 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     parser.add_argument("--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours")
     parser.add_argument("--verify", action="store_true", help="hash inputs and finished files before units are skipped")
     parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--quiet", action="store_true", help="print errors alone, without progress and table")
-    amount.add_argument("--verbose", action="store_true", help="print a line whenever units finish, not once a minute")
+    add_detail_options(
+        parser,
+        "print errors alone, without progress and table",
+        "print a line whenever units finish, not once a minute",
+    )
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR")
     options = parser.parse_intermixed_args(arguments)
     if options.help:
@@ -66,17 +78,16 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
         return _dry_run(recipe, stage)
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
-    detail: Detail = "quiet" if options.quiet else "verbose" if options.verbose else "usual"
     try:
         with stopping_at_signals():
-            run_recipe(recipe, stage, Progress(detail), summaries, verify=options.verify)
+            run_recipe(recipe, stage, Progress(options.detail), summaries, verify=options.verify)
     finally:
-        if summaries and not options.quiet:
+        if summaries and options.detail != "quiet":
             print_table(summaries)
     names = stages_of(recipe)
     path = write_run_report(recipe.output_folder, names if stage is None else names[: names.index(stage) + 1])
-    if not options.quiet:
-        Terminal().print(f"report: {path}", highlight=False, soft_wrap=True)
+    if options.detail != "quiet":
+        Terminal().print(wrap_log(f"report: {path}"), highlight=False, soft_wrap=True)
     return 0
 
 

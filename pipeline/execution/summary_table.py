@@ -1,41 +1,61 @@
 """Table at the end of a run: input, output, and what was dropped for which reason."""
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
-from rich.table import Table
+from clozeline.command import LOG_COLUMNS, Terminal
+from clozeline.pipeline.execution.free_space import size_text
+from clozeline.pipeline.execution.stages import Row, StageSummary
+from clozeline.report.axis_units import duration
 
-from clozeline.command import Terminal
-from clozeline.pipeline.execution.stages import Row, StageSummary, amount
-
-HEADER = ("stage", "in", "out", "left out, by reason", "bytes", "seconds")
+_INDENT = "    "
 
 
-def accounting_rows(summaries: Sequence[StageSummary]) -> list[tuple[str, str, str, str, str, str]]:
-    """Return one row a stage, and one for each of its sets: name, in, out, reasons, bytes, seconds."""
-    rows = []
+def accounting_lines(summaries: Sequence[StageSummary]) -> list[str]:
+    """Return the table in lines of at most 80 columns.
+
+    A stage has its amounts in and out, time and bytes; below them the reasons for what is dropped, the most frequent
+    first; below these the same of each of its sets. A name that is too long for its column has a line of its own.
+    """
+    rows: list[tuple[str, Row, str, str]] = []
     for summary in summaries:
-        seconds = f"{summary.seconds:.1f}" + (" (earlier)" if summary.skipped else "")
-        rows.append((summary.name, *_amounts(summary.row), f"{summary.bytes:,}", seconds))
-        rows += [(f"  {label}", *_amounts(part), "", "") for label, part in summary.row.parts]
-    return rows
+        name = f"{summary.name} (earlier)" if summary.skipped else summary.name
+        rows.append((name, summary.row, duration(summary.seconds), size_text(summary.bytes)))
+        rows += [(f"  {label}", part, "", "") for label, part in summary.row.parts]
+    cells = [("in", "out", "time", "bytes"), *((row.amount_in, row.amount_out, *cost) for _, row, *cost in rows)]
+    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in zip(*cells, strict=True)]
+    first = LOG_COLUMNS - sum(widths) - 2 * len(widths)
+    lines = [*_align("stage", cells[0], first, widths), "─" * LOG_COLUMNS]
+    for (name, row, *_), amounts in zip(rows, cells[1:], strict=True):
+        lines += _align(name, amounts, first, widths)
+        for noun, reasons in _iter_reasons(row):
+            text = f"dropped{f' ({noun}s)' if noun else ''}: {reasons}"
+            wrapped = textwrap.wrap(text, LOG_COLUMNS, initial_indent=_INDENT, subsequent_indent=2 * _INDENT)
+            lines += [line.replace("\xa0", " ") for line in wrapped]
+    return lines
 
 
-def _amounts(row: Row) -> tuple[str, str, str]:
-    """Return the amounts in and out, and the reasons that occurred, group by group, the most frequent first."""
-    reasons = [
-        f"{amount(count, noun) if noun else f'{count:,}'} {reason}"
-        for noun, group in row.left_out
-        for reason, count in sorted(sorted(group.items()), key=lambda item: -item[1])
-        if count
-    ]
-    return row.amount_in, row.amount_out, "\n".join(reasons) or "–"
+def _align(name: str, cells: Sequence[str], first: int, widths: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of a row: its name in `first` columns, and cells of several lines on the right of it."""
+    if len(name) > first:
+        yield name
+        name = ""
+    for line in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
+        shown = "".join(f"  {text:>{width}}" for text, width in zip(line, widths, strict=True))
+        yield f"{name:<{first}}{shown}".rstrip()
+        name = ""
+
+
+def _iter_reasons(row: Row) -> Iterator[tuple[str, str]]:
+    """Yield each unit of what is dropped with its reasons, the most frequent first; counts stay with their reasons."""
+    for noun, group in row.left_out:
+        reasons = sorted((-count, reason) for reason, count in group.items() if count)
+        if reasons:
+            yield noun, ", ".join(f"{-count:,} {reason}".replace(" ", "\xa0") for count, reason in reasons)
 
 
 def print_table(summaries: Sequence[StageSummary]) -> None:
     """Print the accounting table to standard output."""
-    table = Table(title="What happened to every document", title_justify="left")
-    for name in HEADER:
-        table.add_column(name, justify="right" if name in ("in", "out", "bytes", "seconds") else "left")
-    for row in accounting_rows(summaries):
-        table.add_row(*row)
-    Terminal(width=None if Terminal().is_terminal else 120).print(table)
+    text = "\n".join(["What happened to every document", *accounting_lines(summaries)])
+    Terminal().print(text, highlight=False, markup=False, soft_wrap=True)

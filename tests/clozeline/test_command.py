@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from clozeline.command import Parser, Stopped, keys_of, run_command, stopping_at_signals
+from clozeline.command import LOG_COLUMNS, Parser, Stopped, keys_of, run_command, stopping_at_signals, wrap_log
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.recipe import Recipe
 
@@ -107,3 +109,22 @@ def test_help_into_a_closed_pipe_ends_well(tmp_path: Path) -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert (process.stderr.read(), process.wait()) == ("", 0)
+
+
+def test_a_long_message_goes_on_below_its_first_word() -> None:
+    long = wrap_log("peak       " + "word " * 20).splitlines()
+    assert long == ["peak       " + ("word " * 14).strip(), "           " + ("word " * 6).strip()]
+    assert wrap_log("held-out   12 rows\n" + "x " * 50).splitlines()[:2] == ["held-out   12 rows", ("x " * 40).strip()]
+
+
+def test_commands_and_paths_can_be_copied() -> None:
+    command = f"  clozeline explain-batch --run {'long/' * 20} --step 7"
+    assert wrap_log(f"step 7: its rows:\n{command}").splitlines()[1] == command
+    assert wrap_log(f"report: {'long/' * 20}") == f"report: {'long/' * 20}"
+
+
+@given(st.lists(st.text("ab-c./é", min_size=1, max_size=79), max_size=30))
+def test_no_line_is_longer_than_a_terminal_and_no_word_is_lost(words: list[str]) -> None:
+    wrapped = wrap_log(" ".join(words))
+    assert wrapped.split() == words
+    assert all(len(line) <= LOG_COLUMNS or len(line.split()) <= 2 for line in wrapped.splitlines())

@@ -12,7 +12,7 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
-LARGE = {"torch", "deepspeed", "transformers", "datatrove", "pandas", "matplotlib", "scipy", "sklearn"}
+LARGE = {"torch", "deepspeed", "transformers", "datatrove", "pandas", "scipy", "sklearn"}
 _LISTING = """
 import sys, clozeline.__main__
 code = clozeline.__main__.main()

@@ -63,6 +63,22 @@ def test_one_rank_and_the_launcher_take_the_same_file(tmp_path: Path, shards: Pa
     assert first[0] == pytest.approx(first[1], abs=1e-6)
 
 
+def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path: Path, shards: Path) -> None:
+    config = str(write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=4))
+    quiet = run_ranks(1, faulty.train_normally, "--config", config, "--quiet", folder=tmp_path)
+    assert (quiet.codes, quiet.outputs, quiet.errors) == ([0], [""], [""])
+    words = ("--config", config, "--verbose", f"output={tmp_path / 'other'}")
+    verbose = run_ranks(1, faulty.train_normally, *words, folder=tmp_path)
+    lines = verbose.outputs[0].splitlines()
+    assert [line.split("/")[0] for line in lines if line.startswith("step ")] == [
+        f"step {step}" for step in range(1, 5)
+    ]
+    assert max(len(line) for line in lines if "report.html" not in line) <= 80
+    wrong = run_ranks(1, faulty.train_normally, "--config", config, "--quiet", "stepz=4", folder=tmp_path)
+    assert wrong.codes == [64]
+    assert "stepz" in wrong.errors[0], "errors are never quiet"
+
+
 def torchrun(*words: str) -> list[str]:
     options = ["--nproc-per-node", "2", "--master-port", str(free_port()), "--"]
     return [sys.executable, str(BIN / "torchrun"), *options, "train/main.py", *words]

@@ -23,8 +23,8 @@ from clozeline.errors import ConfigurationError, reading_run
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.rendering import print_view
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
-from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, page, section, table
+from clozeline.report.svg import SHADES
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
 from clozeline.train.logs.display import heldout_title

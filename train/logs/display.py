@@ -6,14 +6,18 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from clozeline.command import LOG_COLUMNS, Detail, wrap_log
 from clozeline.configuration.redaction import redact_text
+from clozeline.report.axis_units import short, time_left
 from clozeline.train.logs.reporting import Reporting
+
+_BAR: Final = 6
+"""columns of the live bar"""
 
 
 class _Lines(Console):
@@ -25,7 +29,10 @@ class _Lines(Console):
 
 
 class Display:
-    """Progress of a run up to its last step; silent on ranks above 0. Plain lines are at least `seconds` apart."""
+    """Progress of a run up to its last step, in lines of at most 80 columns; silent on ranks above 0.
+
+    Plain lines of steps are at least `seconds` apart; `verbose` has one a record, `quiet` prints nothing.
+    """
 
     def __init__(
         self,
@@ -34,11 +41,13 @@ class Display:
         seconds: float = 10.0,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
+        detail: Detail = "usual",
     ) -> None:
-        self.console = console or _Lines(quiet=rank > 0, highlight=False, markup=False, soft_wrap=True)
+        quiet = rank > 0 or detail == "quiet"
+        self.console = console or _Lines(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
         self._reports = Reporting()
         self._steps = steps
-        self._seconds, self._clock = seconds, clock
+        self._seconds, self._clock = 0.0 if detail == "verbose" else seconds, clock
         self._first: tuple[int, float] | None = None
         """Step and time of the first record."""
         self._last = (0, 0.0)
@@ -46,9 +55,9 @@ class Display:
         self._work: Callable[[int], float] = float
         """Work of the first N steps."""
         self._bar: Progress | None = None
-        if self.console.is_terminal and rank == 0:
+        if self.console.is_terminal and detail == "usual" and rank == 0:
             texts = (TextColumn("{task.fields[shown]}"), TextColumn("{task.fields[left]}"))
-            columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), *texts)
+            columns = (BarColumn(_BAR), MofNCompleteColumn(), *texts)
             self._bar = Progress(*columns, console=self.console)
             self._task = self._bar.add_task("training", total=steps, shown="", left="")
 
@@ -66,9 +75,9 @@ class Display:
         self._work = work
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a message that stays."""
         with self._reports("standard output"):
-            self.console.print(redact_text(text))
+            self.console.print(wrap_log(redact_text(text)))
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Show a step's record: on a terminal always, otherwise if a line is due."""
@@ -83,7 +92,7 @@ class Display:
         elif step < self._steps:
             work = self._work
             share = (work(self._steps) - work(step)) / (work(step) - work(first[0]))
-            left = f"{timedelta(seconds=round((now - first[1]) * share))} left"
+            left = time_left((now - first[1]) * share)
         if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record, speed), left=left)
             return
@@ -92,7 +101,8 @@ class Display:
                 return
             speed = (record["tokens"] - self._last[0]) / max(now - self._last[1], 1e-9)
         self._last = (record["tokens"], now)
-        self.say("  ".join(filter(None, [f"step {step}/{self._steps}", summary(record, speed), left])))
+        line = "  ".join(filter(None, [f"step {step}/{self._steps}", summary(record, speed), left]))
+        self.say(line if len(line) <= LOG_COLUMNS else line.replace("  ", " "))
 
     def heldout(self, step: int, heldout: Mapping[str, Any]) -> None:
         """Show the results on the held-out sets."""
@@ -116,7 +126,7 @@ def heldout_title(name: str) -> str:
 def summary(record: Mapping[str, Any], tokens_per_s: float) -> str:
     """Return a step's record in one line."""
     parts = [f"loss {record['loss']:.4f}", f"lr {record['learning_rate']:.2e}", f"norm {record['gradient_norm']:.2f}"]
-    parts.append(f"{tokens_per_s:,.0f} tokens/s")
+    parts.append(f"{short(round(tokens_per_s))} tok/s")
     if record["skipped"]:
         parts.append(f"{record['skipped']} skipped")
     return "  ".join(parts)

@@ -193,7 +193,7 @@ class Recorder:
             f"{key} {spike['value']:.4g} is {spike['deviations']:.1f} deviations above the median {spike['median']:.4g}"
             for key, spike in spikes.items()
         )
-        self._display.say(f"step {step}: {text}; its rows and documents: {command}")
+        self._display.say(f"step {step}: {text}; its rows and documents:\n  {command}")
 
     def _record_skip(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
         """Write an event with the rows of a step whose gradient was not finite, over all ranks."""

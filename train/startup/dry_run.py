@@ -3,6 +3,7 @@
 import os
 import sys
 
+from clozeline.command import wrap_log
 from clozeline.configuration.redaction import redact_text
 from clozeline.train.checkpoint.find_checkpoint import find_newest
 from clozeline.train.configuration.config import TrainConfig
@@ -48,5 +49,5 @@ def dry_run(config: TrainConfig) -> int:
         measured = operations_per_second(device, config.precision)
         lines += estimate_cost(point.config, starting.model, datasets, size, starting.teacher).lines(measured)
         lines.append(peak_of(device, config.precision, measured).line())
-        sys.stdout.write(redact_text("\n".join([*lines, "dry run: everything fits together", ""])))
+        sys.stdout.write(wrap_log(redact_text("\n".join([*lines, "dry run: everything fits together", ""]))))
     return 0

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import math
+from fractions import Fraction
 
-from clozeline.report.axis_units import duration
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clozeline.report.axis_units import duration, nice_ticks, power_ticks, short, unit_of
 from clozeline.report.charts import Series, histogram, lines
 from clozeline.report.html_page import page
 from tests.pages import checked
@@ -39,3 +44,55 @@ def test_durations_are_in_the_units_of_people() -> None:
 def test_given_names_of_ranges_stay() -> None:
     texts = checked(page("", [histogram("", [10_000, 20_000, 40_000], [1, 2], "length")])).svg_texts
     assert {"10k", "20k", "length"} <= set(texts)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (0.005, "0.005"),
+        (1e-5, "1e-5"),
+        (-0.000125, "-1.25e-4"),
+        (4096, "4,096"),
+        (20000, "20k"),
+        (65536, "65.5k"),
+        (-1.5e6, "-1.5M"),
+        (5e-4, "5e-4"),
+        (0.0009999999, "0.001"),
+        (9.994e-4, "9.99e-4"),
+        (9999.9, "10k"),
+        (999_999, "1M"),
+    ],
+)
+def test_numbers_of_axes_are_short(value: float, shown: str) -> None:
+    assert short(value) == shown
+
+
+@given(st.integers(-6, 14), st.floats(-50, 50), st.floats(0.01, 99))
+def test_ticks_are_round_few_and_inside(power: int, low: float, span: float) -> None:
+    scale = 10.0**power
+    low, high = low * scale, (low + span) * scale
+    found = nice_ticks(low, high)
+    assert 3 <= len(found) <= 8
+    assert low - span * scale * 1e-6 <= found[0] <= found[-1] <= high + span * scale * 1e-6
+    step = found[1] - found[0]
+    mantissa = step / 10 ** math.floor(math.log10(step) + 1e-9)
+    assert min(abs(mantissa - factor) for factor in (1, 2, 2.5, 5)) < 1e-3
+    assert all(abs(tick / step - round(tick / step)) < 1e-6 for tick in found)
+    texts = [short(tick / unit_of(low, high)[0]) for tick in found]
+    far = max(abs(low), abs(high)) / step
+    assert len(set(texts)) == len(texts) or far > 999, "numbers of four digits tell them apart"
+
+
+@given(st.integers(-30, 10**7), st.integers(1, 10**7))
+def test_ticks_of_counts_are_counts(low: int, span: int) -> None:
+    found = nice_ticks(low, low + span, integers=True)
+    assert found
+    assert all(Fraction(tick).denominator == 1 for tick in found)
+    assert len(found) <= 8
+
+
+def test_powers_of_ten_are_thinned_and_a_short_range_has_others() -> None:
+    assert power_ticks(1, 20_000) == [1, 10, 100, 1000, 10_000]
+    assert power_ticks(0.5, 3e12) == [1, 1000, 1e6, 1e9, 1e12]
+    assert power_ticks(200, 900) == [200, 300, 400, 500, 600, 700, 800, 900]

@@ -22,7 +22,7 @@ def test_every_node_names_its_parents_and_each_known_one_has_a_line() -> None:
     assert told == (
         "From inputs to sets: a from outside; b from a; c from a, b, a; d from later, c; later from nothing"
     )
-    lines = re.findall(r'<path d="M [^"]*?L[^"]*"[^>]*stroke-width: 1.2', drawn)
+    lines = re.findall(r'<path d="M [^"]*?L[^"]*"[^>]*stroke-width:1.2', drawn)
     assert len(lines) == 4, "a-b, a-c, b-c, c-d; none to a node below or outside"
 
 

@@ -12,7 +12,7 @@ import pytest
 from clozeline.errors import PartialFailureError
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.summary_table import accounting_rows
+from clozeline.pipeline.execution.summary_table import accounting_lines
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
 from clozeline.pipeline.ingest.readers import Counted
 from clozeline.pipeline.ingest.readers.warc import Warc
@@ -135,8 +135,8 @@ def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
     page = write_run_report(tmp_path / "out", ["clean"]).read_text(encoding="utf-8")
     assert "<h3>Inputs without a record</h3>" in page
     assert "content skipped" in page
-    shown = str(accounting_rows([done.summary]))
-    assert f"{len(broken):,} bytes without a record in default/broken.warc" in shown
+    shown = str(accounting_lines([done.summary]))
+    assert f"dropped (bytes): {len(broken):,} without a record in default/broken.warc" in shown
 
 
 def test_units_of_an_older_version_are_not_compared(tmp_path):

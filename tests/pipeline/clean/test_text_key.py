@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.execution.summary_table import accounting_rows
+from clozeline.pipeline.execution.summary_table import accounting_lines
 from tests.pipeline.clean.cleaning import run_clean
 
 ROWS = [{"body": "A text.", "id": 1}, {"body": "Another.", "id": 2}]
@@ -50,7 +50,7 @@ def test_one_file_of_several_without_the_key_is_in_the_table(tmp_path):
     (files / "b.jsonl").write_text('{"text": "x"}\n{"words": "y"}\n')
     done = run_clean(str(files), tmp_path / "out")
     assert done.counts["text_lacks"] == {"no 'text' among the keys: body, id": 1, "no 'text' among the keys: words": 1}
-    assert "1 no 'text' among the keys: words" in str(accounting_rows([done.summary]))
+    assert "1 no 'text' among the keys: words" in str(accounting_lines([done.summary]))
 
 
 def test_keys_are_named_up_to_a_limit(tmp_path):

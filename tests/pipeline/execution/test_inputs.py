@@ -132,7 +132,7 @@ def test_files_of_no_known_kind_are_skipped_where_the_message_says_so(folder, tm
     skipping = load_plan(recipe_for(entry, tmp_path / "out"))
     assert {facts["source"] for facts in skipping.inputs}.isdisjoint({"default/README", "default/cover.png"})
     run_clean(entry, tmp_path / "run")
-    assert "2 files of no known kind skipped" in " ".join(capsys.readouterr().err.split())
+    assert "2 files of no known format skipped" in " ".join(capsys.readouterr().err.split())
     for name in ("README", "cover.png"):
         (folder / name).unlink()
     plain = load_plan(recipe_for(str(folder), tmp_path / "out"))

@@ -39,14 +39,27 @@ def test_display_draws_on_terminals_only(terminal: bool) -> None:
         lines = [line for line in text.splitlines() if line.startswith("step ")]
         shown = "loss 1.5000  lr 1.00e-03  norm 2.00"
         assert [line.split("/")[0] for line in lines] == [f"step {step}" for step in range(1, 41, 3)]
-        assert lines[0] == f"step 1/40  {shown}  1,234 tokens/s"
-        assert lines[1] == f"step 4/40  {shown}  1,000 tokens/s  0:01:48 left"  # 36 steps of 3 s
-        assert lines[-1] == f"step 40/40  {shown}  1,000 tokens/s"
+        assert lines[0] == f"step 1/40  {shown}  1,234 tok/s"
+        assert lines[1] == f"step 4/40  {shown}  1,000 tok/s  0:01:48 left"  # 36 steps of 3 s
+        assert lines[-1] == f"step 40/40  {shown}  1,000 tok/s"
 
 
 def test_skipped_steps_are_shown_only_where_there_are_any() -> None:
     assert "skipped" not in summary(record(1), 7.0)
-    assert summary({**record(1), "skipped": 2}, 7.0).endswith("7 tokens/s  2 skipped")
+    assert summary({**record(1), "skipped": 2}, 7.0).endswith("7 tok/s  2 skipped")
+
+
+def test_lines_of_long_runs_fit_80_columns() -> None:
+    console = Console(record=True, width=200, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    times = iter(range(0, 10**6, 40))
+    with Display(200_000, 0, 0.0, console, clock=lambda: next(times)) as display:
+        for step in range(123_456, 123_459):
+            display.step({**record(step), "tokens": 90_000_000 * step, "gradient_norm": 12.34, "loss": 3.5})
+    lines = console.export_text().splitlines()
+    console.file.close()
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "step 123458/200000 loss 3.5000 lr 1.00e-03 norm 12.34 2.25M tok/s 850:28:00 left"
 
 
 def test_a_resumed_run_estimates_from_its_own_steps() -> None:
@@ -59,7 +72,7 @@ def test_a_resumed_run_estimates_from_its_own_steps() -> None:
     first, second = console.export_text().splitlines()
     console.file.close()
     assert "left" not in first
-    assert second.endswith("1,500 tokens/s  0:01:34 left")  # 2 s a step, 47 steps
+    assert second.endswith("1,500 tok/s  0:01:34 left")  # 2 s a step, 47 steps
 
 
 @pytest.mark.parametrize("terminal", [False, True])

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from clozeline.report.charts import render_svg
+from clozeline.report import svg
+from clozeline.report.charts import clip_label
 from clozeline.report.html_page import escape
+from clozeline.report.svg import LINE, MUTED, Plot
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_WIDTH: Final = 10.0
-"""width in inches"""
-_LINE: Final = 0.22
-"""height of a line of figures in inches"""
-_PARAMETERS: Final[Any] = {
-    "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
-    "grid.linewidth": 0.4,
-}  # fmt: skip
+_WIDTH: Final = 720
+# Boxes of curves and figures in a row; names of trainings are on the left of the second.
+_CURVES: Final = (40.0, 310.0)
+_FIGURES: Final = (462.0, 680.0)
+_NAME_CHARACTERS: Final = 22
+_HEADER: Final = 34
+"""height of the title, and between the panels of two rows below the upper one"""
+_LINE: Final = 16
+"""height of a line of figures"""
+_COLORS: Final = (
+    "#2a66c8", "#b8501f", "#2a7a4d", "#c2333f", "#7a4bb5", "#7d5a3c", "#a8327f", "#5b6475", "#7d6a10", "#1f7f8c",
+    "#7f9fdc", "#d99a72", "#79b08f", "#dd8a90", "#ab8fd3", "#b09a85", "#cf84b5", "#98a0ac", "#b3a65c", "#76b2ba",
+)  # fmt: skip
+_STYLE: Final = f"{LINE[4:-1]}:#d9dfe7;{MUTED[4:-1]}:#566070;color:#1b2330;font-family:system-ui,sans-serif"
+"""Light colors on white: as a file of its own, the picture has no page around it."""
 
 
 @dataclass(frozen=True)
@@ -41,48 +46,49 @@ class Panels:
 
 def runs_picture(title: str, rows: Sequence[Panels]) -> str:
     """Return the SVG of rows of panels; each training keeps its color, and the text alternative lists all means."""
-    import matplotlib as mpl
-
     names = list(dict.fromkeys(name for panels in rows for name in panels.curves))
-    palette = mpl.colormaps["tab10" if len(names) <= mpl.colormaps["tab10"].N else "tab20"]
-    colors = {name: mpl.colors.to_hex(palette(number % palette.N)) for number, name in enumerate(names)}
-    heights = [max(1.6, _LINE * len(panels.curves) + 0.6) for panels in rows]
-
-    def draw(figure: Figure) -> None:
-        figure.set_layout_engine("constrained")
-        figure.suptitle(title)
-        axes = figure.subplots(len(rows), 2, squeeze=False, height_ratios=heights)
-        for (left, right), row in zip(axes, rows, strict=True):
-            _draw_curves(left, row, colors)
-            _draw_figures(right, *row.figures, colors)
-
-    svg, texts = render_svg(_WIDTH, sum(heights) + 0.4, _PARAMETERS, draw), [title]
+    colors = {name: _COLORS[number % len(_COLORS)] for number, name in enumerate(names)}
+    shapes, top, texts = [svg.text(_WIDTH / 2, 20, title, size=13, anchor="middle")], float(_HEADER), [title]
     for panels in rows:
+        bottom = top + _HEADER + max(110, _LINE * len(panels.curves))
+        shapes += _draw_curves(panels, colors, (_CURVES[0], top + _HEADER, _CURVES[1], bottom))
+        shapes += _draw_figures(*panels.figures, colors, (_FIGURES[0], top + _HEADER, _FIGURES[1], bottom))
         means = sorted((sum(values) / len(values), name) for name, values in panels.figures[1].items())
         listed = ", ".join(f"{name} {mean:.4g}" for mean, name in means)
         texts.append(f"{panels.title}, {panels.figures[0]}: {listed}")
-    opening = svg.index(">", svg.index("<svg")) + 1
-    return f"{svg[:opening]}<title>{escape('; '.join(texts))}</title>{svg[opening:]}"
+        top = bottom + _HEADER
+    paper = svg.rectangle(0, 0, _WIDTH, top, "#fff")
+    drawn = svg.picture(top, [f"<title>{escape('; '.join(texts))}</title>", paper, *shapes], _WIDTH)
+    return drawn.replace("<svg role=img", f'<svg xmlns="http://www.w3.org/2000/svg" role="img" style="{_STYLE}"', 1)
 
 
-def _draw_curves(axes: Axes, panels: Panels, colors: Mapping[str, str]) -> None:
-    for name, points in panels.curves.items():
-        axes.plot(*zip(*points, strict=True), color=colors[name], linewidth=1.3, marker=".", markersize=4)
-    axes.axhline(panels.level, color="0.4", linewidth=1, linestyle="--")
-    axes.set_ylim(min(loss for points in panels.curves.values() for _, loss in points) - 0.1, panels.top)
-    axes.set_title(panels.title, fontsize=9)
-    axes.set_xlabel(panels.axis)
+def _draw_curves(panels: Panels, colors: Mapping[str, str], box: svg.Box) -> Iterator[str]:
+    points = [point for curve in panels.curves.values() for point in curve]
+    lowest = min(loss for _, loss in points) - 0.1
+    plot = Plot([x for x, _ in points], [lowest, panels.top, panels.level], panels.axis, box=box)
+    yield plot.axes()
+    yield svg.text((box[0] + box[2]) / 2, box[1] - 12, panels.title, anchor="middle")
+    yield svg.polyline(
+        plot.place([(plot.x.low, panels.level), (plot.x.high, panels.level)]), MUTED, width=1, dashed=True
+    )
+    for name, curve in panels.curves.items():
+        # a loss above the top is drawn at the top
+        shown = plot.place([(x, min(loss, plot.y.high)) for x, loss in curve])
+        yield svg.polyline(shown, colors[name], width=1.3)
+        yield from (svg.dot(x, y, colors[name], 1.8) for x, y in shown)
 
 
-def _draw_figures(axes: Axes, title: str, figures: Mapping[str, Sequence[float]], colors: Mapping[str, str]) -> None:
+def _draw_figures(
+    title: str, figures: Mapping[str, Sequence[float]], colors: Mapping[str, str], box: svg.Box
+) -> Iterator[str]:
     means = {name: sum(values) / len(values) for name, values in figures.items()}
     order = sorted(means, key=lambda name: (-means[name], name))
+    plot = Plot([value for values in figures.values() for value in values], [0, max(1, len(order))], "", box=box)
+    yield plot.x_axis(grid=True)
+    yield svg.text((box[0] + box[2]) / 2, box[1] - 12, title, anchor="middle")
     for line, name in enumerate(order):
-        values = figures[name]
-        axes.scatter(values, [line] * len(values), s=22, color=colors[name])
-        axes.annotate(f"{means[name]:.4g}", (max(values), line), (6, -3), textcoords="offset points", fontsize=8)
-    axes.set_title(title, fontsize=9)
-    axes.set_yticks(range(len(order)), order)
-    for tick, name in zip(axes.get_yticklabels(), order, strict=True):
-        tick.set_color(colors[name])
-    axes.margins(x=0.15, y=0.06)
+        at = box[1] + (line + 0.5) * (box[3] - box[1]) / len(order)
+        places = [plot.x(value) for value in figures[name]]
+        yield svg.text(box[0] - 8, at + 3.5, clip_label(name, _NAME_CHARACTERS), color=colors[name], anchor="end")
+        yield from (svg.dot(x, at, colors[name], 2.6) for x in places)
+        yield svg.text(max(places) + 6, at + 3.5, f"{means[name]:.4g}", size=9)

@@ -32,7 +32,7 @@ def test_each_training_keeps_its_colour_and_equal_figures_give_equal_bytes() -> 
     rows = [_panels({name: [4.0 + number] for number, name in enumerate(names)})]
     drawn = runs_picture("many", rows)
     assert drawn == runs_picture("many", rows)
-    colours = [re.search(rf"fill: (#\w+)[^>]*>{name}</text>", drawn) for name in names]
+    colours = [re.search(rf"fill:(#\w+)[^>]*>{name}</text>", drawn) for name in names]
     assert len({found[1] for found in colours if found}) == len(names)
 
 
