@@ -7,6 +7,7 @@ from typing import Any
 
 from clozeline.command import Parser, run_command
 from clozeline.command import Terminal as Terminal
+from clozeline.hub import fetch_folder
 
 
 class Arguments(Parser):
@@ -32,6 +33,11 @@ def some_path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("expected a path, got nothing")
     return Path(text)
+
+
+def model_path(text: str) -> Path:
+    """Return the folder of a run or a model, as the `type` of an argument; `hf://org/name` is downloaded."""
+    return fetch_folder(text or some_path(text))
 
 
 def natural(text: str) -> int:

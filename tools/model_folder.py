@@ -12,6 +12,7 @@ from torch import Tensor
 from clozeline.configuration.strict_yaml import dump_yaml
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import file_hash, publish, publish_json, publish_text
+from clozeline.hub import origin_of
 from clozeline.model.checkpoints import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
@@ -53,7 +54,8 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     config: dict[str, Any] = TypeAdapter(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
     )
-    publish_text(folder / MODEL, f"# Imported from {source.name}, type {checkpoint.model_type}\n{dump_yaml(config)}")
+    origin = origin_of(source)
+    publish_text(folder / MODEL, f"# Imported from {origin}, type {checkpoint.model_type}\n{dump_yaml(config)}")
     unread = {f"{UNREAD}{name}": tensor for name, tensor in checkpoint.unread.items()}
     write_tensors(folder / WEIGHTS, {**checkpoint.tensors, **unread})
     facts = {
@@ -62,7 +64,7 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         "vocab_size": checkpoint.vocab_size,
         "token_ids": dict(checkpoint.token_ids),
         "absent": list(checkpoint.absent),
-        "source": source.name,
+        "source": origin,
         "files": {path.name: file_hash(path) for path in (described, *checkpoint.files)},
         "config": file_hash(folder / MODEL),
         "weights": file_hash(folder / WEIGHTS),

@@ -126,7 +126,7 @@ class ModelConfig:
     """Initial weights."""
     init_from: Path | None = None
     """Run directory, or folder of a published or imported model, whose weights the model starts from: all of the body,
-    and the heads that it has. null = random initialization."""
+    and the heads that it has; a run's configuration takes `hf://org/name`, too. null = random initialization."""
     adapter: Annotated[Chosen, OneOf("clozeline.model.adapters")] | None = None
     """A file of model/adapters with its keys: only its parameters, and those of heads that are not in `init_from`, are
     trained. null = everything is."""

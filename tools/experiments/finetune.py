@@ -23,7 +23,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class, config_file
 from clozeline.errors import ConfigurationError
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
 from clozeline.tools.experiments.multirun import finetuning_scores
 from clozeline.tools.experiments.multirun.benchmark_average import average_lines
 from clozeline.tools.experiments.multirun.finetuning_search import choose_words
@@ -125,7 +125,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("body", type=some_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
+    parser.add_argument("body", type=model_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
     own = "task, train, pseudo, dev, tests, output, seeds, from"
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the training")
     parser.add_argument("--compare", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool to compare")

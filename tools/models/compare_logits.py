@@ -15,7 +15,7 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, natural, positive, run_tool
 from clozeline.tools.models.export.exportable import open_exportable
 
 Logits = Callable[[Tensor], list[Tensor]]
@@ -94,8 +94,8 @@ def _compare(options: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 65 where the models differ by more than --close."""
     parser = Arguments(__doc__)
-    parser.add_argument("first", type=some_path, metavar="DIR_A", help="run, or folder with a model")
-    parser.add_argument("second", type=some_path, metavar="DIR_B", help="the model to compare it with")
+    parser.add_argument("first", type=model_path, metavar="DIR_A", help="run, or folder with a model")
+    parser.add_argument("second", type=model_path, metavar="DIR_B", help="the model to compare it with")
     parser.add_argument("--theirs", action="store_true", help="run folders for transformers by transformers")
     parser.add_argument("--text", action="append", default=[], help="also compare on a text; may be repeated")
     parser.add_argument("--rows", type=positive, default=4, metavar="N", help="rows of random ids (%(default)s)")

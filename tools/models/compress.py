@@ -27,7 +27,7 @@ from clozeline.model.checkpoints import WEIGHTS, is_quantized
 from clozeline.model.compression import Batch, Method
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
 from clozeline.tools.models.compression.comparison import MeasureOptions, Row, comparison_page, measure_row, table_lines
 from clozeline.tools.models.compression.written_models import (
     CompressionRecord,
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(parsed: argparse.Namespace) -> None:
         words = [word for word in parsed.overrides if re.match(r"[a-z_]+(\.[a-z_]+)*=", word)]
-        folders = [some_path(word) for word in parsed.overrides if word not in words]
+        folders = [model_path(word) for word in parsed.overrides if word not in words]
         if parsed.html is not None and not parsed.compare:
             raise ConfigurationError("--html: draws the models of --compare")
         count = len(folders)

@@ -16,7 +16,7 @@ from clozeline.files import publish_json, publish_text
 from clozeline.model.checkpoints import Export, dequantize_checkpoint, export_checkpoint, split, with_heads
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.command import Arguments, natural, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, natural, run_tool, some_path
 from clozeline.tools.model_folder import require_empty
 from clozeline.tools.models.export.exportable import Exportable, open_exportable
 from clozeline.tools.models.export.model_card import model_card
@@ -90,7 +90,7 @@ def _write_folder(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("source", type=some_path, metavar="RUN_OR_DIR", help="training run, or folder with a model")
+    parser.add_argument("source", type=model_path, metavar="RUN_OR_DIR", help="training run, or folder with a model")
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--parts", choices=["all", "encoder"], default="all", help="encoder: the model without heads")
     dequantized = "transformers: weights of a quantized model are dequantized; torchao: its int8 weights (%(default)s)"

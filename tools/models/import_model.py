@@ -1,8 +1,9 @@
 """Import a published model: `clozeline import-model DIR_IN DIR_OUT`.
 
-DIR_IN is a transformers folder: config.json and weights (safetensors, or torch files without classes). DIR_OUT gets
-model.yaml, model.safetensors with our parameter names, the tokenizer if DIR_IN has one, and model.json with the origin.
-No code of DIR_IN is run.
+DIR_IN is a transformers folder: config.json and weights (safetensors, or torch files without classes), or hf://org/name
+for one on a hub; hf://org/name@revision names a branch, tag or commit. DIR_OUT gets model.yaml, model.safetensors with
+our parameter names, the tokenizer if DIR_IN has one, and model.json with the origin and its commit. No code of DIR_IN
+is run.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from typing import Final
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import MODEL, read_checkpoint
 from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
-from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, run_tool, some_path
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
@@ -53,7 +54,9 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("source", type=some_path, metavar="DIR_IN", help="folder with config.json and weights")
+    parser.add_argument(
+        "source", type=model_path, metavar="DIR_IN", help="folder with config.json and weights, or hf://org/name"
+    )
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--no-tokenizer", action="store_true", help="import the model alone")
     return run_tool(parser, arguments, _import)

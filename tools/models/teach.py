@@ -25,7 +25,7 @@ from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
-from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, model_path, plural, run_tool
 from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
 from clozeline.tools.runs.inference.teacher_scores import plan_scores
 from clozeline.tools.settings import add_settings, settings_of
@@ -117,7 +117,7 @@ def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, A
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="the teacher: a run, or a model folder")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="the teacher: a run, or a model folder")
     add_settings(parser, TeachOptions)
 
     def action(parsed: argparse.Namespace) -> None:

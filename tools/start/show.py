@@ -35,7 +35,8 @@ class ShowSettings:
     """Settings of `clozeline show`."""
 
     tokenizer: str | None = None
-    """Folder or file of a tokenizer, trained here or published, or a pipeline's output; null: words are the tokens."""
+    """Folder or file of a tokenizer, trained here or published, `hf://org/name`, or a pipeline's output; null: words
+    are the tokens."""
     seed: Annotated[int, Field(ge=0)] = 1
     """Seed of all random choices."""
     variant: Annotated[int, Field(ge=0, le=65_535)] = 0

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from clozeline.configuration.config import former_names, load_config, validate
 from clozeline.errors import ConfigurationError, reading_run
+from clozeline.hub import fetch_folder
 from clozeline.model.configuration.model_config import ModelConfig
 
 
@@ -19,7 +20,10 @@ def with_source(value: Any) -> Any:
     Raises:
         ConfigurationError: the source is not a folder, or holds neither a run nor a model.
     """
-    if not isinstance(value, Mapping) or not isinstance(value.get("init_from"), str) or "family" in value:
+    if not isinstance(value, Mapping) or not isinstance(value.get("init_from"), str):
+        return value
+    value = {**value, "init_from": str(fetch_folder(value["init_from"]))}
+    if "family" in value:
         return value
     source = Path(value["init_from"]).expanduser()
     if not source.is_dir():

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.hub import MODEL_FETCHED
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import Chosen, OneOf, choose
@@ -24,17 +25,17 @@ class StudentStart:
     layers: tuple[Annotated[int, Field(ge=0)], ...]
     """layer of the teacher that each layer of the student copies, both from 0: [0, 2, 4, 6, 8, 10]. Embeddings and
     heads are copied, too"""
-    source: Annotated[Path, HOME_EXPANDED] | None = None
-    """run or model folder to copy from; null: distil.teacher"""
+    source: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
+    """run or model folder to copy from, also as `hf://org/name`; null: distil.teacher"""
 
 
 @config_class
 class DistilConfig:
     """Distillation of a teacher into the model of this run (arXiv 1503.02531)."""
 
-    teacher: Annotated[Path, HOME_EXPANDED] | None = None
-    """run or model folder that is compared with the model, held in memory on every rank; null: the scores that are
-    stored with the data, which only the loss scores reads"""
+    teacher: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
+    """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on every rank; null: the
+    scores that are stored with the data, which only the loss scores reads"""
     losses: tuple[Annotated[Chosen, OneOf(_LOSSES)], ...] = Field(default_factory=lambda: (choose(_LOSSES, "scores"),))
     """losses in addition to those of the heads: [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
     start: StudentStart | None = None

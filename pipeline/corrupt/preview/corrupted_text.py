@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from clozeline.errors import ConfigurationError
+from clozeline.hub import fetch_folder
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
 from clozeline.pipeline.corrupt.preview.example_view import view_of_example
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
@@ -77,9 +78,9 @@ def corrupt_text(
         text: one document; the splitter `regex` finds its sentences. Of several rows, the first is corrupted.
         target: its other side, such as a translation, for objectives over pairs.
         others: documents from which an objective over sentence pairs takes the partner.
-        tokenizer: folder or file of a tokenizer, trained here or published, or a pipeline's output; special tokens that
-            the objective needs and a published one lacks are added. Default: words and punctuation of these texts are
-            the tokens.
+        tokenizer: folder or file of a tokenizer, trained here or published, `hf://org/name`, or a pipeline's output;
+            special tokens that the objective needs and a published one lacks are added. Default: words and punctuation
+            of these texts are the tokens.
         variant: which corruption of the text, 0 to 65,535.
         seed: of the draws.
 
@@ -110,7 +111,7 @@ def corrupt_text(
         ]  # fmt: skip
         codec = Words(part for document in texts for part in (*document.sentences, document.target))
     else:
-        codec = TokenizerPieces(_load(Path(tokenizer), objective))
+        codec = TokenizerPieces(_load(fetch_folder(tokenizer, weights=False), objective))
     return corrupt_first_row(build_objective(objective, codec.vocabulary), codec, texts, variant, seed)
 
 

@@ -14,6 +14,7 @@ from tokenizers import decoders, models, pre_tokenizers
 from clozeline import registry
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import writing
+from clozeline.hub import origin_of
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.published.rank_files import (
     pattern_for,
@@ -155,6 +156,7 @@ def _import(
         lower_case=lower,
         fairseq=origin.fairseq,
         steps=list(origin.steps),
+        source=name if (name := origin_of(origin.files[0].parent)).startswith("hf://") else "",
     )
     facts.check([*names, *added.values()])
     facts.save(folder)

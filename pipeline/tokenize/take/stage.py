@@ -14,6 +14,7 @@ from clozeline import registry
 from clozeline.configuration.config import config_class, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
+from clozeline.hub import TOKENIZER_FETCHED
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
@@ -34,9 +35,10 @@ class TokenizerConfig:
 
     WORD: ClassVar = "path"
 
-    path: Annotated[Path, HOME_EXPANDED]
+    path: Annotated[Path, HOME_EXPANDED, TOKENIZER_FETCHED]
     """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, a
-    tiktoken file, or a Hugging Face folder; or a tokenizer, an output of the pipeline or a run of Clozeline"""
+    tiktoken file, or a Hugging Face folder, also as `hf://org/name`; or a tokenizer, an output of the pipeline or a run
+    of Clozeline"""
     specials: dict[str, str] = field(default_factory=dict)
     """piece of each role (`pad cls sep mask bos eos unk`) that the files do not name"""
     sentinels: str | list[str] = field(default_factory=list)

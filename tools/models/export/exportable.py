@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
+from clozeline.hub import origin_of
 from clozeline.model.adaptation import merge_adapter
 from clozeline.model.adapters import Adapter
 from clozeline.model.build import Model
@@ -68,7 +69,7 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     """
     if not steps_in(source / "checkpoints") and step is None:
         checkpoint = _merge_imported(read_checkpoint(source))
-        facts = {"model type": str(checkpoint.model_type), "imported from": source.name}
+        facts = {"model type": str(checkpoint.model_type), "imported from": origin_of(source)}
         return Exportable(checkpoint, facts, (), find_imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
     state = read_state(index)
@@ -93,6 +94,8 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
         "training set's digest": trained_on.checksum,
         "tokenizer's fingerprint": trained_on.tokenizer.fingerprint,
     }
+    if config.model.init_from is not None:
+        facts["initial weights"] = origin_of(config.model.init_from)
     if (loss := index.state.get("heldout_loss")) is not None:
         facts["held-out loss"] = f"{loss:.4f}"
     if state.token_rule:

@@ -1,0 +1,192 @@
+"""Published models by name: what is downloaded, what is recorded, and what a user reads if it fails."""
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import transformers
+from tokenizers import Tokenizer, models
+
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.hub import fetch_folder, origin_of
+from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_text
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.take.stage import TokenizerConfig
+from clozeline.tools.command import model_path
+from clozeline.train.configuration.model_source import with_source
+from clozeline.train.distillation.config import DistilConfig, StudentStart
+from tests.clozeline.installed import SCRIPT
+from tests.hub_server import COMMITS, serving
+
+TOKEN = "hf_thisIsNoRealToken"
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A GPT-2 of transformers with a tokenizer, in parts, with files that must not be downloaded."""
+    folder = tmp_path_factory.mktemp("published")
+    config = transformers.GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=2, n_positions=16)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder, max_shard_size="1KB")
+    tokenizer = Tokenizer(models.WordLevel({word: token for token, word in enumerate("abcdefgh")}, unk_token="h"))
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="g").save_pretrained(folder)
+    for name in ("pytorch_model.bin", "README.md", "model.fp16.safetensors", "onnx/spiece.model", "training.pt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"not for us")
+    return folder
+
+
+@pytest.fixture
+def hub(published, monkeypatch, tmp_path):
+    with serving({"org/tiny": published}) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.address)
+        monkeypatch.setattr(
+            "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE",
+            server.address + "/{repo_id}/resolve/{revision}/{filename}",
+        )
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        yield server
+
+
+def parts_of(folder):
+    return sorted(path.name for path in folder.glob("model-*.safetensors"))
+
+
+def test_configuration_tokenizer_and_safetensors_are_downloaded_once(hub, published):
+    folder = fetch_folder("hf://org/tiny")
+    wanted = ["config.json", "model.safetensors.index.json", "tokenizer.json", "tokenizer_config.json"]
+    wanted += parts_of(published)
+    assert len(parts_of(published)) > 1
+    assert sorted(path.name for path in folder.iterdir()) == hub.downloaded() == sorted(wanted)
+    assert all((folder / name).read_bytes() == (published / name).read_bytes() for name in wanted)
+    assert fetch_folder("hf://org/tiny") == folder
+    assert hub.downloaded() == sorted(wanted)
+
+
+def test_a_tokenizer_needs_no_weights(hub):
+    folder = fetch_folder("hf://org/tiny", weights=False)
+    assert hub.downloaded() == ["config.json", "tokenizer.json", "tokenizer_config.json"]
+    assert fetch_folder("hf://org/tiny") == folder
+    assert parts_of(folder)
+
+
+def test_the_folder_names_the_commit(hub):
+    assert origin_of(fetch_folder("hf://org/tiny")) == f"hf://org/tiny@{COMMITS['main']}"
+    assert origin_of(fetch_folder("hf://org/tiny@older")) == f"hf://org/tiny@{COMMITS['older']}"
+    assert origin_of(Path("downloads/tiny")) == "tiny"
+    asked = [path for _, path, _ in hub.requests if "/resolve/" in path]
+    assert {path.split("/resolve/")[1].partition("/")[0] for path in asked} == set(COMMITS.values())
+
+
+def test_a_commit_in_the_cache_needs_no_network(hub):
+    reference = origin_of(fetch_folder("hf://org/tiny"))
+    hub.requests.clear()
+    assert origin_of(fetch_folder(reference)) == reference
+    assert not hub.requests
+
+
+@pytest.mark.parametrize("how", ["down", "offline"])
+def test_without_a_hub_the_cache_is_read(hub, how, monkeypatch, published):
+    tokenizer = fetch_folder("hf://org/tiny", weights=False)
+    hub.down = how == "down"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", how == "offline")
+    assert fetch_folder("hf://org/tiny", weights=False) == tokenizer
+    with pytest.raises(StorageError, match=r"lacks files.*give its path"):  # the weights were never downloaded
+        fetch_folder("hf://org/tiny")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hf://", "hf://tiny", "hf:/org/tiny", "hf://org/tiny/config.json", "hf://org/ti ny", "hf://org/tiny@", "hf:org/x"],
+)
+def test_a_malformed_name_is_refused(name):
+    with pytest.raises(ConfigurationError, match="expected hf://org/name, or hf://org/name@revision"):
+        fetch_folder(name)
+
+
+def test_what_the_hub_does_not_have_is_named(hub):
+    with pytest.raises(ConfigurationError, match="has no model org/other for you to read: correct the name, or set HF"):
+        fetch_folder("hf://org/other")
+    with pytest.raises(ConfigurationError, match="org/tiny has no revision v9: expected a branch"):
+        fetch_folder("hf://org/tiny@v9")
+    fetch_folder("hf://org/tiny")
+    hub.gated.add("org/tiny")  # what the cache holds is no answer to a refusal
+    with pytest.raises(ConfigurationError, match="accept its terms on its page"):
+        fetch_folder("hf://org/tiny")
+
+
+def test_pickled_weights_are_refused_by_name(hub, tmp_path):
+    hub.folders["org/old"] = tmp_path / "old"
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "config.json").write_text("{}")
+    (tmp_path / "old" / "pytorch_model.bin").write_bytes(b"never sent")
+    with pytest.raises(ConfigurationError, match=r"weights are in pytorch_model\.bin: other formats, pickled"):
+        fetch_folder("hf://org/old")
+    assert hub.downloaded() == []
+
+
+def test_other_paths_are_returned_as_given():
+    assert fetch_folder("runs/own") == Path("runs/own")
+    assert fetch_folder(Path("~/own")) == Path("~/own")
+
+
+def start(words, folder, **environment):
+    given = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "PYTHON"))}
+    return subprocess.run(
+        [SCRIPT, *words], cwd=folder, env=given | {"HF_HOME": str(folder / "home")} | environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_the_command_imports_a_private_model_and_keeps_the_token_to_itself(published, tmp_path):
+    with serving({"org/tiny": published}, [TOKEN]) as hub:
+        words = ["import-model", "hf://org/tiny", "imported"]
+        refused = start(words, tmp_path, HF_ENDPOINT=hub.address)
+        assert refused.returncode == 64, refused.stderr
+        assert "set HF_TOKEN" in refused.stderr
+        done = start(words, tmp_path, HF_ENDPOINT=hub.address, HF_TOKEN=TOKEN)
+        assert done.returncode == 0, done.stderr
+        assert all(authorization == f"Bearer {TOKEN}" for _, path, authorization in hub.requests[-1:])
+    record = json.loads((tmp_path / "imported" / "model.json").read_text())
+    facts = json.loads((tmp_path / "imported" / "tokenizer" / "published.json").read_text())
+    assert record["source"] == facts["source"] == f"hf://org/tiny@{COMMITS['main']}"
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
+    assert TOKEN not in refused.stdout + refused.stderr + done.stdout + done.stderr
+
+
+def test_without_network_the_command_says_what_it_tried(tmp_path):
+    begin = time.monotonic()
+    done = start(["import-model", "hf://org/tiny", "out"], tmp_path, HF_ENDPOINT="http://127.0.0.1:9", HF_TOKEN=TOKEN)
+    assert done.returncode == 74
+    assert time.monotonic() - begin < 20
+    assert "hf://org/tiny: tried http://127.0.0.1:9, which cannot be read (ConnectError" in done.stderr
+    assert "copy the model's folder from elsewhere, and give its path instead of the name" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert TOKEN not in done.stderr
+
+
+def test_every_key_and_argument_of_a_model_takes_a_name(hub):
+    model, cached = "hf://org/tiny", fetch_folder("hf://org/tiny")
+    assert validate(TokenizerConfig, {"path": model}, "").path == cached
+    assert validate(DistilConfig, {"teacher": model}, "").teacher == cached
+    assert validate(StudentStart, {"layers": [0], "source": model}, "").source == cached
+    found = with_source({"init_from": model})
+    assert found["init_from"] == str(cached)
+    assert found["family"] == "decoder"
+    assert with_source({"init_from": model, "family": "decoder"})["init_from"] == str(cached)
+    assert model_path(model) == cached
+    assert corrupt_text("causal_lm", "abc", tokenizer=model).example
+
+
+def test_the_origin_does_not_change_the_fingerprint_of_a_tokenizer(hub, published, tmp_path):
+    fetched = import_tokenizer(fetch_folder("hf://org/tiny", weights=False), tmp_path / "fetched")
+    local = import_tokenizer(published, tmp_path / "local")
+    assert fetched.vocabulary.fingerprint == local.vocabulary.fingerprint
+    assert "source" not in json.loads((tmp_path / "local" / "published.json").read_text())
