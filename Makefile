@@ -18,7 +18,7 @@ help:  ## show this list
 
 # A torch that is already in the environment stays; otherwise exactly this pin. Whether that is the small build for the CPU
 # or one with CUDA libraries depends on the package index and the platform: install another build into .venv first.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt $(wildcard clozeline/native/*.cpp clozeline/native/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Python 3.11 or newer is needed, $(PYTHON) is older: make PYTHON=python3.11 ..." >&2; exit 64; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

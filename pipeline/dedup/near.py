@@ -12,8 +12,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from clozeline.arrays import UInt64
+from clozeline.native import minhash
 from clozeline.pipeline.text.normal_form import match_words
-from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
+from clozeline.pipeline.text.word_hashes import WordHashes, ngram_hashes
 from clozeline.seeding import mix
 
 NEAR_VERSION: Final = 1
@@ -36,15 +37,18 @@ class MinHash:
 
     def shingles(self, text: str) -> UInt64:
         """Return a 64-bit hash per word n-gram, with repetitions, which do not change a minimum."""
-        hashes = hashes_of(self._words.digests(text))
+        hashes = self._words.hashes(text)
         if len(hashes) < self.ngram:
             words = " ".join(match_words(text)) or text
             return np.array([xxhash.xxh3_64_intdigest(words.encode())], dtype=np.uint64)
-        return mix(ngram_hashes(hashes, self.ngram))
+        native = minhash.shingles(hashes, self.ngram)
+        return mix(ngram_hashes(hashes, self.ngram)) if native is None else native
 
     def signature(self, text: str) -> UInt64:
         """Return the minima of all hash functions over the text's shingles, shape [bands * rows]."""
         shingles = self.shingles(text)
+        if (native := minhash.minima(shingles, self._factors, self._offsets)) is not None:
+            return native
         minima = np.full(len(self._factors), 2**64 - 1, dtype=np.uint64)
         for start in range(0, len(shingles), _BLOCK):
             block = shingles[start : start + _BLOCK]
@@ -54,12 +58,15 @@ class MinHash:
             np.minimum(minima, values.min(axis=0), out=minima)
         return minima
 
-    def band_keys(self, signature: UInt64) -> UInt64:
-        """Return a 64-bit key per band, shape [bands]; the band index is part of the hash."""
-        raw = memoryview(signature.tobytes())
-        width = 8 * self.rows
-        keys = [xxhash.xxh3_64_intdigest(raw[b * width : (b + 1) * width], seed=b) for b in range(self.bands)]
-        return np.array(keys, dtype=np.uint64)
+    def band_keys(self, signatures: UInt64) -> UInt64:
+        """Return a 64-bit key per band of signatures [..., bands * rows], shape [..., bands]; the band is its seed."""
+        keys = minhash.band_keys(signatures.reshape(-1, self.bands * self.rows), self.bands, self.rows)
+        if keys is None:
+            raw, width = memoryview(signatures.tobytes()), 8 * self.rows
+            bands = range(len(raw) // width)
+            hashes = [xxhash.xxh3_64_intdigest(raw[b * width : (b + 1) * width], seed=b % self.bands) for b in bands]
+            keys = np.array(hashes, dtype=np.uint64)
+        return keys.reshape(*signatures.shape[:-1], self.bands)
 
 
 def sketch(signature: UInt64) -> NDArray[np.uint16]:

@@ -59,9 +59,9 @@ class NearSignatures(Pass[DedupCounts]):
             batch = batch.filter(pa.array(kept))
             pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
             texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
-            signatures = [minhash.signature(text) for text in texts]
-            keys.append(np.stack([minhash.band_keys(signature) for signature in signatures]))
-            sketches.append(sketch(np.stack(signatures)))
+            signatures = np.stack([minhash.signature(text) for text in texts])
+            keys.append(minhash.band_keys(signatures))
+            sketches.append(sketch(signatures))
             uids.append(uid_column(batch.column("uid").to_pylist()))
             merit.append(self.parts.merits(unit, batch, self.keep))
         # band keys [documents * bands], sorted by (key, row)

@@ -18,6 +18,7 @@ from clozeline.command import (
 )
 from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
+from clozeline.native.library import missing_note
 from clozeline.pipeline import stage_names
 from clozeline.pipeline.execution.free_space import free_bytes, size_text
 from clozeline.pipeline.execution.growth import check_extension
@@ -78,6 +79,8 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
         return _dry_run(recipe, stage)
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
+    if options.detail != "quiet" and (note := missing_note()):
+        Terminal().print(f"note: {note}", highlight=False, soft_wrap=True)
     try:
         with stopping_at_signals():
             run_recipe(recipe, stage, Progress(options.detail), summaries, verify=options.verify)

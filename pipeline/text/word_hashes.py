@@ -6,6 +6,7 @@ import numpy as np
 import xxhash
 
 from clozeline.arrays import UInt64
+from clozeline.native import minhash
 from clozeline.pipeline.text.normal_form import match_words
 
 _CACHED: Final = 1_000_000
@@ -45,6 +46,11 @@ class WordHashes(dict[str, bytes]):
     def digests(self, text: str) -> bytes:
         """Return the hashes of the words that `match_words` finds in a text: 8 bytes each, big-endian."""
         return b"".join(map(self.__getitem__, text.split()))
+
+    def hashes(self, text: str) -> UInt64:
+        """Return the hashes of the words that `match_words` finds in a text, shape [words]."""
+        native = minhash.word_hashes(text, self.__getitem__)
+        return hashes_of(self.digests(text)) if native is None else native
 
 
 def hashes_of(digests: bytes) -> UInt64:

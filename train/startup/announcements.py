@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from clozeline.native.library import missing_note
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import Datasets
@@ -28,6 +29,8 @@ def describe_left_out(config: TrainConfig, heads: Sequence[str]) -> list[str]:
 def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, display: Display, journal: Journal) -> None:
     """Print the cost of a new run, or the checkpoint of a resumed one, and write the event."""
     now, saved = point.state, point.saved
+    if note := missing_note():
+        display.say(f"note: {note}")
     # a new run: print its cost
     if saved is None:
         for line in (*lines, peak.line()):

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline import HOME
+from clozeline.native.build import LIBRARY
+from clozeline.native.library import missing_note
 from clozeline.tools.start.examination.finding import Finding
 
 _PYTHON: Final = (3, 11)
@@ -30,6 +32,7 @@ def examine_software(torch: Any | None) -> Iterator[Finding]:
         cuda = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU"
         yield Finding("torch", "ok", f"{torch.__version__}, built for {cuda}, {torch.get_num_threads()} threads")
     yield examine_compiler()
+    yield examine_native_module()
     pins = read_pins(_CONSTRAINTS) if _CONSTRAINTS.is_file() else {}
     yield from examine_packages(pins, required_packages())
 
@@ -51,6 +54,14 @@ def examine_compiler() -> Finding:
         return Finding("C++ compiler", "missing", f"none of {', '.join(names)}", advice)
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     return Finding("C++ compiler", "ok", f"{path}: {done.stdout.partition(chr(10))[0]}")
+
+
+def examine_native_module() -> Finding:
+    """Return whether the compiled module is in use."""
+    if (note := missing_note()) is None:
+        return Finding("native module", "ok", str(LIBRARY))
+    reason, _, advice = note.partition(": ")
+    return Finding("native module", "slow", reason, advice)
 
 
 def required_packages() -> list[str]:

@@ -46,6 +46,14 @@ def test_a_compiler_is_found_on_the_path_or_named(tmp_path: Path, monkeypatch: p
     assert software.examine_compiler().found.startswith(str(echo))
 
 
+def test_the_native_module_is_slow_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(software, "missing_note", lambda: None)
+    assert software.examine_native_module().status == "ok"
+    monkeypatch.setattr(software, "missing_note", lambda: "module not in use (gone): same results, slower")
+    found = software.examine_native_module()
+    assert (found.status, found.found, found.advice) == ("slow", "module not in use (gone)", "same results, slower")
+
+
 def test_without_torch_it_is_missing() -> None:
     found = {finding.name: finding.status for finding in software.examine_software(None)}
     assert found["torch"] == "missing"

@@ -1,0 +1,1 @@
+"""Compiled inner loops, optional: without them numpy gives the same bytes, slower (docs/decisions/0008)."""

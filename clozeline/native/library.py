@@ -1,0 +1,101 @@
+"""Open the compiled module if it was built, and call its functions on arrays whose types are checked."""
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from clozeline.native.build import LIBRARY, source_hash
+
+SWITCH: Final = "CLOZELINE_NATIVE"
+"""Environment variable; 0 disables the module."""
+_switched_off = False
+
+
+@cache
+def _open() -> tuple[ctypes.CDLL | None, str]:
+    """Return the library, or None and why it is not used."""
+    if os.environ.get(SWITCH) == "0":
+        return None, f"disabled by {SWITCH}=0"
+    if sys.byteorder != "little":
+        return None, "written for little-endian processors"
+    if not LIBRARY.is_file():
+        return None, f"{LIBRARY} is missing"
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+        sources = library.clozeline_sources
+    except (OSError, AttributeError) as error:  # built for another machine, or damaged
+        return None, str(error)
+    sources.restype = ctypes.c_char_p
+    if sources().decode() != source_hash():
+        return None, f"{LIBRARY} was compiled from other sources"
+    return library, ""
+
+
+def is_available() -> bool:
+    """Return whether the compiled module is in use; else callers take their numpy form."""
+    return not _switched_off and _open()[0] is not None
+
+
+def missing_note() -> str | None:
+    """Return what to tell the user if the module is not in use, and how to build it; None if it is."""
+    library, reason = _open()
+    if library is not None:
+        return None
+    build = "" if reason.startswith("disabled") else "; a C++ compiler and `pip install .` of the sources build it"
+    return f"compiled module not in use ({reason}): same results, slower{build}"
+
+
+@contextmanager
+def numpy_only() -> Iterator[None]:
+    """Use the numpy forms inside, for comparisons in tests and benchmarks; not for threads."""
+    global _switched_off
+    before, _switched_off = _switched_off, True
+    try:
+        yield
+    finally:
+        _switched_off = before
+
+
+class Function:
+    """A function of the compiled module; `parameters` are `array_of(dtype)` and `ctypes.c_int64`, in C's order.
+
+    ctypes releases the interpreter's lock during a call. The caller checks sizes: C code does not.
+    """
+
+    def __init__(self, name: str, *parameters: Any, returns: Any = None) -> None:
+        self._name, self._parameters, self._returns = name, parameters, returns
+
+    @cached_property
+    def _function(self) -> Any:
+        library, reason = _open()
+        if library is None:
+            raise RuntimeError(reason)
+        function = library[self._name]
+        function.argtypes, function.restype = self._parameters, self._returns
+        return function
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function; an array of another type, or one that is not contiguous, is a `ctypes.ArgumentError`."""
+        return self._function(*arguments)
+
+
+@cache
+def array_of(dtype: DTypeLike) -> Any:
+    """Return the parameter type of contiguous arrays of a dtype."""
+    wanted = np.dtype(dtype)
+
+    class Pointer:
+        @classmethod
+        def from_param(cls, array: NDArray[Any]) -> ctypes.c_void_p:
+            if array.dtype != wanted or not array.flags.c_contiguous:
+                raise TypeError(f"expected a contiguous array of {wanted}, got {array.dtype}, strides {array.strides}")
+            return ctypes.c_void_p(array.ctypes.data)
+
+    return Pointer

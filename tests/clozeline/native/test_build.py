@@ -1,0 +1,51 @@
+"""Compiling: the library repeats the hash of its sources, and a failure leaves the previous library."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clozeline.native import build
+
+needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the smallest module."""
+    for name in ("module.cpp", "module.h"):
+        shutil.copy(build.FOLDER / name, tmp_path)
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
+    monkeypatch.setattr(build, "LIBRARY", tmp_path / "libnative.so")
+    monkeypatch.delenv("CXX", raising=False)
+    return tmp_path
+
+
+@needs_compiler
+def test_the_library_repeats_the_hash_of_its_sources(folder: Path) -> None:
+    sources = ctypes.CDLL(str(build.build())).clozeline_sources
+    sources.restype = ctypes.c_char_p
+    assert sources().decode() == build.source_hash()
+    (folder / "more.h").write_text("// another source\n")
+    assert sources().decode() != build.source_hash()
+
+
+@needs_compiler
+def test_a_failure_leaves_the_previous_library_and_says_why(folder: Path) -> None:
+    before = build.build().read_bytes()
+    (folder / "broken.cpp").write_text("this is no C++\n")
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        build.build()
+    assert "broken.cpp" in failed.value.stderr
+    assert build.LIBRARY.read_bytes() == before
+    assert sorted(path.suffix for path in folder.iterdir()) == [".cpp", ".cpp", ".h", ".so"], "no temporary folder"
+
+
+def test_no_compiler_is_an_os_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", str(folder / "none"))
+    with pytest.raises(FileNotFoundError):
+        build.build()

@@ -1,0 +1,73 @@
+"""The compiled module is used where it fits, and its absence is told, never a wrong result or a crash."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clozeline.native import library
+from clozeline.native.build import LIBRARY
+from clozeline.native.library import Function, array_of, is_available, missing_note, numpy_only
+
+needs_module = pytest.mark.skipif(not is_available(), reason=f"{missing_note()}")
+_SHOW = "from clozeline.native.library import is_available, missing_note\nprint(is_available(), missing_note())"
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch):
+    """Open the library again inside the test, and again after it."""
+    monkeypatch.delenv(library.SWITCH, raising=False)
+    library._open.cache_clear()
+    yield
+    monkeypatch.undo()
+    library._open.cache_clear()
+
+
+def test_the_variable_disables_it() -> None:
+    environment = os.environ | {library.SWITCH: "0"}
+    done = subprocess.run([sys.executable, "-c", _SHOW], env=environment, capture_output=True, text=True, check=True)
+    expected = "compiled module not in use (disabled by CLOZELINE_NATIVE=0): same results, slower"
+    assert done.stdout.strip() == f"False {expected}"
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_missing_or_damaged_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "libnative.so"
+    monkeypatch.setattr(library, "LIBRARY", path)
+    assert f"{path} is missing): same results, slower; a C++ compiler" in str(missing_note())
+    path.write_bytes(b"no library")
+    library._open.cache_clear()
+    assert str(path) in str(missing_note())
+    assert not is_available()
+
+
+@needs_module
+@pytest.mark.usefixtures("fresh")
+def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_available()
+    library._open.cache_clear()
+    monkeypatch.setattr(library, "source_hash", lambda: "0" * 16)
+    assert f"{LIBRARY} was compiled from other sources" in str(missing_note())
+    with pytest.raises(RuntimeError, match="compiled from other sources"):
+        Function("clozeline_sources")()
+
+
+@needs_module
+def test_arrays_of_another_type_or_layout_never_reach_it() -> None:
+    shingles = Function("clozeline_shingles", array_of("u8"), ctypes.c_int64, ctypes.c_int64, array_of("u8"))
+    for words in (np.zeros(4, "i8"), np.zeros(4, ">u8"), np.zeros(8, "u8")[::2]):
+        with pytest.raises(ctypes.ArgumentError, match="expected a contiguous array of uint64"):
+            shingles(words, 4, 2, np.zeros(3, "u8"))
+
+
+def test_numpy_only_ends_with_its_block() -> None:
+    before = is_available()
+    with numpy_only(), numpy_only():
+        assert not is_available()
+    assert is_available() == before
