@@ -11,7 +11,7 @@ from clozeline.arrays import Int64
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.splits import is_heldout, shard_of
 from clozeline.seeding import order_key
 
 _COLUMNS = ("token_ids", "sentence_starts")
@@ -30,14 +30,9 @@ def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, se
     first, last = shard * total // shards, -(-(shard + 1) * total // shards)
 
     def is_in_shard(uid: bytes) -> bool:
-        return is_heldout(uid, fraction, seed) and heldout_shard(uid, shards, seed) == shard
+        return is_heldout(uid, fraction, seed) and shard_of(uid, shards, seed) == shard
 
     return _read(tokens, range(first, last), seed, is_in_shard)
-
-
-def heldout_shard(uid: bytes, shards: int, seed: int) -> int:
-    """Return the held-out shard that a held-out document belongs to."""
-    return (order_key(uid, "order", seed) * shards) >> 64
 
 
 def place_key(uid: bytes, copy: int, seed: int) -> int:

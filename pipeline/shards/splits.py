@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from clozeline.seeding import fraction as keyed_fraction
+from clozeline.seeding import order_key
 
 
 def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
@@ -12,6 +13,11 @@ def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
     documents; a document held out at one fraction is held out at every larger one.
     """
     return keyed_fraction(uid, "heldout", seed) < fraction
+
+
+def shard_of(uid: bytes, shards: int, seed: int) -> int:
+    """Return the shard of a document in a token set, or in one split of a sample set, with so many shards."""
+    return (order_key(uid, "order", seed) * shards) >> 64
 
 
 def split_amount(split: str, what: str) -> str:

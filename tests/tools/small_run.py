@@ -52,10 +52,10 @@ corrupt:
 """
 
 
-def documents() -> list[Document]:
-    """Thirty documents; one of them carries markup that a page must not take for its own."""
+def documents(count: int = 30) -> list[Document]:
+    """Some documents; one of them carries markup that a page must not take for its own."""
     found = []
-    for number in range(30):
+    for number in range(count):
         body = text(number, 4 + number % 9)
         if number == 0:
             body = "<script>alert('x')</script> " * 12 + "& <b>bold</b> [red]text[/red]. " * 6
@@ -67,17 +67,20 @@ def documents() -> list[Document]:
     return found
 
 
-def build(output: Path) -> Path:
-    """Write all sets below `output`; objectives are those of the recipe that exist."""
+def build(output: Path, count: int = 30, shards: int = 2, block_rows: int = 16, labels: tuple[str, ...] = ()) -> Path:
+    """Write all sets below `output`; objectives are those of the recipe that exist, or the labeled ones alone."""
     plan_file = output / "clean" / "plan.json"
     part = output / "clean" / "documents" / "000000.arrow"
     part.parent.mkdir(parents=True)
-    write_documents(part, documents())
+    write_documents(part, documents(count))
     unit = {"unit": 0, "source": "crawl/page.warc.gz", "source_group": "crawl", "reader": "warc", "start": 0, "end": 1}
-    plan_file.write_text(json.dumps({"format": 1, "shards": 2, "inputs": [], "units": [unit]}))
-    plain = yaml.safe_load(RECIPE)
+    plan_file.write_text(json.dumps({"format": 1, "shards": shards, "inputs": [], "units": [unit]}))
+    plain = yaml.safe_load(RECIPE.replace("block_rows: 16", f"block_rows: {block_rows}"))
     known = set(registry.names("clozeline.pipeline.corrupt.objectives"))
     plain["corrupt"] = [entry for entry in plain["corrupt"] if entry["name"] in known]
+    plain["corrupt"] = [
+        entry for entry in plain["corrupt"] if entry.get("label", entry["name"]) in labels or not labels
+    ]
     recipe = validate(Recipe, {**plain, "output": str(output)}, "test")
     object.__setattr__(recipe, "clean", True)  # that the recipe has the stage is all that the others look at
     for name in ("train_tokenizer", "encode", "group", "corrupt"):

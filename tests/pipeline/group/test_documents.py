@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeline.pipeline.group.documents import heldout_documents, heldout_shard, place_key, train_documents
+from clozeline.pipeline.group.documents import heldout_documents, place_key, train_documents
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.splits import is_heldout, shard_of
 from clozeline.seeding import order_key
 from tests.pipeline.group.group_rows import LENGTHS, MLM, rows_of_shard
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
@@ -49,7 +49,7 @@ def test_every_document_is_in_one_split_and_one_shard(tmp_path: Path, shards: in
         for row, uid in enumerate(part):
             assert rows.columns["token_ids"][row].tolist() == ids[uid].tolist()
     assert all(is_heldout(uid, 0.4, 1) for part in uids[3:] for uid in part)
-    assert [{heldout_shard(uid, shards, 1) for uid in part} for part in uids[3:]] == [{n} for n in range(shards)]
+    assert [{shard_of(uid, shards, 1) for uid in part} for part in uids[3:]] == [{n} for n in range(shards)]
 
 
 def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.shards.splits import shard_of
 from clozeline.pipeline.shards.token_set import document_table
 from clozeline.repair import repair_of
 
@@ -35,7 +37,7 @@ def document_tables(manifest_path: Path) -> list[Path]:
 def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, dict[str, Any]]:
     """Return source, offset, length and URL by document uid, for the documents that a table above the set lists."""
     documents: dict[bytes, dict[str, Any]] = {}
-    for path in document_tables(manifest_path):
+    for path in _likely_first(document_tables(manifest_path), uids):
         missing = set(uids) - documents.keys()
         if not missing:
             break
@@ -44,6 +46,16 @@ def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, 
             lines = batch.filter(pc.is_in(batch.column("uid"), value_set=known)).to_pylist()
             documents |= {line["uid"]: line for line in lines}
     return documents
+
+
+def _likely_first(tables: list[Path], uids: Collection[bytes]) -> list[Path]:
+    """Return all tables, first those that have documents with these uids unless the set was rewritten."""
+    if not tables or not (manifest := tables[0].parent / "manifest.json").is_file():
+        return tables
+    seed = Manifest.load(manifest).seed
+    likely = {shard_of(uid, len(tables), seed) for uid in uids}
+    numbers = sorted(range(len(tables)), key=lambda number: number not in likely)
+    return [tables[number] for number in numbers]
 
 
 def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, Any]]:

@@ -4,6 +4,7 @@ A packed row names only the document of its first token. Grouping concatenates t
 order; that order and the lengths in the tables of `encode` tell which documents follow.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.group.documents import heldout_shard, place_key
+from clozeline.pipeline.group.documents import place_key
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.splits import is_heldout, shard_of
+from clozeline.seeding import sample_uid
 from clozeline.tools.shards.provenance.document_table import document_tables, read_table, uid_keys
 
 _UID_BYTES: Final = 16
@@ -34,6 +36,27 @@ class Packing:
     ends: NDArray[np.int64]
     shards: NDArray[np.int64]
     lengths: NDArray[np.int64]
+
+    def sample_uids(self, documents: NDArray[np.bytes_], label: str) -> list[int] | None:
+        """Return the samples that contain the given documents; None if the lengths of rows vary.
+
+        `label` is that of the grouping. Rows of further copies of a document are not among them.
+        """
+        if len(set(self.lengths.tolist())) > 1:
+            return None
+        length, samples = int(self.lengths[0]), list[int]()
+        for number in np.flatnonzero(np.isin(self.uids, documents)).tolist():
+            # rows are cut from the start of the shard; each is named after its first token
+            begin = int(self.begins[np.searchsorted(self.shards, self.shards[number])])
+            rows = range((int(self.begins[number]) - begin) // length, -(-(int(self.ends[number]) - begin) // length))
+            starts = begin + length * np.arange(rows.start, rows.stop)
+            first = np.searchsorted(self.begins, starts, side="right") - 1
+            for index, offset in zip(first.tolist(), (starts - self.begins[first]).tolist(), strict=True):
+                samples.append(sample_uid(self._uid(index), 0, offset, label))
+        return list(dict.fromkeys(samples))
+
+    def _uid(self, index: int) -> bytes:
+        return self.uids[index : index + 1].tobytes()
 
     @cached_property
     def _by_uid(self) -> NDArray[np.intp]:
@@ -85,8 +108,11 @@ def sample_manifest(shards: ShardSet) -> tuple[Path, Manifest] | None:
     return None
 
 
-def packing_of(shards: ShardSet) -> Packing | None:
-    """Return the packing of a set; None if it is not packed, or no sample set and document tables are above it."""
+def packing_of(shards: ShardSet, documents: Collection[bytes] | None = None) -> Packing | None:
+    """Return the packing of a set; None if it is not packed, or no sample set and document tables are above it.
+
+    It covers the shards of some documents, whose tables alone are read, or all.
+    """
     samples, tables = sample_manifest(shards), document_tables(shards.path)
     grouping = shards.manifest.grouping
     if grouping is None or grouping.name != "packed" or samples is None or not tables:
@@ -96,7 +122,10 @@ def packing_of(shards: ShardSet) -> Packing | None:
     tokens = {parent.digest for parent in manifest.parents if parent.role == "tokens"}
     if fraction is None or Manifest.load(tables[0].parent).digest not in tokens:
         return None
-    uids, sizes, shard_numbers = _order_documents(tables, manifest, fraction)
+    wanted: Sequence[int] = range(len(manifest.shards))
+    if documents is not None:
+        wanted = sorted({shard_of(uid, len(manifest.shards), manifest.seed) for uid in documents})
+    uids, sizes, shard_numbers = _order_documents(tables, manifest, fraction, wanted)
     if not len(uids):
         return None
     options = grouping.options
@@ -108,19 +137,23 @@ def packing_of(shards: ShardSet) -> Packing | None:
 
 
 def _order_documents(
-    tables: list[Path], manifest: Manifest, fraction: float
+    tables: list[Path], manifest: Manifest, fraction: float, wanted: Sequence[int]
 ) -> tuple[NDArray[np.bytes_], NDArray[np.int64], NDArray[np.int64]]:
-    """Return uids, token counts and shards of a split's non-empty documents, in the order of `group`.
+    """Return uids, token counts and shards of a split's non-empty documents in some shards, in the order of `group`.
 
     Training documents keep their token shard; held-out ones go to fewer shards by a hash of the uid.
     """
     heldout, shards, seed = manifest.name.endswith("/heldout"), len(manifest.shards), manifest.seed
     entries: list[tuple[int, int, bytes, int]] = []
-    for number, path in enumerate(tables):
-        table = read_table(path, ("uid", "tokens"))
+    total = len(tables)
+    sources = {
+        number for shard in wanted for number in range(shard * total // shards, -(-(shard + 1) * total // shards))
+    }
+    for number in sorted(sources if heldout else wanted):
+        table = read_table(tables[number], ("uid", "tokens"))
         for uid, tokens in zip(table["uid"].to_pylist(), table["tokens"].to_pylist(), strict=True):
-            if tokens and is_heldout(uid, fraction, seed) == heldout:
-                shard = heldout_shard(uid, shards, seed) if heldout else number
+            shard = shard_of(uid, shards, seed) if heldout else number
+            if tokens and is_heldout(uid, fraction, seed) == heldout and shard in wanted:
                 entries.append((shard, place_key(uid, 0, seed), uid, tokens))
     entries.sort()
     uids = np.frombuffer(b"".join(entry[2] for entry in entries), "S16")

@@ -1,7 +1,7 @@
 """Find rows of a shard set by shard, sample or document."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards.splits import shard_of
 from clozeline.seeding import mix
 from clozeline.tools.command import plural
 from clozeline.tools.shards.provenance.document_table import uid_keys
-from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
+from clozeline.tools.shards.provenance.packed_documents import Packing, packing_of, sample_manifest
 
 _IDENTITY: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
 PARTNER: Final = "partner_document_uid"
@@ -51,8 +52,7 @@ def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
     """
     if "uid" not in (spec.name for spec in shards.columns):
         raise ConfigurationError(f"{shards.path}: rows of a set of {shards.manifest.kind} have no sample uid")
-    readable = readable_blocks(shards)
-    for blocks in (_likely_blocks(shards, readable, uid), readable):
+    for blocks in (_likely_blocks(shards, uid), readable_blocks(shards)):
         matches: list[StoredRow] = []
         for block in blocks:
             rows = shards.read_block(block, columns=("uid", "variant"))
@@ -66,10 +66,13 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
     """Return the rows with tokens of some documents, and a text that names the rows which cannot be found.
 
     These are rows whose first token is theirs, packed rows in which they start, and pairs of which they are the
-    partner. The last two need the sample set and the document tables above the set. Each block is read once.
+    partner. The last two need the sample set and the document tables above the set. Below them, a set has the rows of
+    a document in one shard of each variant, and packed rows are searched by bisection there, as samples are. Otherwise
+    each block is read once.
     """
     documents_wanted = np.frombuffer(b"".join(documents), "S16")
-    grouping, packing, not_found = shards.manifest.grouping, packing_of(shards), []
+    packing = packing_of(shards, documents) or packing_of(shards)
+    grouping, not_found = shards.manifest.grouping, list[str]()
     partner_samples = _find_partner_samples(shards, documents_wanted)
     if packing is None and grouping is not None and grouping.name in ("packed", "full_sentences"):
         is_packed = grouping.name == "packed"
@@ -79,8 +82,8 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
         not_found.append("pairs of which it is the second segment (no group/ above the set)")
     if shards.quarantined:
         not_found.append(f"rows of {plural(len(shards.quarantined), 'block')} in quarantine")
-    matches: list[StoredRow] = []
-    for block in readable_blocks(shards):
+
+    def rows_in(block: int) -> Iterator[StoredRow]:
         rows = shards.read_block(block, columns=(*_IDENTITY, PAIR_LABEL))
         if packing is not None:
             mask = packing.contains_documents(rows, documents_wanted)
@@ -90,8 +93,42 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
             mask |= np.isin(rows.fixed["uid"], partner_samples) & (
                 rows.columns[PAIR_LABEL].values != 0 if PAIR_LABEL in rows.columns else True
             )
-        matches += _iterate_rows(block, rows, mask)
+        return _iterate_rows(block, rows, mask)
+
+    any_shard = partner_samples is not None and len(partner_samples) > 0
+    likely = [] if any_shard else _likely_document_blocks(shards, documents, packing)
+    matches = [row for block in likely for row in rows_in(block)]
+    if not matches:
+        matches = [row for block in readable_blocks(shards) for row in rows_in(block)]
     return matches, ", ".join(not_found)
+
+
+def _likely_document_blocks(shards: ShardSet, documents: Collection[bytes], packing: Packing | None) -> list[int]:
+    """Return the readable blocks that can hold rows of some documents; none where the set was cut in another way."""
+    samples = sample_manifest(shards)
+    count = 0 if samples is None else len(samples[1].shards)
+    if samples is None or len(shards.manifest.shards) != count * shards.manifest.variants:
+        return []
+    manifest, variants = samples[1], range(shards.manifest.variants)
+    own = {shard_of(uid, count, manifest.seed) for uid in documents}
+    in_shards = [_readable_in(shards, variant * count + shard) for variant in variants for shard in sorted(own)]
+    every = [block for blocks in in_shards for block in blocks]
+    label, copied = manifest.name.rpartition("/")[0], any(parent.role == "factors" for parent in manifest.parents)
+    uids = None if packing is None or copied else packing.sample_uids(np.frombuffer(b"".join(documents), "S16"), label)
+    if uids is None:
+        return every
+    found: set[int] = set()
+    for uid in uids:
+        holding = {
+            block
+            for blocks in in_shards
+            for block in _halve(shards, blocks, uid)
+            if uid in shards.read_block(block, columns=("uid",)).fixed["uid"]
+        }
+        if not holding:  # grouping dropped it as too short, or an objective skipped it
+            return every
+        found |= holding
+    return sorted(found)
 
 
 def _find_partner_samples(shards: ShardSet, documents_wanted: NDArray[np.bytes_]) -> NDArray[np.uint64] | None:
@@ -114,16 +151,22 @@ def _iterate_rows(block: int, rows: Rows, mask: NDArray[np.bool_]) -> Iterator[S
         yield StoredRow(block, row, int(rows.fixed["uid"][row]), int(rows.fixed["variant"][row]))
 
 
-def _likely_blocks(shards: ShardSet, readable: list[int], uid: int) -> Iterable[int]:
+def _likely_blocks(shards: ShardSet, uid: int) -> Iterator[int]:
     """Yield the blocks that can hold a uid if every shard is sorted."""
+    for shard in range(len(shards.manifest.shards)):
+        yield from _halve(shards, _readable_in(shards, shard), uid)
+
+
+def _readable_in(shards: ShardSet, shard: int) -> list[int]:
+    return [block for block in blocks_of(shards, shard) if block not in shards.quarantined]
+
+
+def _halve(shards: ShardSet, blocks: Sequence[int], uid: int) -> Iterator[int]:
+    """Yield those blocks of a sorted shard that can hold a uid, found by bisection."""
     uid_hash = int(mix(np.array([uid], np.uint64))[0])
 
     def hash_at(block: int, row: int) -> int:
         return int(mix(shards.read_block(block, columns=("uid",)).fixed["uid"][[row]])[0])
 
-    for shard in range(len(shards.manifest.shards)):
-        blocks = blocks_of(shards, shard)
-        first, last = bisect_left(readable, blocks.start), bisect_left(readable, blocks.stop)
-        in_shard = readable[first:last]
-        start = bisect_left(in_shard, uid_hash, key=lambda block: hash_at(block, -1))
-        yield from takewhile(lambda block: hash_at(block, 0) <= uid_hash, in_shard[start:])
+    start = bisect_left(blocks, uid_hash, key=lambda block: hash_at(block, -1))
+    return takewhile(lambda block: hash_at(block, 0) <= uid_hash, blocks[start:])
