@@ -1,6 +1,7 @@
 """Speed of the models on one GPU: a JSON line per experiment; experiments that the file already has are skipped.
 
     python -m benchmarks.gpu [--output gpu.jsonl] [--only NAME ...] [--warm 30] [--steps 50] [--tiny]
+    python -m benchmarks.gpu --fake [--recipes NAME ...] [--json FILE]    without a GPU: see benchmarks/fake_gpu.py
 
 Forward and backward passes in bf16 without dropout, timed by events of the device. Every line has the median and the
 quartiles of a step in milliseconds, tokens per second, MFU (operations divided by the vendor's peak), peak memory,
@@ -37,6 +38,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.sparse import to_sparse_semi_structured
 
+from benchmarks import fake_gpu
 from benchmarks.gpu_models import Experiment, build, give_scores
 from benchmarks.model import (
     batch_packed_rows,
@@ -204,7 +206,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--warm", type=int, default=30, metavar="N")
     parser.add_argument("--steps", type=int, default=50, metavar="N", help="timed steps, 2 or more")
     parser.add_argument("--tiny", action="store_true", help="small models on any device: measures nothing")
+    parser.add_argument("--fake", action="store_true", help="a step of every recipe on a pretended GPU")
+    parser.add_argument("--recipes", nargs="+", default=[], metavar="NAME", help="with --fake: these only")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="with --fake: also write the rows to this file")
     options = parser.parse_args(arguments)
+    if options.fake:
+        return fake_gpu.run(options.recipes, options.json)
     if not options.tiny and not torch.cuda.is_available():
         print("no GPU here: nothing was run")
         return 0

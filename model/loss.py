@@ -147,6 +147,19 @@ def real_index(tensors: Mapping[str, Tensor]) -> Tensor:
     return real_positions(tensors).flatten().nonzero().squeeze(1)
 
 
+def choice_rows(choices: Tensor) -> Tensor:
+    """Return the row of each choice of each example, [B, most], -1 beyond its number of `choices` [B].
+
+    Example:
+        >>> import torch
+        >>> choice_rows(torch.tensor([2, 3])).tolist()
+        [[0, 1, -1], [2, 3, 4]]
+    """
+    positions = torch.arange(int(choices.max()), device=choices.device)
+    rows = (choices.cumsum(0) - choices)[:, None] + positions
+    return rows.masked_fill(positions >= choices[:, None], -1)
+
+
 def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None = None) -> Tensor:
     """Return the sum over labels of weight x -log softmax(logits)[label], in fp32; `IGNORED` labels add 0.
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import BatchError
-from clozeline.model.loss import real_index
+from clozeline.model.loss import choice_rows, real_index
 
 
 def add_host_shapes(
@@ -18,8 +18,8 @@ def add_host_shapes(
     `max_seqlen` [] becomes an empty tensor of as many rows, `left_padding` [B] of zeros is removed, and
     `predicted_positions` are added to `rank`. Tensors that are not on the host stay as they are.
 
-    `limit` is the size of the position table; heads name further tensors that are `added`: `real_index`, see
-    `model.loss`.
+    `limit` is the size of the position table; heads name further tensors that are `added`: `real_index` and
+    `choice_rows`, see `model.loss`.
 
     Raises:
         BatchError: a position id beyond the table, or padding on the left that does not fit the rows.
@@ -34,6 +34,8 @@ def add_host_shapes(
     on_host = {name: tensor for name, tensor in tensors.items() if tensor.device.type == "cpu"}
     if "real_index" in added and "input_ids" in on_host:
         shaped["real_index"] = real_index(tensors)
+    if "choice_rows" in added and "choices" in on_host:
+        shaped["choice_rows"] = choice_rows(tensors["choices"])
     for name in on_host.keys() & {"position_ids", "position_ids_b", "decoder_position_ids"}:
         positions = tensors[name]
         equal_rows = positions.stride(0) == 0 or bool((positions == positions[:1]).all())

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.heads._row_head import RowHead
-from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels
+from clozeline.model.loss import IGNORED, choice_rows, cross_entropy_sum, row_labels
 
 
 class MultipleChoice(RowHead):
@@ -23,6 +23,7 @@ class MultipleChoice(RowHead):
 
     target: ClassVar = "multiple_choice"
     needs: ClassVar = frozenset({"label", "choices", "lengths"})
+    host_tensors: ClassVar = frozenset({"choice_rows"})
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         return cross_entropy_sum(self.scores(hidden, tensors), row_labels(tensors))
@@ -37,10 +38,9 @@ class MultipleChoice(RowHead):
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return scores of choices, -inf for those that an example lacks: [N, T, dim] to [B, most choices]."""
         scores = super().scores(hidden, tensors).squeeze(-1)
-        choices = tensors["choices"].to(scores.device)
-        examples = torch.arange(len(choices), device=scores.device).repeat_interleave(choices)
-        positions = torch.arange(len(scores), device=scores.device) - (choices.cumsum(0) - choices)[examples]
-        return scores.new_full((len(choices), int(choices.max())), -torch.inf).index_put((examples, positions), scores)
+        rows = tensors["choice_rows"] if "choice_rows" in tensors else choice_rows(tensors["choices"])
+        rows = rows.to(scores.device)
+        return scores[rows.clamp(min=0)].masked_fill(rows < 0, -torch.inf)
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the examples whose correct choice has the highest score."""

@@ -83,7 +83,7 @@ def real_tokens(tensors: Mapping[str, Tensor]) -> Tensor:
     """Return which positions [B, T] of `input_ids` hold tokens of rows that have weight, as fp32."""
     ids, weight = tensors["input_ids"], tensors["row_weight"]
     if (choices := tensors.get("choices")) is not None:
-        weight = weight.repeat_interleave(choices.to(weight.device))
+        weight = weight.repeat_interleave(choices.to(weight.device), output_size=len(ids))
     weighted = (weight != 0)[:, None].expand(ids.shape)
     padding = batch_padding(tensors)
     return (weighted if padding is None else weighted & padding[:, 0, 0]).float()

@@ -1,0 +1,86 @@
+"""The pretended GPU: a recipe of every family trains on it, and it finds what it is there to find."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.harness import ROOT
+
+import pytest
+
+from benchmarks import fake_gpu
+from clozeline.registry import names
+
+EVERY_FAMILY = (
+    "bert/train_tiny", "gpt/train_tiny", "t5/train_tiny", "electra/train_tiny", "xlnet/train_tiny",
+    "mobilebert/train_tiny", "elmo/train_tiny", "ulmfit/train_tiny", "tasks/swag", "tinybert/train_task",
+)  # fmt: skip
+FAULTS = """
+import sys, torch
+from torch import nn
+from benchmarks import fake_gpu
+from clozeline.model.layers.feed_forward import FeedForward
+from clozeline.model.layers.stack import Stack
+
+(path,) = fake_gpu.configurations(["bert/train_tiny"])
+forward, layer = Stack.forward, FeedForward.forward
+print(fake_gpu.row(path, compiled=False)["problem"])
+Stack.forward = lambda self, x, *more, **named: forward(self, x * int(more[0].max()), *more, **named)
+print(fake_gpu.row(path, compiled=False)["problem"])
+Stack.forward = lambda self, x, *more, **named: forward(self, x + torch.ones(x.shape[-1]), *more, **named)
+print(fake_gpu.row(path, compiled=False)["problem"])
+Stack.forward = lambda self, x, *more, **named: forward(self, x + x.mean().cpu(), *more, **named)
+print(fake_gpu.row(path, compiled=False)["problem"])
+Stack.forward = forward
+FeedForward.forward = lambda self, x: nn.functional.linear(x.float(), self.up.weight[: x.shape[-1]].float()).to(x.dtype)
+print(fake_gpu.row(path, compiled=False)["problem"])
+FeedForward.forward = lambda self, x: (torch._dynamo.graph_break(), layer(self, x))[1]
+print(fake_gpu.row(path, compiled=True)["problem"])
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process with the device."""
+    if shutil.which("c++") is None:
+        pytest.skip("no C++ compiler")
+    return os.environ | fake_gpu.preload(tmp_path_factory.mktemp("device"))
+
+
+def test_every_family_trains_on_it(environment: dict[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.fake_gpu", "--eager", "1", "--json", str(tmp_path / "rows.json")]
+    subprocess.run([*command, "--recipes", *EVERY_FAMILY], cwd=ROOT, env=environment, check=True)
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert len(rows) == len(EVERY_FAMILY)
+    assert {row["family"] for row in rows} == set(names("clozeline.model.families"))
+    attention = {row["recipe"]: set(row["attention"]) for row in rows}
+    assert attention["gpt/train_tiny"] == {"flash"}
+    assert attention["electra/train_tiny"] == {"varlen"}
+    assert attention["t5/train_tiny"] == {"mask"}
+
+
+@pytest.mark.slow
+def test_it_finds_what_a_gpu_would_stumble_over(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-c", FAULTS]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    none, read, devices, copies, wide, breaks = result.stdout.splitlines()
+    assert not none
+    assert "DataDependentOutputException" in read
+    assert "cuda:0 and cpu" in devices
+    assert "copies from the device" in copies
+    assert "products of weights in fp32: {'mm'" in wide
+    assert "graph_break" in breaks or "Unsupported" in breaks
+
+
+@pytest.mark.slow
+def test_every_recipe_trains_on_it_without_graph_breaks(tmp_path: Path) -> None:
+    if shutil.which("c++") is None:
+        pytest.skip("no C++ compiler")
+    assert fake_gpu.run([], tmp_path / "rows.json") == 0
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert len(rows) == len(list(fake_gpu.configurations([])))
