@@ -81,6 +81,7 @@ class Engine:
         if config.activation_checkpointing:
             recompute_layers(model)
         self.model = model
+        self._parameters = list(model.parameters())  # walking through the modules takes longer than a small update
         # frozen weights under an adapter keep their dropout
         self._frozen = [] if config.model.adapter is not None else list(frozen_modules(model))
         # build the optimizer over groups of parameters, and wrap both in ZeRO
@@ -197,9 +198,11 @@ class Engine:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
         if (capacity := self.config.data.label_capacity) is not None:
             tensors = pad_labels(tensors, capacity)
-        added: frozenset[str] = getattr(self.model, "host_tensors", frozenset())
-        tensors = add_host_shapes(tensors, self.config.model.position_limit, added)
-        moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in tensors.items()}
+        moved = dict(tensors)
+        if self.world.device.type != "cpu":  # else the model adds them itself
+            added: frozenset[str] = getattr(self.model, "host_tensors", frozenset())
+            shaped = add_host_shapes(tensors, self.config.model.position_limit, added)
+            moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in shaped.items()}
         moved["input_ids"] = wide_ids(moved["input_ids"])
         if self._teacher is not None:
             moved |= self._teacher(moved)
@@ -254,10 +257,10 @@ class Engine:
         if zero_stage(self.config, self.world.size) > 0:
             return None
         if self.world.size == 1:  # of a parameter that took no part; DeepSpeed adds it where it reduces
-            for parameter in self.model.parameters():
+            for parameter in self._parameters:
                 if parameter.requires_grad and parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
-        parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
+        parameters = [parameter for parameter in self._parameters if parameter.grad is not None]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
         if not torch.isfinite(norm):  # with all gradients None, DeepSpeed's step updates nothing

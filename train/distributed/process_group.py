@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 
 from clozeline.errors import ClozelineError, ConfigurationError, PeerError, StorageError
+from clozeline.train.distributed.host_memory import keep_freed_memory
 
 T = TypeVar("T")
 
@@ -39,12 +40,16 @@ class World:
 
     def total(self, values: Sequence[float]) -> list[float]:
         """Sum values over ranks in float64, by one collective."""
+        if self.size == 1:
+            return [float(value) for value in values]
         tensor = torch.tensor(list(values), dtype=torch.float64)
         dist.all_reduce(tensor, group=self.group)
         return [float(value) for value in tensor.tolist()]
 
     def gather(self, value: T) -> list[T]:
         """Return the value of each rank, in rank order, on every rank."""
+        if self.size == 1:
+            return [value]
         values: list[Any] = [None] * self.size
         dist.all_gather_object(values, value, group=self.group)
         return values
@@ -175,4 +180,7 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
         # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small step
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     group = dist.new_group(backend="gloo", timeout=timeout)
-    return World(rank, size, int(os.environ["LOCAL_RANK"]), device_of(os.environ), group)
+    device = device_of(os.environ)
+    if device.type == "cpu":
+        keep_freed_memory()
+    return World(rank, size, int(os.environ["LOCAL_RANK"]), device, group)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_FAULTS = """
+import resource, sys
+from clozeline.train.distributed.host_memory import keep_freed_memory
+kept = sys.argv[1] == "keep" and keep_freed_memory({})
+
+def step():  # one block above the largest threshold of its own, and more blocks than the heap may keep free
+    blocks = [b"x" * (12 << 20) for _ in range(3)], b"x" * (40 << 20)
+
+step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(4):
+    step()
+print(int(kept), resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(mode: str) -> tuple[bool, int]:
+    command = [sys.executable, "-c", _FAULTS, mode]
+    kept, count = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return kept == "1", int(count)
+
+
+def test_freed_memory_is_used_again() -> None:
+    """Page faults of four steps that allocate 76 MB each, which are 19,000 pages."""
+    kept, found = faults("keep")
+    if not kept:
+        pytest.skip("the C library of this system is not glibc")
+    assert found < 1_000 < 30_000 < faults("default")[1]
+
+
+def test_settings_of_the_user_stay() -> None:
+    from clozeline.train.distributed.host_memory import keep_freed_memory
+
+    assert not keep_freed_memory({"MALLOC_TRIM_THRESHOLD_": "1000000"})
