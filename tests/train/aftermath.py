@@ -59,7 +59,7 @@ def check_status(run: Path, code: int, before: list[bytes | None]) -> None:
     if code in SILENT:  # between a save or a record and what status.json says of it
         assert named is None or named in whole
         assert status.step is not None
-        assert last - 1 <= status.step <= last
+        assert (named or 0) <= status.step <= last, "at most a second before the record, and not before the save"
     else:
         assert named == max(whole, default=None)
         assert status.step == last

@@ -168,14 +168,16 @@ def test_killed_run_does_not_run_any_more(tmp_path: Path, shards: Path) -> None:
     assert run_checked(1, faulty.fault_in_step, "kill", 4, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
     status = read_status(tmp_path / "run")
     assert status is not None
-    assert (status.state, status.ended, status.step) == ("running", True, 3)
+    assert (status.state, status.ended) == ("running", True)
+    assert status.step in (2, 3), "that of the save, or later"
+    status_before = status.step
     assert status.text.startswith("not running any more, process ")
     assert run_checked(1, faulty.fault_in_step, "kill", 3, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
     status = read_status(tmp_path / "run")
     assert status is not None
     assert (status.step, status.checkpoint) == (2, "step-00000002")
     (lost,) = [event for event in read_lines(tmp_path / "run" / "events.jsonl") if event["event"] == "lost"]
-    assert lost["step"] == 3
+    assert lost["step"] == status_before
 
 
 MEMORY = [("memory of the host", 0), ("memory of the device", 1)]

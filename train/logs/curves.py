@@ -31,7 +31,8 @@ _OVER_STEPS: Final = (
 _NOISE_WINDOW: Final = 100
 """Records over which the noise scale is averaged; a single step is mostly noise."""
 _PARTS: Final = {part: part for part in ("forward", "backward", "optimizer", "compute", "other")} | {
-    "data": "waiting for data"
+    "data": "waiting for data",
+    "between": "records and saves",
 }
 """Parts of a step with their titles; earlier versions wrote `compute`."""
 

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,10 @@ from clozeline.train.logs.trackers import Tracker, open_tracker
 
 _BEAT_S: Final = 10.0
 """Minimum seconds between two heartbeats."""
+_STATUS_S: Final = 1.0
+"""Minimum seconds between two steps in status.json."""
+_FLUSH_S: Final = 30
+"""Seconds after which TensorBoard's events are on disk."""
 
 
 class Journal:
@@ -76,7 +81,8 @@ class Journal:
                 warnings.simplefilter("ignore")
                 from torch.utils.tensorboard import SummaryWriter
 
-                self._board = SummaryWriter(str(self.directory / "tensorboard"), purge_step=step + 1)
+                folder = str(self.directory / "tensorboard")
+                self._board = SummaryWriter(folder, purge_step=step + 1, flush_secs=_FLUSH_S)
         return dropped
 
     def _cut(self, path: Path, step: int) -> int:
@@ -145,6 +151,13 @@ class Journal:
         except Exception as error:
             self._warn(error)
 
+    def progress(self, **fields: Any) -> None:
+        """Note the fields of a step for status.json, and replace it once a second: that costs as much as a record."""
+        if self._writes and self._held is None:
+            self._status |= redact(_finite(fields))
+            if time.monotonic() - self._beaten >= _STATUS_S:
+                self.status("running")
+
     def beat(self) -> None:
         """Renew the heartbeat in status.json every few seconds."""
         if time.monotonic() - self._beaten >= _BEAT_S:
@@ -195,8 +208,7 @@ class Journal:
         if self._board is not None:
             board, self._board = self._board, None
             with self._reports("TensorBoard"):
-                for tag, value in figures.items():
-                    board.add_scalar(tag, value, step)
+                board.file_writer.add_summary(_summary(figures), step)
                 self._board = board
         with self._use_tracker() as tracker:
             if tracker is not None:
@@ -214,6 +226,13 @@ class Journal:
             self._warned = True
             why = f"metrics cannot be written ({error}); training continues without them"
             sys.stderr.write(f"warning: {self.directory}: {why}\n")
+
+
+def _summary(figures: Mapping[str, float]) -> Any:
+    """Return one event of TensorBoard with all scalars: an event for each would cost ten times as much."""
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    return Summary(value=[Summary.Value(tag=tag, simple_value=figure) for tag, figure in figures.items()])
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
@@ -237,4 +256,9 @@ def _finite(value: Any) -> Any:
 
 def resident_bytes() -> int:
     """Return the resident memory of this process."""
-    return int(psutil.Process().memory_info().rss)
+    return int(_process(os.getpid()).memory_info().rss)
+
+
+@cache
+def _process(pid: int) -> psutil.Process:
+    return psutil.Process(pid)

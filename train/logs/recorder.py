@@ -1,6 +1,7 @@
 """Record steps and evaluations: sum over ranks, and pass the metrics to journal and display."""
 
 import shlex
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
@@ -57,6 +58,8 @@ class Recorder:
         self._journal, self._display = journal, display
         self._cost, self._peak = cost, peak
         self._measured = False
+        self._ended: float | None = None
+        """Time at which the last step or evaluation ended."""
         self._skipped_blocks = 0.0
         self._reports = Reporting()
         self._spikes: Spikes | None = None
@@ -77,6 +80,9 @@ class Recorder:
         log: bool,
     ) -> None:
         """Record a step; too many skipped blocks of a set are an IntegrityError."""
+        # time since the last step: records, saves
+        ended, self._ended = self._ended, time.perf_counter()
+        between = 0.0 if ended is None else max(0.0, self._ended - seconds - ended)
         # every step: data health, skipped gradients, memory after the first step
         with self._reports("the health of the data"):
             self._health.note(state.step, batch.waited, seconds)
@@ -102,7 +108,7 @@ class Recorder:
         }
         # the record, unless it cannot be made: training continues without it
         with self._reports("records of steps"):
-            record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds)
+            record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds, between)
             if noise is not None:
                 record["gradient_noise"] = noise
             with self._reports("spikes of the loss"):
@@ -112,7 +118,7 @@ class Recorder:
             self._journal.step(record)
             self._display.step(record)
             figures = {key: record[key] for key in ("step", "samples", "loss")}
-            self._journal.status("running", steps=self._engine.config.steps, **figures)
+            self._journal.progress(steps=self._engine.config.steps, **figures)
         if stream["skipped_blocks"] > self._skipped_blocks:
             self._skipped_blocks = stream["skipped_blocks"]
             self._health.announce_damage(state.step)
@@ -127,6 +133,7 @@ class Recorder:
             self._journal.status("running", heldout=heldout)
             self._display.heldout(state.step, heldout)
         self._health.announce_damage(state.step)
+        self._ended = time.perf_counter()
 
     def averaging(self, state: TrainState) -> None:
         """Announce that the optimizer starts to average the weights."""
@@ -142,6 +149,7 @@ class Recorder:
         result: StepResult,
         totals: Mapping[str, float],
         seconds: float,
+        between: float,
     ) -> dict[str, Any]:
         # means over all ranks
         config, counts = self._engine.config, batch.counts
@@ -150,9 +158,10 @@ class Recorder:
         # throughput
         rows = self._rows(batch)
         flops = self._cost.flops_until(state.samples)
-        per_second = (flops - self._cost.flops_until(state.samples - rows)) / seconds
         parts = {"data": batch.waited, **result.clock.seconds()}
-        parts["other"] = max(0.0, seconds - sum(parts.values()))
+        parts |= {"other": max(0.0, seconds - sum(parts.values())), "between": between}
+        seconds += between
+        per_second = (flops - self._cost.flops_until(state.samples - rows)) / seconds
         device = self._engine.world.device
         on_device = {"device_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
         return {

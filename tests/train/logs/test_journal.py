@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
@@ -139,6 +140,19 @@ def test_a_resumed_run_draws_the_steps_after_its_checkpoint_again(tmp_path: Path
         journal.close()
     found = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("loss")
     assert [(one.step, one.value) for one in found] == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 34.0), (5, 35.0)]
+
+
+def test_the_scalars_of_a_step_are_one_event(tmp_path: Path) -> None:
+    """TensorBoard shows each under its own tag."""
+    journal = Journal(tmp_path, LogConfig(), 0)
+    journal.begin(0)
+    journal.step({"step": 1, "loss": 0.5, "losses": {"masked lm": 0.25}, "skipped": 0, "state": "text"})
+    journal.close()
+    (file,) = (tmp_path / "tensorboard").iterdir()
+    found = [[value.tag for value in event.summary.value] for event in EventFileLoader(str(file)).Load()]
+    assert [tags for tags in found if tags] == [["step", "loss", "losses/masked lm", "skipped"]]
+    board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [one.value for tag in ("loss", "losses/masked lm") for one in board.Scalars(tag)] == [0.5, 0.25]
 
 
 def test_lines_that_are_left_out_are_counted(tmp_path: Path) -> None:

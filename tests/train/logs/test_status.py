@@ -115,3 +115,22 @@ def test_a_process_is_known_after_the_clock_was_set(tmp_path: Path, monkeypatch:
     del status["checksum"]
     (tmp_path / "status.json").write_text(json.dumps({**status, "start": status["start"] - 5}))
     assert read_status(tmp_path).ended, "a later process of the same number"  # type: ignore[union-attr]
+
+
+def test_steps_replace_the_file_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is waiting comes with the next call that is due, or with a save at once."""
+    journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
+    clock = iter([100.0] * 50)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    journal.begin(0)
+    steps = []
+    for step, at in enumerate((100.5, 100.9, 101.0, 101.9, 102.0), 1):
+        clock = iter([at] * 50)
+        journal.progress(step=step)
+        steps.append(read_status(tmp_path).step)  # type: ignore[union-attr]
+    assert steps == [0, 0, 3, 3, 5]
+    journal.progress(step=6)
+    journal.status("running", checkpoint="step-00000006")
+    found = read_status(tmp_path)
+    assert found is not None
+    assert (found.step, found.checkpoint) == (6, "step-00000006")
