@@ -42,7 +42,8 @@ class HeadConfig:
     output: Literal["identity", "sigmoid"] = "identity"
     """regression: identity predicts the number itself; sigmoid maps the score into `range`."""
     range: tuple[float, float] = (0.0, 1.0)
-    """regression: lowest and highest number that `output: sigmoid` predicts."""
+    """regression: lowest and highest number that `output: sigmoid` predicts; similarity with `negatives: none`: the
+    `target` of cosines 0 and 1."""
     pool: Literal["cls", "mean", "max", "last", "decoder_last", "pair", "late"] | None = None
     """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
     all, its last, or the means of a pair's two segments with their distance and product; late scores every token and
@@ -72,9 +73,13 @@ class HeadConfig:
     """similarity: divisor of the cosines; SimCSE 0.05 (arXiv 2104.08821), COCO-LM 1."""
     group_size: Annotated[int, Field(ge=2, le=2**20)] = 8
     """similarity: consecutive rows of the global batch whose texts are compared, a divisor of data.micro_batch."""
-    negatives: Literal["other", "both"] = "other"
-    """similarity: other, first views are compared with the second views of the group (SimCSE); both, each view with all
-    views of other rows (COCO-LM)."""
+    negatives: Literal["other", "bidirectional", "both", "none"] = "other"
+    """similarity: other, first views are compared with the second views of the group (SimCSE); bidirectional, also
+    second views with first ones, and the two losses are added (LaBSE); both, each view with all views of other rows
+    (COCO-LM); none, rows are not compared: the loss is the squared difference of the cosine and `target`."""
+    margin: Annotated[float, Field(ge=0, lt=2)] = 0.0
+    """similarity: what is subtracted from the cosine of two views that belong together (additive margin softmax, arXiv
+    1902.08564); LaBSE 0.3 (arXiv 2007.01852)."""
     alike: float | None = None
     """similarity: lowest `target` of two texts that belong together, as the data sets of a task say; pairs below it
     have no loss. null = all pairs belong together."""

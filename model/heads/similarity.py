@@ -1,4 +1,4 @@
-"""Contrastive learning from two views of a row (arXiv 2104.08821, arXiv 2102.08473)."""
+"""Contrastive learning from two views of a row (arXiv 2104.08821, arXiv 2102.08473, arXiv 2007.01852)."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -21,14 +21,18 @@ class Similarity(Head):
     """InfoNCE over the cosines of pooled vectors, within fixed groups of `group_size` consecutive rows.
 
     `negatives: other` compares the first view of a row with the second views of its group (SimCSE); a row with an equal
-    first or second view is not a negative. `both` compares each of the group's 2g vectors with the 2g - 2 of other
-    rows, and averages a row's two losses (COCO-LM). Rows of weight 0, rows without a second view, and those with a
-    `target` [B] below `alike` are neither compared nor negatives.
+    first or second view is not a negative. `bidirectional` adds the loss of the second view against the first views
+    (LaBSE). `both` compares each of the group's 2g vectors with the 2g - 2 of other rows, and averages a row's two
+    losses (COCO-LM). `margin` is subtracted from the cosine of the two views of a row. Rows of weight 0, rows without a
+    second view, and those with a `target` [B] below `alike` are neither compared nor negatives.
+
+    `negatives: none` has no groups: the loss of a row is (cosine - target)², with the target scaled from `range` to
+    [0, 1] (Sentence-BERT, arXiv 1908.10084; SetFit, arXiv 2209.11055). Rows with a NaN as target are skipped.
     """
 
     target: ClassVar = "similarity"
     unit: ClassVar = "row"
-    settings: ClassVar = frozenset({"temperature", "group_size", "negatives", "pool", "alike"})
+    settings: ClassVar = frozenset({"temperature", "group_size", "negatives", "margin", "pool", "alike", "range"})
     needs: ClassVar = frozenset({"input_ids_b", "position_ids_b", "lengths_b", "lengths"})
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
@@ -42,6 +46,8 @@ class Similarity(Head):
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the summed loss over rows with two views; `hidden_b` [B, Tb, dim] are the states of the second."""
         size = self.options.group_size
+        if self.options.negatives == "none":
+            return self._squared_error(hidden, tensors)
         if len(hidden) % size:
             raise BatchError(
                 f"model.heads.similarity.group_size: expected a multiple of {size} rows, got {len(hidden)}; set "
@@ -51,12 +57,15 @@ class Similarity(Head):
         first, second = (vectors.view(-1, size, vectors.shape[1]) for vectors in views)
         included = self._takes_part(tensors).view(-1, size)
         positions = torch.arange(size, device=hidden.device)
-        # SimCSE: cosines [G, g, g] of first views with second views; equal rows are no negatives
-        if self.options.negatives == "other":
+        # SimCSE, LaBSE: cosines [G, g, g] of first views with second views; equal rows are no negatives
+        if self.options.negatives != "both":
             equal = _equal_rows(tensors["input_ids"], size) | _equal_rows(tensors["input_ids_b"], size)
             itself = torch.eye(size, dtype=torch.bool, device=hidden.device)
             scores = (first @ second.mT).masked_fill(equal & ~itself, -torch.inf)
-            return self._cross_entropy(scores, included, positions)
+            loss = self._cross_entropy(scores, included, positions)
+            if self.options.negatives == "bidirectional":
+                loss = loss + self._cross_entropy(scores.mT, included, positions)
+            return loss
         # COCO-LM: cosines [G, 2g, 2g] of all views, without each view's own
         both = torch.cat((first, second), dim=1)
         itself = torch.eye(2 * size, dtype=torch.bool, device=hidden.device)
@@ -82,13 +91,29 @@ class Similarity(Head):
         """Return which rows [B] have weight and a second view that belongs to the first."""
         weight = tensors["row_weight"]
         included = (tensors["lengths_b"].to(weight.device) > 0) & (weight != 0)
+        if self.options.negatives == "none":
+            if "target" not in tensors:
+                raise BatchError(
+                    "model.heads.similarity.negatives: none expects pairs with a score, got none: use other"
+                )
+            return included & ~tensors["target"].to(weight.device).isnan()
         if self.options.alike is None or "target" not in tensors:
             return included
         return included & ~(tensors["target"].to(weight.device) < self.options.alike)
 
+    def _squared_error(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        first, second = (
+            self._vectors(hidden, tensors["lengths"]),
+            self._vectors(tensors["hidden_b"], tensors["lengths_b"]),
+        )
+        included, (low, high) = self._takes_part(tensors), self.options.range
+        target = (tensors["target"].float() - low).masked_fill(~included, 0.0) / (high - low)
+        return (((first * second).sum(-1) - target).square() * included).sum()
+
     def _cross_entropy(self, cosines: Tensor, included: Tensor, match: Tensor) -> Tensor:
         # summed loss of queries Q against keys K: cosines [G, Q, K], -inf where a key is not offered to a query;
         # included [G, K], rows that take part, as many as queries; match [Q], the key to which each query belongs
+        cosines = cosines - self.options.margin * F.one_hot(match, cosines.shape[-1])
         # the smallest number, as -inf alone would turn the gradient of groups of filler into NaN
         smallest = torch.finfo(cosines.dtype).min
         scores = (cosines / self.options.temperature).masked_fill(~included[:, None, :], -torch.inf).clamp(min=smallest)

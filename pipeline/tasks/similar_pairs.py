@@ -25,7 +25,8 @@ class SimilarityConfig:
 
     alike: float | str | None = None
     """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair, on which models are trained; null:
-    all pairs are positive, as for translations"""
+    all pairs: translations, which are all positive, and pairs with a score, for `model.heads.similarity.negatives:
+    none`"""
 
 
 class SimilarPairs(TaskReader):
@@ -39,6 +40,7 @@ class SimilarPairs(TaskReader):
         self._reader = reader
         self._class: int | None = None
         facts, threshold = reader.facts, config.alike
+        self._threshold: float | None = None
         if facts.head == "regression" and facts.texts == 2 and isinstance(threshold, float):
             if not facts.low < threshold <= facts.high:
                 raise ConfigurationError(
@@ -46,14 +48,16 @@ class SimilarPairs(TaskReader):
                     f"got {threshold:g}"
                 )
             self._threshold = threshold
+        elif facts.head == "regression" and facts.texts == 2 and threshold is None:
+            pass  # no score is too low
         elif facts.head == "classification" and facts.texts == 2 and _class_name(threshold) in facts.labels:
             self._class, self._threshold = facts.labels.index(_class_name(threshold)), 1.0
         elif facts.head == "lm" and threshold is None:
             self._threshold = 1.0
         else:
             expected = {
-                "regression": f"a number up to {facts.high:g}", "classification": f"one of {', '.join(facts.labels)}",
-                "lm": "null",
+                "regression": f"a number up to {facts.high:g}, or null",
+                "classification": f"one of {', '.join(facts.labels)}", "lm": "null",
             }.get(facts.head if facts.texts == 2 or facts.head == "lm" else "")  # fmt: skip
             raise ConfigurationError(
                 f"tasks.similarity: the task {facts.name} has no pairs of texts"
@@ -98,7 +102,8 @@ class SimilarPairs(TaskReader):
 
     def select_for_training(self, item: TaskItem | Rejected) -> TaskItem | Rejected:
         """Return a training row, or a rejection if the pair is negative."""
-        if isinstance(item, LabeledText) and item.target is not None and item.target < self._threshold:
+        target, lowest = item.target if isinstance(item, LabeledText) else None, self._threshold
+        if target is not None and lowest is not None and target < lowest:
             return Rejected("not_alike", item.index)
         return item
 

@@ -59,6 +59,56 @@ def test_both_views_of_other_rows():
     assert found.total.item() == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.parametrize("margin", [0.0, 0.3])
+def test_both_directions_with_a_margin_are_the_loss_of_labse(margin):
+    """Equations 1 and 2 of arXiv 2007.01852, whose sum over both directions is divided by the number of rows."""
+    network, tensors, vectors = drawn(negatives="bidirectional", margin=margin)
+    wanted = 0.0
+    for rows in ROWS.values():
+        for one, other in (("a", "b"), ("b", "a")):
+            for row in rows:
+                cosines = {n: F.cosine_similarity(vectors[one][row], vectors[other][n], dim=0).item() for n in rows}
+                right = math.exp((cosines[row] - margin) / TEMPERATURE)
+                wrong = sum(math.exp(cosines[n] / TEMPERATURE) for n in rows if n != row)
+                wanted -= math.log(right / (right + wrong))
+    found = only(network(tensors))
+    assert found.count == 4
+    assert found.total.item() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_a_margin_belongs_to_the_two_views_of_a_row_in_every_mode():
+    for negatives in ("other", "both"):
+        network, tensors, vectors = drawn(negatives=negatives, margin=0.3)
+        wanted = 0.0
+        for rows in ROWS.values():
+            sides = [("a", row) for row in rows] + ([("b", row) for row in rows] if negatives == "both" else [])
+            for side, row in sides:
+                pool = [(s, r) for s in "ab" for r in rows] if negatives == "both" else [("b", r) for r in rows]
+                keys = [key for key in pool if key != (side, row)]
+                match = keys.index(("b" if side == "a" else "a", row))
+                scores = [F.cosine_similarity(vectors[side][row], vectors[s][r], dim=0).item() for s, r in keys]
+                scores[match] -= 0.3
+                wanted += math.log(sum(math.exp(score / TEMPERATURE) for score in scores)) - scores[match] / TEMPERATURE
+        assert only(network(tensors)).total.item() == pytest.approx(
+            wanted / (2 if negatives == "both" else 1), rel=1e-5
+        )
+
+
+def test_without_negatives_a_cosine_is_compared_with_the_target():
+    """Targets are 0.5, 4, none, 2.5, 1, 3 of a range from -1 to 5; row 2 has no second view, row 5 no weight."""
+    network, tensors, vectors = drawn(negatives="none", range=[-1.0, 5.0], group_size=5)
+    cosines = F.cosine_similarity(vectors["a"], vectors["b"], dim=-1)
+    wanted = sum((cosines[row].item() - (target + 1) / 6) ** 2 for row, target in {0: 0.5, 1: 4, 3: 2.5, 4: 1}.items())
+    found = only(network(tensors))
+    assert found.count == 4
+    assert found.total.item() == pytest.approx(wanted, rel=1e-5)
+    found.total.backward()
+    assert all(parameter.grad.isfinite().all() for parameter in network.heads.parameters())
+    del tensors["target"]
+    with pytest.raises(BatchError, match="none expects pairs with a score"):
+        network(tensors)
+
+
 @pytest.mark.parametrize("negatives", ["other", "both"])
 def test_a_row_compares_with_its_group_only(negatives):
     """A change of a text in the second group leaves the loss of the first as it is."""

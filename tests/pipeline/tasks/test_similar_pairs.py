@@ -42,6 +42,13 @@ def test_numbers_stay_and_classes_become_one_and_nought(tmp_path: Path) -> None:
         assert [item.target for item in paraphrases] == [1.0, 0.0]
 
 
+def test_without_a_threshold_all_scored_pairs_are_learned(tmp_path: Path) -> None:
+    every = pairs("glue", None, task="stsb")
+    items = items_of(every, written(tmp_path, STSB, "s.tsv"))
+    assert [every.select_for_training(item) for item in items] == items
+    assert (every.facts.head, every.facts.alike, every.facts.high) == ("similarity", None, 5.0)
+
+
 def test_aligned_texts_belong_together(tmp_path: Path) -> None:
     """The prefix of a translation is no part of its text."""
     apart = pairs("bitext", None, source="en", target="de", prefix="translate: ")
@@ -59,8 +66,7 @@ def test_aligned_texts_belong_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "alike", "options", "message"),
     [
-        ("glue", None, {"task": "stsb"}, "expected a number up to 5 of the task stsb, got None"),
-        ("glue", "entailment", {"task": "stsb"}, "expected a number up to 5 of the task stsb, got entailment"),
+        ("glue", "entailment", {"task": "stsb"}, "expected a number up to 5, or null of the task stsb, got entailment"),
         ("glue", 5.5, {"task": "stsb"}, "expected a number above 0 and up to 5, got 5.5"),
         ("glue", 0.0, {"task": "stsb"}, "expected a number above 0"),
         ("glue", "same", {"task": "mnli"}, "expected one of entailment, neutral, contradiction of the task mnli"),

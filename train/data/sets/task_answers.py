@@ -36,7 +36,13 @@ def _set_answers(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> He
         unset = head.output == "sigmoid" and head.range == _NO_RANGE
         return replace(head, range=(facts.low, facts.high)) if unset else head
     if facts.head == "similarity":
-        return replace(head, alike=facts.alike)
+        if facts.alike is None and head.negatives != "none":
+            raise ConfigurationError(
+                f"{key}.negatives: {where} also holds pairs with a low score, which are no positives: set it to none, "
+                "or make the set again with tasks.similarity.alike, the lowest score of a positive pair"
+            )
+        unset = head.negatives == "none" and head.range == _NO_RANGE
+        return replace(head, alike=facts.alike, range=(facts.low, facts.high) if unset else head.range)
     # labels: compare configured ones with the set
     if head.labels and head.labels != facts.labels:
         raise ConfigurationError(

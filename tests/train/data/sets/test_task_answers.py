@@ -85,3 +85,11 @@ def test_several_classes_come_from_the_set(manifest: Manifest) -> None:
     several = changed(manifest, multi_label=True)
     answered = with_answers(model(classification=HeadConfig()), [("data.shards", several)])
     assert answered.heads["classification"] == HeadConfig(labels=("0", "1"), multi_label=True)
+
+
+def test_scored_pairs_without_a_threshold_are_for_a_head_without_negatives(manifest: Manifest) -> None:
+    scored = changed(manifest, head="similarity", alike=None, labels=[], low=0.0, high=5.0)
+    answered = with_answers(model(similarity=HeadConfig(negatives="none")), [("SET", scored)])
+    assert (answered.heads["similarity"].range, answered.heads["similarity"].alike) == ((0.0, 5.0), None)
+    with pytest.raises(ConfigurationError, match=r"similarity\.negatives: SET also holds pairs with a low score"):
+        with_answers(model(similarity=HeadConfig()), [("SET", scored)])
