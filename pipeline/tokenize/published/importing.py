@@ -133,8 +133,10 @@ def _import(
     pieces, behind = _pieces(origin, kind, model_file)
     names = [*pieces, *behind]
     own_roles = kind.roles(model_file) if origin.kind == "sentencepiece_model" else {}
-    if origin.fairseq:
+    if origin.fairseq or origin.layout == "camembert":
         own_roles |= {"cls": "<s>", "sep": "</s>"}
+    if origin.layout == "pegasus":
+        own_roles |= {"mask": "<mask_2>"}
     roles = {**roles_by_name(names), **own_roles, **origin.roles, **specials}
     if "pad" not in roles and (pad := _pad_of_model(origin, roles, names, model_file)) is not None:
         roles["pad"] = pad
@@ -155,6 +157,7 @@ def _import(
         added=list(added.values()),
         lower_case=lower,
         fairseq=origin.fairseq,
+        layout=origin.layout,
         steps=list(origin.steps),
         source=name if (name := origin_of(origin.files[0].parent)).startswith("hf://") else "",
     )
@@ -208,7 +211,8 @@ def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], lis
 
         pieces = pieces_of(read_json(model_file), str(model_file))
     else:
-        pieces = kind.names(model_file, **({"fairseq": True} if origin.fairseq else {}))
+        order = {"fairseq": origin.fairseq, "layout": origin.layout} if origin.kind == "sentencepiece_model" else {}
+        pieces = kind.names(model_file, **order)
     known = set(pieces)
     outside = [name for name in origin.behind if name not in known]
     # a folder may not state the ids

@@ -29,19 +29,20 @@ _RANKED: Final = (".tiktoken", ".model")
 _PLAIN: Final = ("", "Llama", "CodeLlama", "Gemma", "T5", "MT5", "DebertaV2")
 """Classes with the ids of the `.model` file, followed by their own pieces."""
 _FAIRSEQ: Final = ("XLMRoberta", "MBart")
-_BY_MODEL_TYPE: Final = {"albert": "Albert", "t5": "T5", "mt5": "MT5", "llama": "Llama", "gemma": "Gemma",
-                         "deberta-v2": "DebertaV2", "xlm-roberta": "XLMRoberta", "mbart": "MBart"}  # fmt: skip
+_LAYOUTS: Final = {"Camembert": "camembert", "Pegasus": "pegasus"}
+"""Classes with an order of ids of their own."""
+_BY_MODEL_TYPE: Final = {"albert": "Albert", "t5": "T5", "mt5": "MT5", "umt5": "T5", "llama": "Llama", "gemma": "Gemma",
+                         "deberta-v2": "DebertaV2", "xlm-roberta": "XLMRoberta", "xlm-roberta-xl": "XLMRoberta",
+                         "mbart": "MBart"}  # fmt: skip
 """Families with a SentencePiece model, by `model_type` of config.json."""
 _NO_ROLES: Final = "no tokenizer_config.json: the roles of special tokens are those that their names say"
-_T5_SENTINELS: Final = [f"<extra_id_{number}>" for number in reversed(range(100))]
 _MBART_CODES: Final = tuple(
     f"{code[:2]}_{code[2:]}"
     for code in re.findall(
         "....", "arARcsCZdeDEenXXesXXetEEfiFIfrXXguINhiINitITjaXXkkKZkoKRltLTlvLVmyMMneNPnlXXroROruRUsiLKtrTRviVNzhCN"
     )
 )
-_APPENDED: Final = {"T5": _T5_SENTINELS, "MT5": _T5_SENTINELS, "XLMRoberta": ["<mask>"],
-                    "MBart": [*_MBART_CODES, "<mask>"]}  # fmt: skip
+_APPENDED: Final = {"XLMRoberta": ["<mask>"], "MBart": [*_MBART_CODES, "<mask>"], "Camembert": ["<mask>"]}
 """Pieces that a family appends to its file, if its folder does not list them."""
 
 
@@ -62,6 +63,8 @@ class Source:
     """true if WordPiece lower-cases; None if not stated"""
     fairseq: bool = False
     """true for the ids of fairseq"""
+    layout: str = ""
+    """order of the ids of CamemBERT or PEGASUS"""
     steps: Sequence[str] = ()
     """preprocessing of texts and pieces by its library"""
     guesses: Sequence[str] = ()
@@ -137,9 +140,10 @@ def _directory(path: Path) -> Source:
         facts["guesses"].append(guess)
     if models and family == "Albert":
         return Source(kind="sentencepiece_model", files=(models[0],), steps=_albert_steps(config), **facts)
-    if models and family in (*_PLAIN, *_FAIRSEQ):
-        facts["behind"] = facts["behind"] or _APPENDED.get(family, [])
-        return Source(kind="sentencepiece_model", files=(models[0],), fairseq=family in _FAIRSEQ, **facts)
+    if models and (family in (*_PLAIN, *_FAIRSEQ) or (family in _LAYOUTS and not json_file.is_file())):
+        facts["behind"] = facts["behind"] or _appended(family, config)
+        facts |= {"fairseq": family in _FAIRSEQ, "layout": _LAYOUTS.get(family, "")}
+        return Source(kind="sentencepiece_model", files=(models[0],), **facts)
     if words.is_file() and (family in _WORDPIECE or (family == "" and not json_file.is_file())):
         lower = config.get("do_lower_case")
         return Source(kind="wordpiece", files=(words,), lower_case=lower, **facts)
@@ -147,6 +151,11 @@ def _directory(path: Path) -> Source:
         if family in _WORDPIECE:
             facts["guesses"].append(f"no vocab.txt, from which {family}Tokenizer reads: {json_file.name} is taken")
         return Source(kind="tokenizer_json", files=(json_file,), **facts)
+    if (path / "source.spm").is_file():
+        raise ConfigurationError(
+            f"tokenizer.path {path}: Marian's vocab.json numbers the pieces of two models, source.spm and target.spm, "
+            "which is no single tokenizer: give a folder with its tokenizer.json, or train a tokenizer"
+        )
     for name in ("vocab.json", "encoder.json"):
         if (path / name).is_file():
             return Source(kind="tokenizer_json", files=(path / name, _merges(path / name)), **facts)
@@ -169,6 +178,13 @@ def _family_of_model(path: Path, name: str) -> tuple[str, str]:
         return "", f"{silent}: the ids are taken to be those of {name} itself"
     family = _BY_MODEL_TYPE.get(model_type, model_type.capitalize())
     return family, f"{silent}: {name} is read as {family}Tokenizer does, by the model_type {model_type} of config.json"
+
+
+def _appended(family: str, config: Mapping[str, Any]) -> Sequence[str]:
+    """Return the pieces that a class appends to those of its model; of T5 `extra_ids` sentinels, 100 by default."""
+    if family in ("T5", "MT5"):
+        return [f"<extra_id_{number}>" for number in reversed(range(int(config.get("extra_ids", 100))))]
+    return _APPENDED.get(family, [])
 
 
 def _albert_steps(config: Mapping[str, Any]) -> tuple[str, ...]:

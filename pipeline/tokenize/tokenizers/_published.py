@@ -41,12 +41,14 @@ class Published:
     """a SentencePiece model has the ids of fairseq: `<s> <pad> </s> <unk>`, then piece i as i + 1"""
     steps: Sequence[str] = ()
     """preprocessing before a SentencePiece model, in order, and post-processing of its pieces"""
+    layout: str = ""
+    """order of the ids of a SentencePiece model: of `camembert` or `pegasus`; empty: its own, or that of fairseq"""
     source: str = ""
     """`hf://org/name@commit` of a tokenizer from a hub"""
 
     def save(self, folder: Path) -> None:
         """Write `published.json`."""
-        facts = {key: value for key, value in asdict(self).items() if key != "source" or value}
+        facts = {key: value for key, value in asdict(self).items() if key not in ("layout", "source") or value}
         text = json.dumps(seal(facts), indent=1, sort_keys=True, ensure_ascii=False)
         (folder / FACTS_FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -86,9 +88,9 @@ class Published:
         """
         self.check(table.names)
         ids = {name: index for index, name in enumerate(table.names)}
-        # earlier versions had no steps: leave them out if empty, so that fingerprints stay; the origin decides no id
-        facts = {name: value for name, value in asdict(self).items() if name != "steps" or value}
-        published = {name: value for name, value in facts.items() if name != "source"}
+        # earlier versions had no steps and layouts: leave them out if empty, so that fingerprints stay
+        facts = {name: value for name, value in asdict(self).items() if name not in ("steps", "layout") or value}
+        published = {name: value for name, value in facts.items() if name != "source"}  # the origin decides no id
         special = table.special.copy()
         special[[ids[name] for name in self.bare()]] = True
         return Vocabulary(

@@ -24,6 +24,14 @@ from clozeline.repair import repair_of
 
 _NEVER: Final = 1000.0
 _FAIRSEQ: Final = ("<s>", "<pad>", "</s>", "<unk>")
+_CAMEMBERT: Final = ("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED")
+_PEGASUS: Final = ("<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{number}>" for number in range(2, 103)))
+_FRONTS: Final = {
+    "fairseq": (_FAIRSEQ, ("<unk>", "<s>", "</s>")),
+    "camembert": (_CAMEMBERT, ("<unk>",)),
+    "pegasus": (_PEGASUS, ("<pad>", "</s>")),
+}
+"""First pieces of a publisher's ids, and the first pieces of its models, which are among them; the rest follows."""
 
 
 class SentencepieceModel(TableTokenizer):
@@ -64,9 +72,9 @@ class SentencepieceModel(TableTokenizer):
                 self._cuts[token] = [self._model.piece_to_id(part) for part in parts], [len(part) for part in parts]
 
     @staticmethod
-    def names(path: Path, *, fairseq: bool = False) -> list[str]:
+    def names(path: Path, *, fairseq: bool = False, layout: str = "") -> list[str]:
         """Return the pieces of a model in order of their ids."""
-        pieces, _ = _layout(_read(path), Published(fairseq=fairseq))
+        pieces, _ = _layout(_read(path), Published(fairseq=fairseq, layout=layout))
         check_distinct([piece.piece for piece in pieces], str(path))
         return [piece.piece for piece in pieces]
 
@@ -166,18 +174,21 @@ def _read(path: Path) -> Any:
 def _layout(model: Any, facts: Published) -> tuple[list[Any], NDArray[np.int64]]:
     """Return all pieces in order of their ids, including appended ones, and the id of each piece of the model."""
     own = list(model.pieces)
-    if not facts.fairseq:
+    layout = "fairseq" if facts.fairseq else facts.layout
+    if not layout:
         return [*own, *map(_control, facts.behind)], np.arange(len(own))
-    ids = {piece: number for number, piece in enumerate(_FAIRSEQ)}
-    heads = {piece.piece: piece for piece in own[:3]}
-    if sorted(heads) != ["</s>", "<s>", "<unk>"]:
+    names, first = _FRONTS[layout]
+    heads = {piece.piece: piece for piece in own[: len(first)]}
+    if sorted(heads) != sorted(first):
         raise IntegrityError(
-            f"tokenizer: expected a model that begins with <unk> <s> </s>, as fairseq's do, got {sorted(heads)}; give "
-            "the path of the `.model` file to keep the ids of its own"
+            f"tokenizer: expected a model that begins with {' '.join(first)}, as those of {layout} do, got "
+            f"{sorted(heads)}; give the path of the `.model` file to keep the ids of its own"
         )
-    front = [heads.get(name) or _control(name) for name in _FAIRSEQ]
-    order = [ids[piece.piece] for piece in own[:3]] + list(range(4, len(own) + 1))
-    return [*front, *own[3:], *map(_control, facts.behind)], np.array(order)
+    ids = {piece: number for number, piece in enumerate(names)}
+    front = [heads.get(name) or _control(name) for name in names]
+    rest = own[len(first) :]
+    order = [*(ids[name] for name in heads), *range(len(names), len(names) + len(rest))]
+    return [*front, *rest, *map(_control, facts.behind)], np.array(order)
 
 
 def _control(name: str) -> Any:

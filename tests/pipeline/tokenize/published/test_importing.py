@@ -110,6 +110,34 @@ def test_xlm_roberta_has_the_ids_of_fairseq(tmp_path):
         assert ids(tokenizer, [text])[0] == [3 if token == 0 else token + 1 for token in model.encode(text)]
 
 
+def test_camembert_has_its_own_ids(tmp_path):
+    path = files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model")
+    tokenizer = import_tokenizer(files.directory(path.parent, "Camembert"), tmp_path / "out")
+    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    assert tokenizer.vocabulary.specials == {"bos": 5, "cls": 5, "pad": 1, "eos": 6, "sep": 6, "unk": 3, "mask": 124}
+    assert [tokenizer.piece(token) for token in (0, 2, 4)] == ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
+    for text in files.NASTY:
+        # its 32,000 pieces have the ids from 4 on; the unknown one has 3, and 4 is not used
+        assert ids(tokenizer, [text])[0] == [3 if token == 0 else token + 4 for token in model.encode(text)]
+
+
+def test_pegasus_has_103_more_ids_than_its_model(tmp_path):
+    path = files.sentencepiece_model(tmp_path / "x", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    tokenizer = import_tokenizer(files.directory(path.parent, "Pegasus"), tmp_path / "out")
+    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    assert tokenizer.vocabulary.specials == {"pad": 0, "eos": 1, "unk": 105, "mask": 3}
+    assert tokenizer.vocabulary.size == 120 + 103
+    assert [tokenizer.piece(token) for token in (2, 4, 104)] == ["<mask_1>", "<unk_2>", "<unk_102>"]
+    for text in files.NASTY:
+        assert ids(tokenizer, [text])[0] == [token + 103 for token in model.encode(text)]
+
+
+def test_a_model_of_another_layout_is_refused(tmp_path):
+    path = files.sentencepiece_model(tmp_path / "x")
+    with pytest.raises(IntegrityError, match="expected a model that begins with <pad> </s>, as those of pegasus do"):
+        import_tokenizer(files.directory(path.parent, "Pegasus"), tmp_path / "out")
+
+
 def test_t5_has_its_first_sentinel_at_the_highest_id(tmp_path):
     path = files.sentencepiece_model(tmp_path / "t5", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     tokenizer = import_tokenizer(files.directory(path.parent, "T5"), tmp_path / "out")

@@ -51,12 +51,18 @@ def test_roles_and_added_tokens_of_a_folder_are_read(tmp_path):
         ("XLMRoberta", 1, "<mask>", "<mask>"),
         ("MBart", 26, "ar_AR", "<mask>"),
         ("T5", 100, "<extra_id_99>", "<extra_id_0>"),
+        ("Camembert", 1, "<mask>", "<mask>"),
     ],
 )
 def test_a_family_has_its_usual_pieces_where_its_folder_is_silent(tmp_path, family, count, first, last):
     source = find_source(folder_of(tmp_path, ["sentencepiece.bpe.model"], family))
     assert (len(source.behind), source.behind[0], source.behind[-1]) == (count, first, last)
-    assert source.fairseq == (family != "T5")
+    assert source.fairseq == (family in ("XLMRoberta", "MBart"))
+
+
+def test_t5_appends_as_many_sentinels_as_its_folder_says(tmp_path):
+    source = find_source(folder_of(tmp_path, ["spiece.model"], "T5", {"extra_ids": 7}))
+    assert source.behind == [f"<extra_id_{number}>" for number in (6, 5, 4, 3, 2, 1, 0)]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +70,7 @@ def test_a_family_has_its_usual_pieces_where_its_folder_is_silent(tmp_path, fami
     [
         (["spiece.model"], "XLNet", "the ids that XLNetTokenizer gives with spiece.model are not known"),
         (["README.md"], "", "got README.md, tokenizer_config.json"),
+        (["vocab.json", "source.spm", "target.spm"], "Marian", "numbers the pieces of two models, source.spm and"),
         (["vocab.json"], "GPT2", "expected its merges, merges.txt or vocab.bpe"),
     ],
 )
@@ -94,7 +101,15 @@ def test_names_tell_roles_and_the_order_of_sentinels():
 
 @pytest.mark.parametrize(
     ("model_type", "family", "fairseq", "behind"),
-    [("xlm-roberta", "XLMRoberta", True, 1), ("t5", "T5", False, 100), ("albert", "Albert", False, 0)],
+    [
+        ("xlm-roberta", "XLMRoberta", True, 1),
+        ("xlm-roberta-xl", "XLMRoberta", True, 1),
+        ("camembert", "Camembert", False, 1),
+        ("t5", "T5", False, 100),
+        ("umt5", "T5", False, 100),
+        ("pegasus", "Pegasus", False, 0),
+        ("albert", "Albert", False, 0),
+    ],
 )
 def test_a_model_without_a_class_is_read_by_the_type_of_its_model_and_says_so(
     tmp_path, model_type, family, fairseq, behind
@@ -107,10 +122,11 @@ def test_a_model_without_a_class_is_read_by_the_type_of_its_model_and_says_so(
     assert (silent.fairseq, len(silent.behind)) == (fairseq, behind)
     told = find_source(directory(tmp_path, family))
     assert told.guesses == []
-    assert (silent.kind, silent.files, silent.fairseq, silent.steps) == (
+    assert (silent.kind, silent.files, silent.fairseq, silent.layout, silent.steps) == (
         told.kind,
         told.files,
         told.fairseq,
+        told.layout,
         told.steps,
     )
 
