@@ -3,13 +3,14 @@
 from clozeline.pipeline.clean.languages._identifier import (
     LANGUAGE_REASONS,
     LANGUAGES,
-    NOISE,
     UNDECIDED,
     LanguageIdentifier,
     LanguageOptions,
     LanguageRule,
+    remove_noise,
 )
 
 __all__ = [
-    "LANGUAGES", "LANGUAGE_REASONS", "NOISE", "UNDECIDED", "LanguageIdentifier", "LanguageOptions", "LanguageRule",
+    "LANGUAGES", "LANGUAGE_REASONS", "UNDECIDED", "LanguageIdentifier", "LanguageOptions", "LanguageRule",
+    "remove_noise",
 ]  # fmt: skip

@@ -47,8 +47,16 @@ class LanguageOptions:
         return self.threshold + min(1.0, max(0.0, share)) * rise
 
 
-NOISE: Final = re.compile(r"(?:https?://|www\.)\S+|\d+")
-"""Addresses and digits, which tell nothing of the language."""
+_ADDRESS: Final = re.compile(r"(?:https?://|www\.)\S+")
+_DIGITS: Final = re.compile(r"\d+")
+
+
+def remove_noise(text: str) -> str:
+    """Replace each address and each other run of digits, which tell nothing of the language, with a blank."""
+    # one pattern for both would look at every character as the start of either
+    if "http" in text or "www." in text:
+        text = _ADDRESS.sub(" ", text)
+    return _DIGITS.sub(" ", text)
 
 
 class LanguageIdentifier(Protocol):

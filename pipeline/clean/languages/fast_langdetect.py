@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.languages import NOISE, UNDECIDED, LanguageOptions
+from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions, remove_noise
 
 
 class FastLangdetect:
@@ -29,7 +29,7 @@ class FastLangdetect:
         return frozenset(str(guess["lang"]) for guess in _model().detect("a", model="lite", k=-1, threshold=-1.0))
 
     def identify(self, text: str) -> tuple[str, float]:
-        text = " ".join(NOISE.sub(" ", text[: self._options.chars]).split())  # the model takes no newlines
+        text = " ".join(remove_noise(text[: self._options.chars]).split())  # the model takes no newlines
         if not text:
             return UNDECIDED, 0.0
         (best,) = _model().detect(text, model="lite", k=1)

@@ -7,12 +7,15 @@ from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from py3langid.langid import MODEL_FILE
+from py3langid.langid import MODEL_DIR, MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
 from pydantic import Field
 
+from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.languages import NOISE, UNDECIDED, LanguageOptions
+from clozeline.native.language import count_features
+from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions, remove_noise
+from clozeline.pipeline.clean.languages._model_arrays import ModelArrays, load_arrays
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _NO_ASCII_LETTER: Final = str.maketrans("", "", "".join(chr(code) for code in range(128) if not chr(code).isalpha()))
@@ -77,8 +80,9 @@ class Py3langid:
         return _LANGUAGES
 
     def identify(self, text: str) -> tuple[str, float]:
-        text = NOISE.sub(" ", text[: self._options.chars])
-        letters = text.translate(_NO_ASCII_LETTER) if text.isascii() else _NO_LETTER.sub("", text)
+        text = remove_noise(text[: self._options.chars])
+        # without blanks first, which are most of what the pattern would find one by one
+        letters = text.translate(_NO_ASCII_LETTER) if text.isascii() else _NO_LETTER.sub("", "".join(text.split()))
         if len(letters) < self._options.letters:
             return UNDECIDED, 0.0
         if not letters.isascii():
@@ -86,45 +90,59 @@ class Py3langid:
                 share = len(script.findall(letters)) / len(letters)
                 if share > _SCRIPT_SHARE:
                     return language, share
-        (best, score), (_, second) = _model().rank(text)[:2]
+        (best, score), second = _model().best_two(text)
         # the model guesses some language for a script that it has not seen
-        expected = _OF_LANGUAGE.get(str(best))
+        expected = _OF_LANGUAGE.get(best)
         unlike = expected is not None and len(expected.findall(letters)) < _SCRIPT_SHARE * len(letters)
         if unlike or score - second < self._options.margin:
-            return UNDECIDED, float(score)
-        return str(best), float(score)
+            return UNDECIDED, score
+        return best, score
 
 
 class _ArrayModel(Model):  # type: ignore[misc]
-    """The package's model, which here finds the n-grams of all positions at once; the scores are the same bits.
+    """The package's model on shared arrays, which finds n-grams without a Python loop; the scores are the same bits.
 
-    The state of the model's automaton is the longest n-gram that ends at a position, so it depends on the last few
-    bytes only: `_LONGEST_FEATURE` steps from the start state, taken for all positions together, reach it.
+    The numpy form finds those of all positions at once: the state of the automaton is the longest n-gram that ends at a
+    position, so it depends on the last few bytes only, and `_LONGEST_FEATURE` steps from the start state reach it.
     """
 
-    __slots__ = ("_next", "_outputs", "_rows")
+    __slots__ = ("_arrays", "_labels")
 
-    def __init__(self, table: Any, *arguments: Any, **options: Any) -> None:
-        super().__init__(table.astype(np.float32), *arguments, **options)  # else each text converts its rows
-        self._next: NDArray[np.uint32] = np.asarray(self.tk_nextmove)
-        self._rows: NDArray[np.intp] = np.array(self._rowbase, dtype=np.intp)
-        self._outputs: NDArray[np.int64] = np.array(self.tk_output, dtype=np.int64)
+    def __init__(self, arrays: ModelArrays) -> None:
+        classes = arrays.classes.tolist()
+        super().__init__(arrays.weights, arrays.prior, classes, None, None, norm_probs=True, tk_row=())
+        self._arrays = arrays
+        self._labels = {label: classes.index(label) for label in classes}
 
-    def count_features(self, text: bytes) -> Counter[int]:
-        """Return how often each n-gram of the model occurs, in order of its first occurrence."""
+    def count_features(self, text: bytes) -> tuple[Int64, NDArray[np.float32]]:
+        """Return the n-grams of the model in a text, in order of first occurrence, and how often each occurs."""
+        _, _, _, following, rows, outputs = self._arrays
+        if (native := count_features(text, following, rows, outputs, _LONGEST_FEATURE)) is not None:
+            return native
         codes = np.frombuffer(text, dtype=np.uint8)
         states = np.zeros(len(codes), dtype=np.int64)
         for late in range(min(_LONGEST_FEATURE, len(codes)) - 1, -1, -1):
-            states[late:] = self._next[self._rows[states[late:]] + codes[: len(codes) - late]]
-        features = self._outputs[states]
-        return Counter(features[features >= 0].tolist())
+            states[late:] = following[rows[states[late:]] + codes[: len(codes) - late]]
+        features = outputs[states]
+        found = Counter(features[features >= 0].tolist())
+        return np.fromiter(found.keys(), np.int64, len(found)), np.fromiter(found.values(), np.float32, len(found))
+
+    def best_two(self, text: str) -> tuple[tuple[str, float], float]:
+        """Return the most likely language with its probability, and the probability of the next; ties: as listed."""
+        scores = self._decide(text)[[*self._labels.values()]]
+        best = int(scores.argmax())
+        language, score = [*self._labels][best], float(scores[best])
+        scores[best] = -1.0
+        return (language, score), float(scores.max())
 
     def _raw_score(self, text: bytes) -> Any:
-        # a text without any n-gram is left to the package
-        visits = self.count_features(text)
-        return self._sparse_score(visits, self.nb_ptc) if visits else super()._raw_score(text)
+        # as the package computes it; a text without any n-gram is equally likely in all languages
+        found, counts = self.count_features(text)
+        if not len(found):
+            return np.zeros(len(self.nb_pc), np.float32)
+        return np.log1p(counts) @ self.nb_ptc[found] + self.nb_pc
 
 
 @cache
-def _model() -> Any:
-    return _ArrayModel.from_model_file(MODEL_FILE, norm_probs=True)
+def _model() -> _ArrayModel:
+    return _ArrayModel(load_arrays(MODEL_DIR / MODEL_FILE))

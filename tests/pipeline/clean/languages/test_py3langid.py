@@ -1,9 +1,15 @@
 # ruff: noqa: E501 (whole articles, one a line)
+import re
+from contextlib import nullcontext
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from py3langid.langid import MODEL_FILE, LanguageIdentifier, visit_counts
+from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier, visit_counts
 
+from clozeline.native.library import numpy_only
+from clozeline.pipeline.clean.languages import _model_arrays, remove_noise
 from clozeline.pipeline.clean.languages.py3langid import Py3langid, _model
 
 # The first article of the Universal Declaration of Human Rights, as the United Nations publish it.
@@ -30,6 +36,7 @@ ARTICLE = {
     "zh": "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。",
 }  # fmt: skip
 IDENTIFIER = Py3langid(Py3langid.Options())
+PACKAGE = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def test_its_languages_are_those_of_the_model():
@@ -88,12 +95,59 @@ def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided() -> No
     )
 )
 def test_features_are_those_of_the_package_in_its_order(text):
-    model = _model()
-    expected = visit_counts(model.tk_nextmove, model._rowbase, model.tk_output, text)
-    assert list(model.count_features(text).items()) == list((expected or {}).items())
+    expected = visit_counts(PACKAGE.tk_nextmove, PACKAGE._rowbase, PACKAGE.tk_output, text) or {}
+    for form in (nullcontext(), numpy_only()):
+        with form:
+            found, counts = _model().count_features(text)
+        assert (found.dtype, counts.dtype) == (np.int64, np.float32)
+        assert list(zip(found.tolist(), counts.tolist(), strict=True)) == list(expected.items())
 
 
 def test_ranks_are_those_of_the_package_to_the_last_bit():
-    package = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     texts = ["", "7", "xq " * 400, *ARTICLE.values()]
-    assert [_model().rank(text) for text in texts] == [package.rank(text) for text in texts]
+    for text in texts:
+        ranked = PACKAGE.rank(text)
+        assert _model().rank(text) == ranked
+        assert _model().best_two(text) == (ranked[0], ranked[1][1])
+
+
+def test_the_arrays_of_the_model_are_one_file_for_all_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path, reads = MODEL_DIR / MODEL_FILE, []
+    read = _model_arrays.load_model
+    monkeypatch.setattr(_model_arrays, "load_model", lambda path: [reads.append(path), read(path)][1])
+    first = _model_arrays.load_arrays(path)
+    (cached,) = (tmp_path / "clozeline").glob("*.npy")
+    assert not list((tmp_path / "clozeline").glob("*.tmp"))
+    second = _model_arrays.load_arrays(path)
+    assert len(reads) == 1
+    assert all(isinstance(array.base, np.memmap) for array in (*first, *second))
+    with pytest.raises(ValueError, match="read-only"):
+        second.weights[0, 0] = 0
+    # a damaged file is made again; a new one, because processes have the old one mapped
+    content = cached.read_bytes()
+    cached.unlink()
+    cached.write_bytes(content[: len(content) // 2])
+    third = _model_arrays.load_arrays(path)
+    assert len(reads) == 2
+    assert all(np.array_equal(*pair) for pair in zip(second, third, strict=True))
+
+
+def test_states_out_of_range_are_refused():
+    arrays = _model()._arrays
+    wrong = {"following": arrays.rows[:0] + 0, "rows": arrays.rows + 256, "outputs": arrays.outputs[1:]}
+    for name, array in wrong.items():
+        with pytest.raises(ValueError, match=r"out of range|zero-size"):
+            arrays._replace(**{name: array}).check()
+
+
+def test_without_a_cache_folder_the_model_is_read_unshared(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    arrays = _model_arrays.load_arrays(MODEL_DIR / MODEL_FILE)
+    assert all(np.array_equal(*pair) for pair in zip(arrays, _model()._arrays, strict=True))
+
+
+@given(st.text("hw tp:/.s1٣9x\n", max_size=60))
+def test_noise_is_what_one_pattern_finds(text):
+    assert remove_noise(text) == re.sub(r"(?:https?://|www\.)\S+|\d+", " ", text)
