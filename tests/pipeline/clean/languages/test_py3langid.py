@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier, visit_counts
+from py3langid.langid import MODEL_FILE, LanguageIdentifier, visit_counts
 
 from clozeline.native.library import numpy_only
-from clozeline.pipeline.clean.languages import _model_arrays, remove_noise
+from clozeline.pipeline.clean.languages import remove_noise
 from clozeline.pipeline.clean.languages.py3langid import Py3langid, _model
 
 # The first article of the Universal Declaration of Human Rights, as the United Nations publish it.
@@ -109,43 +109,6 @@ def test_ranks_are_those_of_the_package_to_the_last_bit():
         ranked = PACKAGE.rank(text)
         assert _model().rank(text) == ranked
         assert _model().best_two(text) == (ranked[0], ranked[1][1])
-
-
-def test_the_arrays_of_the_model_are_one_file_for_all_processes(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path, reads = MODEL_DIR / MODEL_FILE, []
-    read = _model_arrays.load_model
-    monkeypatch.setattr(_model_arrays, "load_model", lambda path: [reads.append(path), read(path)][1])
-    first = _model_arrays.load_arrays(path)
-    (cached,) = (tmp_path / "clozeline").glob("*.npy")
-    assert not list((tmp_path / "clozeline").glob("*.tmp"))
-    second = _model_arrays.load_arrays(path)
-    assert len(reads) == 1
-    assert all(isinstance(array.base, np.memmap) for array in (*first, *second))
-    with pytest.raises(ValueError, match="read-only"):
-        second.weights[0, 0] = 0
-    # a damaged file is made again; a new one, because processes have the old one mapped
-    content = cached.read_bytes()
-    cached.unlink()
-    cached.write_bytes(content[: len(content) // 2])
-    third = _model_arrays.load_arrays(path)
-    assert len(reads) == 2
-    assert all(np.array_equal(*pair) for pair in zip(second, third, strict=True))
-
-
-def test_states_out_of_range_are_refused():
-    arrays = _model()._arrays
-    wrong = {"following": arrays.rows[:0] + 0, "rows": arrays.rows + 256, "outputs": arrays.outputs[1:]}
-    for name, array in wrong.items():
-        with pytest.raises(ValueError, match=r"out of range|zero-size"):
-            arrays._replace(**{name: array}).check()
-
-
-def test_without_a_cache_folder_the_model_is_read_unshared(tmp_path, monkeypatch):
-    (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    arrays = _model_arrays.load_arrays(MODEL_DIR / MODEL_FILE)
-    assert all(np.array_equal(*pair) for pair in zip(arrays, _model()._arrays, strict=True))
 
 
 @given(st.text("hw tp:/.s1٣9x\n", max_size=60))
