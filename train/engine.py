@@ -74,7 +74,7 @@ class Engine:
         self._teacher = None if teacher is None else teacher.to(world.device, config.precision)
         # compile and recompute layers before ZeRO wraps them
         model.to(world.device)
-        if config.compile:
+        if config.compile is True:
             compile_layers(model)
             if config.data.label_capacity is not None:
                 compile_heads(model)

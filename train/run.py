@@ -27,6 +27,7 @@ from clozeline.train.startup.announcements import (
     describe_unread,
 )
 from clozeline.train.startup.checks import CheckedStart, check_start
+from clozeline.train.startup.device_defaults import set_up_kernels
 from clozeline.train.startup.prepare_directory import prepare_directory
 from clozeline.train.startup.run_directory import claim
 from clozeline.train.startup.start_or_resume import find_starting_point
@@ -42,7 +43,7 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
     # check the configuration and the data sets, then join the other ranks
     _, size = describe_environment()
     checked = check_start(config, size)
-    world = joined or start(deterministic=checked.config.deterministic)
+    world = joined or start(deterministic=checked.config.deterministic is True)
     if world.size > 1:
         with world.together():
             checked.datasets.check_files(world.rank, world.local_rank)
@@ -78,6 +79,7 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
         point = find_starting_point(config, datasets.description, world.size, world.device, checkpoint)
     point.check_agreement(world)
     config = point.config
+    set_up_kernels(config, world.device)
     if point.step > config.steps:
         display.say(f"already at step {point.step}, steps={config.steps} is less: nothing to do")
         return 0

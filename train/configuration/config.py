@@ -123,15 +123,16 @@ class TrainConfig:
     """evaluate and export an exponential moving average of the weights, {decay: 0.999}; null: none"""
     zero: ZeroConfig = ZeroConfig()
     """partitioning of state over ranks"""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage ≥ 1"""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage ≥ 1. auto: bf16 on a
+    GPU that has it, else fp32; fp32 matrices are multiplied in TF32 on a GPU. A run keeps what its first start chose"""
     activation_checkpointing: bool = False
     """recompute each layer in the backward pass: less memory, same bits"""
-    compile: bool = False
+    compile: bool | Literal["auto"] = "auto"
     """compile each layer with torch.compile, and with data.label_capacity the heads; not with zero.stage 3. Losses may
-    differ in their last bits"""
-    deterministic: bool = True
-    """bit-identical results; false allows faster GPU kernels, and a resumed run is not bit-exact"""
+    differ in their last bits. auto: on a GPU, if the other keys allow it"""
+    deterministic: bool | Literal["auto"] = "auto"
+    """bit-identical results; false allows faster GPU kernels, and a resumed run is not bit-exact. auto: not on a GPU"""
     gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
     """maximum gradient norm over all parameters; 0: no clipping"""
     seed: Natural = 0
@@ -172,9 +173,9 @@ class TrainConfig:
         # precision, compilation and ZeRO
         if self.precision == "bf16" and self.zero.stage == 0:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
-        if self.compile and self.zero.stage == 3:
+        if self.compile is True and self.zero.stage == 3:
             raise ValueError("compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each layer")
-        if self.compile and not find("clozeline.model.families", self.model.family).compiled:
+        if self.compile is True and not find("clozeline.model.families", self.model.family).compiled:
             why = f"the recurrence of the family {self.model.family} would be one for each length: remove the key"
             raise ValueError(f"compile: true expects layers that are one graph for rows of any length; {why}")
         kind = self.optimizer.type
@@ -211,7 +212,8 @@ class TrainConfig:
         self._check_model()
         if self.distil is not None:
             steps = self.schedule.options.steps or self.steps
-            self.distil.check(self.model, compiled=self.compile, label_capacity=data.label_capacity, steps=steps)
+            compiled = self.compile is True
+            self.distil.check(self.model, compiled=compiled, label_capacity=data.label_capacity, steps=steps)
             frozen = "unfreeze_every" if self.unfreeze_every is not None else "freeze" if self.freeze else None
             if self.distil.progressive is not None and frozen is not None:
                 raise ValueError(f"distil.progressive: freezes layers by itself: remove {frozen}")
@@ -230,7 +232,7 @@ class TrainConfig:
             "distil": self.distil is not None,
             "unfreeze_every": self.unfreeze_every is not None,
             "zero.offload": self.zero.offload != "none",
-            "compile": self.compile,
+            "compile": self.compile is True,
             "activation_checkpointing": self.activation_checkpointing,
             "optimizer.averages": optimizer.type.averages,
             "optimizer.statistics": optimizer.type.statistics != "element",
@@ -305,7 +307,7 @@ def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -
     One rank in fp32 runs stages 1 and 2 as stage 0, where fp32 master weights would only be a second copy.
     """
     stage = config.zero.stage if stage is None else stage
-    alone = world_size == 1 and config.precision == "fp32" and config.zero.offload == "none"
+    alone = world_size == 1 and config.precision != "bf16" and config.zero.offload == "none"
     return 0 if alone and stage < 3 else stage
 
 

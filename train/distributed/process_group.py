@@ -156,7 +156,7 @@ def load_deepspeed() -> Any:
 
 
 def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
-    """Join the process group, once per rank; `deterministic` asks torch for the same bits from the same inputs."""
+    """Join the process group, once per rank; `deterministic` is that of `set_determinism`."""
     rank, size = describe_environment(os.environ)
     deepspeed = load_deepspeed()
     # DeepSpeed calls collectives that torch 2.13 deprecates
@@ -174,13 +174,20 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
             f"port {port} of {os.environ['MASTER_ADDR']} is in use, probably by another run: choose another one, "
             f"for example `deepspeed --master_port {_free_port()} ...`"
         ) from error
-    if deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.set_deterministic_debug_mode("warn" if torch.cuda.is_available() else "error")
-        # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small step
-        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    set_determinism(deterministic)
     group = dist.new_group(backend="gloo", timeout=timeout)
     device = device_of(os.environ)
     if device.type == "cpu":
         keep_freed_memory()
     return World(rank, size, int(os.environ["LOCAL_RANK"]), device, group)
+
+
+def set_determinism(deterministic: bool) -> None:
+    """Ask torch for the same bits from the same inputs, or for its fastest kernels."""
+    if not deterministic:
+        torch.set_deterministic_debug_mode("default")
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.set_deterministic_debug_mode("warn" if torch.cuda.is_available() else "error")
+    # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small step
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

@@ -29,6 +29,8 @@ def describe_left_out(config: TrainConfig, heads: Sequence[str]) -> list[str]:
 def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, display: Display, journal: Journal) -> None:
     """Print the cost of a new run, or the checkpoint of a resumed one, and write the event."""
     now, saved = point.state, point.saved
+    for line in point.choices:
+        display.say(line)
     if note := missing_note():
         display.say(f"note: {note}")
     # a new run: print its cost
@@ -39,13 +41,15 @@ def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, displ
         journal.event("start", steps=point.config.steps, **fields)
     else:
         # a resumed run: name the checkpoint, and whether results are bit-identical
-        exact = saved.shape == now.shape and saved.versions == now.versions
+        exact = saved.shape == now.shape and saved.versions == now.versions and point.config.deterministic is not False
         fields = {"was": saved.shape, "shape": now.shape, "peak": peak._asdict()}
         journal.event("resume", step=saved.step, checkpoint=point.name, exact=exact, **fields)
         display.say(f"branch of {point.trunk} at {point.name}" if point.trunk else f"resumed from {point.name}")
         if not exact:
-            same = "the state is the same, rounding will differ"
-            display.say(f"the run was {saved.shape} and is {now.shape} now: {same}")
+            changed = "deterministic is false"
+            if saved.shape != now.shape or saved.versions != now.versions:
+                changed = f"the run was {saved.shape} and is {now.shape} now"
+            display.say(f"{changed}: the state is the same, rounding will differ")
     if beyond := point.beyond_horizon():
         display.say(beyond)
 

@@ -37,6 +37,7 @@ def dry_run(config: TrainConfig) -> int:
     )
     device = device_of(os.environ)
     point = find_starting_point(config, datasets.description, size, device, checkpoint)
+    config = point.config
     # build the model and open the stream
     starting = build_starting_model(point, datasets.train)
     if config.regularizer is not None and point.checkpoint is None:
@@ -45,9 +46,9 @@ def dry_run(config: TrainConfig) -> int:
     open_stream(config.data, datasets.phases, rank, size).close()
     # estimate the cost
     if rank == 0:
-        lines += point.lines(read_status(config.output))
+        lines += [*point.lines(read_status(config.output)), *point.choices]
         measured = operations_per_second(device, config.precision)
-        lines += estimate_cost(point.config, starting.model, datasets, size, starting.teacher).lines(measured)
+        lines += estimate_cost(config, starting.model, datasets, size, starting.teacher).lines(measured)
         lines.append(peak_of(device, config.precision, measured).line())
         sys.stdout.write(wrap_log(redact_text("\n".join([*lines, "dry run: everything fits together", ""]))))
     return 0

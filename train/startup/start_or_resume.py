@@ -16,6 +16,7 @@ from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.status import RunStatus
 from clozeline.train.startup.branch import branch_point
+from clozeline.train.startup.device_defaults import describe_defaults, fill_in_defaults, shape_of
 
 
 @dataclass(frozen=True)
@@ -23,13 +24,15 @@ class StartingPoint:
     """Step 0 or a checkpoint; finding it has changed nothing in the run directory."""
 
     config: TrainConfig
-    """with `schedule.steps` filled in"""
+    """with `schedule.steps` filled in, and without `auto`"""
     state: TrainState
     """state before step 1, as this start describes the run"""
     checkpoint: tuple[Path, Index] | None
     """the checkpoint to resume from"""
     saved: TrainState | None
     """state in that checkpoint"""
+    choices: tuple[str, ...] = ()
+    """lines about what was chosen for the device"""
 
     @property
     def name(self) -> str | None:
@@ -101,6 +104,9 @@ def find_starting_point(
     if saved is not None:
         saved = replace(saved, frozen=present_frozen(saved.frozen, config.model))
     branches = _is_branch(config, checkpoint)
+    # choose what the configuration leaves to the device
+    asked, config = config, fill_in_defaults(config, device, saved)
+    choices = tuple(describe_defaults(asked, config, device, saved))
     # fix the end of the schedule
     horizon = config.schedule.options.steps
     if horizon is None and saved is not None and not branches:
@@ -122,14 +128,14 @@ def find_starting_point(
         )
     # describe this start, and compare it with the checkpoint
     shape: dict[str, Any] = {"world_size": world_size, "zero_stage": config.zero.stage}
-    shape |= {"micro_batch": config.data.micro_batch, "device": device.type}
+    shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)
     versions = {name: version(name) for name in ("torch", "deepspeed", "safetensors")}
     state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions)
     if saved is not None:
         _refuse_changes(saved, state, config, ("schedule",) if branches else ())
     if saved is None or saved.step <= config.steps:
         _refuse_standstill(config, saved)
-    return StartingPoint(config, state, checkpoint, saved)
+    return StartingPoint(config, state, checkpoint, saved, choices)
 
 
 def _is_branch(config: TrainConfig, checkpoint: tuple[Path, Index] | None) -> bool:

@@ -19,7 +19,7 @@ from tests.train.synthetic import plain_config, tiny
         ({"data__lanes": 3}, "data: data.lanes: expected a divisor of data.global_batch 8, got 3"),
         ({"data__micro_batch": 3}, "data.micro_batch: expected a divisor of data.global_batch 8, got 3"),
         ({"precision": "bf16", "zero__stage": 0}, "precision: bf16 needs zero.stage 1, 2 or 3, got 0"),
-        ({"precision": "fp16"}, "precision: expected 'fp32' or 'bf16', got 'fp16'"),
+        ({"precision": "fp16"}, "precision: expected 'auto', 'fp32' or 'bf16', got 'fp16'"),
         ({"zero__stage": 4}, "zero.stage: expected 0, 1, 2 or 3, got 4"),
         ({"zero__ofload": "none"}, "unknown key 'zero.ofload'; did you mean 'zero.offload'?"),
         ({"optimizer__name": "adam"}, "did you mean 'adamw'?"),

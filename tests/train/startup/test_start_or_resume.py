@@ -93,7 +93,7 @@ def test_a_warmup_beyond_the_schedule_is_refused(
 ) -> None:
     """At the first start, by both figures; a run that is the first part of a longer schedule begins, and one goes on
     that began so in an earlier version."""
-    config = tiny(schedule={"name": name, "warmup": warmup, "steps": horizon}, steps=steps)
+    config = tiny(precision="fp32", schedule={"name": name, "warmup": warmup, "steps": horizon}, steps=steps)
     begin = partial(find_starting_point, config, "a set", 1, torch.device("cpu"))
     with nullcontext() if fits else pytest.raises(ConfigurationError, match=r"expected at most 4, .* got 5") as error:
         assert begin(None).step == 0
