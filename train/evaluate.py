@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -18,6 +19,10 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine, add_sums
+from clozeline.train.guesses import Guesses, sample_guesses
+from clozeline.train.reporting import Reporting
+
+_REPORTS: Final = Reporting()
 
 
 @dataclass
@@ -30,6 +35,8 @@ class HeldoutSet:
     """global batches per evaluation"""
     entropies: dict[str, float] | None = field(default=None)
     """head → unigram entropy of its labels in nats, after the first evaluation"""
+    guesses: Guesses = field(default_factory=list)
+    """predictions on the first rows, after an evaluation; on rank 0"""
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ def _run_pass(
     figures: dict[str, Tensor] = {}
     counts = dict.fromkeys(counted, 0.0)
     seen: dict[str, Counter[int]] = {head: Counter() for head in heads if heldout.entropies is None}
-    for _ in range(heldout.batches):
+    for number in range(heldout.batches):
         batch = next_global_batch(source, counted, engine.world, stop)
         if batch.stop:
             return None
@@ -110,6 +117,9 @@ def _run_pass(
                 counter.update(engine.heads[head].classes(micro_batch.tensors).tolist())
         for name in counted:
             counts[name] += batch.counts[name]
+        if number == 0 and engine.world.rank == 0:
+            with _REPORTS("guesses on held-out rows"):
+                heldout.guesses = sample_guesses(engine, batch.micro_batches[0].tensors)
         watchdog.beat()
     # sum over the ranks, and divide by the counts
     named = {**sums, **figures}

@@ -97,6 +97,8 @@ def train(run: Run, state: TrainState) -> TrainState:
             while not (done := run.checkpoints.save(run.engine, state, wait=wait)) and last:
                 run.watchdog.beat()  # retry the last save until it succeeds, or `max_failures` in a row end the run
             saved = state.step if done else saved
+            if not last:  # the end of the run writes its own report
+                run.recorder.saved()
             run.watchdog.beat()
         # give up on a run that diverged
         if state.skipped_in_a_row >= run.config.max_consecutive_skips:
@@ -146,7 +148,7 @@ def _evaluate(run: Run, state: TrainState) -> tuple[TrainState, bool]:
             return state, True
         evaluations[heldout.name] = evaluation
     state = run.add_scores(state, evaluations)
-    run.recorder.heldout(state, evaluations)
+    run.recorder.heldout(state, evaluations, {heldout.name: heldout.guesses for heldout in run.heldout})
     if run.engine.follow(state.heldout_losses):
         run.recorder.averaging(state)
     run.checkpoints.score(state)  # last: a resumed run that finds the loss there does not evaluate again

@@ -55,7 +55,7 @@ th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;font-variant-nu
 blockquote{margin:.5rem 0;padding:.5rem .8rem;font-size:.9rem;white-space:pre-wrap;overflow-wrap:anywhere}
 blockquote footer{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}
 td:first-child{white-space:nowrap}.grid blockquote{margin:0}pre{font-size:.85rem}
-details{margin:1rem 0}summary{cursor:pointer;font-weight:600}
+details{margin:1rem 0}.grid>details{grid-column:1/-1}summary{cursor:pointer;font-weight:600}
 .lead{font-size:1.1rem}
 @media (max-width:40rem){td:first-child{white-space:normal;min-width:7rem}}
 """

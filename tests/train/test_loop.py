@@ -61,14 +61,16 @@ def run_of(
     parts = {
         "engine": SimpleNamespace(heads={}, counted={}, pruning=None, step=step, follow=follow),
         "stream": source(lambda: [micro_batch([1.0, 1.0])] * 4),
-        "heldout": [SimpleNamespace(name="heldout")],
+        "heldout": [SimpleNamespace(name="heldout", guesses=[])],
         "checkpoints": SimpleNamespace(
             save=save,
             score=lambda state: log.append(f"score {state.heldout_loss}"),
             poll=lambda: not failed,
             finish=lambda: not failed,
         ),
-        "recorder": SimpleNamespace(step=ignore, heldout=ignore, averaging=lambda _: log.append("averaging")),
+        "recorder": SimpleNamespace(
+            step=ignore, heldout=ignore, saved=ignore, averaging=lambda _: log.append("averaging")
+        ),
         "watchdog": SimpleNamespace(beat=lambda: None),
     }
     run = Run(tiny(**changes), ALONE, stop=StopRequest(), **parts)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ class LogConfig:
     seconds: Annotated[float, Field(ge=0.0)] = 10.0
     """seconds between printed lines if there is no terminal; 0: every record"""
     report: bool = True
-    """write report.html, with curves, at the end of the run"""
+    """write report.html, with curves, at saves and at the end of the run"""
     tensorboard: bool = True
     """also write TensorBoard event files"""
     tracker: Literal["wandb", "mlflow"] | None = None

@@ -121,11 +121,7 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
     yield from _losses(runs, "step")
     others = [chart for axis in AXES if axis != "step" for chart in _losses(runs, axis)]
     names = [name for axis, name in AXES.items() if axis != "step"]
-    if alone and any(others):
-        yield collapsible(
-            f"Loss over {', '.join(names[:-1])} and {names[-1]}", grid(*others)
-        )  # the same curve, stretched
-    else:
+    if not alone:
         yield from others
     for title, keys, factor in _OVER_STEPS:
         yield lines(title, _series(runs, keys[-1], "step", *keys, factor=factor), "step")
@@ -134,6 +130,8 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
     for run in runs:
         times = [Series(_PARTS[part], points(run, "step", "step_ms", part)) for part in parts_of_steps(run.records)]
         yield areas(f"Time of a step{'' if alone else f' of {run.name}'} (ms)", times, "step")
+    if alone and any(others):  # the same curve, stretched
+        yield collapsible(f"Loss over {', '.join(names[:-1])} and {names[-1]}", grid(*others))
 
 
 def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str, factor: float = 1.0) -> list[Series]:

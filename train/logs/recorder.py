@@ -13,15 +13,17 @@ from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.data.global_batch import GlobalBatch, MicroBatch, shares
 from clozeline.train.engine import Engine, StepResult
 from clozeline.train.evaluate import Evaluation
+from clozeline.train.guesses import Guesses
 from clozeline.train.logs.cost_estimate import CostEstimate
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display
 from clozeline.train.logs.journal import Journal, resident_bytes
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.peak_flops import Peak
-from clozeline.train.logs.reporting import Reporting
+from clozeline.train.logs.report import LiveReport
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.gradient_noise import estimate
+from clozeline.train.reporting import Reporting
 
 _ROWS_LISTED: Final = 64
 """Limit of rows of a skipped step or spike in its event, per rank."""
@@ -62,6 +64,8 @@ class Recorder:
         """Time at which the last step or evaluation ended."""
         self._skipped_blocks = 0.0
         self._reports = Reporting()
+        reported = engine.config.log.report and engine.world.rank == 0
+        self._page = LiveReport(engine.config) if reported else None
         self._spikes: Spikes | None = None
         if engine.world.rank == 0 and (bar := engine.config.log.spike) is not None:
             with self._reports("spikes of the loss"):
@@ -123,8 +127,8 @@ class Recorder:
             self._skipped_blocks = stream["skipped_blocks"]
             self._health.announce_damage(state.step)
 
-    def heldout(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> None:
-        """Add the results on the held-out sets to the record of their step."""
+    def heldout(self, state: TrainState, evaluations: Mapping[str, Evaluation], guesses: Mapping[str, Guesses]) -> None:
+        """Add the results on the held-out sets to the record of their step; guesses become an event."""
         with self._reports("results on held-out sets"):
             heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
             record = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
@@ -132,8 +136,16 @@ class Recorder:
             self._journal.extend(record, {"heldout": heldout})
             self._journal.status("running", heldout=heldout)
             self._display.heldout(state.step, heldout)
+            if any(guesses.values()):
+                self._journal.event("guesses", step=state.step, sets=guesses)
         self._health.announce_damage(state.step)
         self._ended = time.perf_counter()
+
+    def saved(self) -> None:
+        """Write report.html, so that a run can be looked at while it trains."""
+        if self._page is not None:
+            with self._reports("report.html"):
+                self._page.write()
 
     def averaging(self, state: TrainState) -> None:
         """Announce that the optimizer starts to average the weights."""

@@ -1,6 +1,8 @@
 """Report on a run from its own files: report.html, and closing lines for the terminal."""
 
-from collections.abc import Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +12,7 @@ from clozeline.files import publish_text
 from clozeline.report.html_page import collapsible, facts, grid, lead, page, section, table
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 from clozeline.train.logs.curves import (
     curves,
     format_loss,
@@ -20,6 +23,7 @@ from clozeline.train.logs.curves import (
 )
 from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.event_sentences import describe_event
+from clozeline.train.logs.guessed_rows import STYLE, draw_guesses
 from clozeline.train.logs.json_lines import first_lines, last_lines, read_lines
 from clozeline.train.logs.status import read_status
 
@@ -28,30 +32,52 @@ _EVENTS: Final = 200
 _ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
 """Events that end a start of a run, and what the page calls it."""
 _MIB: Final = 2**20
+_NOT_LISTED: Final = ("memory", "guesses")
+"""Events that the page shows elsewhere."""
 
 Record = Mapping[str, Any]
 
 
-def write_report(config: TrainConfig, memory: Sequence[Mapping[str, int]]) -> Path:
-    """Write report.html into the run directory and return its path."""
+class LiveReport:
+    """Writes report.html while a run trains, at most 1 % of its time: a long run is drawn less often."""
+
+    def __init__(self, config: TrainConfig, clock: Callable[[], float] = time.monotonic) -> None:
+        self._config, self._clock = config, clock
+        self._due = -math.inf
+
+    def write(self) -> None:
+        """Write the report, unless the last one cost more than 1 % of the time since then."""
+        began = self._clock()
+        if began >= self._due:
+            write_report(self._config)
+            ended = self._clock()
+            self._due = ended + 99.0 * (ended - began)
+
+
+def write_report(config: TrainConfig) -> Path:
+    """Write report.html into the run directory, replacing an older one at once, and return its path."""
     output = config.output
     run = read_run(output, output.name)
     plain = flatten(redact(to_plain(config)))
     settings = [(key, "" if value is None else str(value)) for key, value in plain.items()]
     names = ("weights", "gradients", "optimizer", "resident")
-    sizes = [(rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)]
     events = read_lines(output / "events.jsonl")
+    memory: Sequence[Mapping[str, int]] = next(
+        (event.get("ranks", []) for event in reversed(events) if event.get("event") == "memory"), []
+    )
+    sizes = [(rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)]
     parts = [
         lead(_outcome(run.records, events, config.steps)),
         facts({**headline(run), "ranks": f"{len(memory):,}"}),
         grid(*curves([run])),
+        section("Guesses on held-out rows", _guesses(events, output)),
         section("Held-out sets", _heldout(run.records)),
-        section("Memory per rank (MiB)", table(["rank", *names], sizes)),
+        section("Memory per rank (MiB)", table(["rank", *names], sizes) if sizes else ""),
         section("Events", _events(events)),
         collapsible("Configuration", table(["key", "value"], settings)),
     ]
     path = output / "report.html"
-    publish_text(path, page(f"Training run {output.name}", parts))
+    publish_text(path, page(f"Training run {output.name}", parts, STYLE))
     return path
 
 
@@ -99,11 +125,17 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
     return lines
 
 
+def _guesses(events: Sequence[Record], output: Path) -> str:
+    """Return the latest guesses; a run without a copy of its tokenizer shows none."""
+    tokenizer = output / TOKENIZER_FOLDER
+    return draw_guesses(events, tokenizer) if tokenizer.is_dir() else ""
+
+
 def _events(events: Sequence[Record]) -> str:
     rows = [
         (event["event"], event.get("step", ""), describe_event(event))
         for event in events
-        if event.get("event", "memory") != "memory"
+        if event.get("event", "memory") not in _NOT_LISTED
     ]
     return table(["event", "step", "what"], rows[-_EVENTS:]) if rows else ""
 

@@ -8,8 +8,8 @@ from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import unreadable_lines
 from clozeline.train.logs.recorder import memory_by_rank
 from clozeline.train.logs.report import closing_lines, write_report
-from clozeline.train.logs.reporting import Reporting
 from clozeline.train.optim.early_stopping import should_stop
+from clozeline.train.reporting import Reporting
 
 
 def record_end(
@@ -39,7 +39,7 @@ def record_end(
                 display.say(line)
         if config.log.report:
             with reports("report.html"):
-                display.say(f"report {write_report(config, memory)}")
+                display.say(f"report {write_report(config)}")
                 metrics = config.output / "metrics.jsonl"
                 if damaged := unreadable_lines(metrics):  # a start reads only its end
                     display.say(f"{metrics}: {damaged} lines cannot be read, torn or damaged; the report lacks them")

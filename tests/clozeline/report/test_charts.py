@@ -180,6 +180,7 @@ def test_areas_tell_their_parts_and_lie_on_each_other():
     assert second[3:1:-1] == first[:2], "the lower edge of the upper area is the upper edge of the lower one"
     zero, (upper, lower) = first[-1][1], (second[0][1], first[0][1])
     assert (zero - upper) / (zero - lower) == pytest.approx(4 / 3, abs=0.01)
+    assert min(y for _, y in second) >= 20, "inside the plot"
 
 
 def test_a_histogram_has_a_bar_for_each_range_with_its_count_under_the_pointer():

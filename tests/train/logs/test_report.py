@@ -2,13 +2,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from clozeline.configuration.config import load_config
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.logs import LogConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.logs import report
 from clozeline.train.logs.curves import RecordedRun, headline
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.recorder import Recorder
 from clozeline.train.logs.report import _events, _heldout, closing_lines, write_report
+from clozeline.train.run import run
+from tests.distributed import RankPool
 from tests.pages import checked
+from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import tiny
 
 MEMORY = {"weights": 2**20, "gradients": 2**21, "optimizer": 0, "resident": 2**22}
@@ -19,6 +29,7 @@ def entered(folder: Path, name: str = "heldout") -> None:
     journal = Journal(folder, LogConfig(tensorboard=False), 0)
     journal.begin(0)
     journal.event("start", step=0, note=name)
+    journal.event("memory", step=1, ranks=[MEMORY, MEMORY])
     for step in range(1, 4):
         found = {"loss": 2.0 + 1 / step, "losses": {}, "labels": 5, "unigram_entropy": 2.75}
         record = {
@@ -31,24 +42,24 @@ def entered(folder: Path, name: str = "heldout") -> None:
 
 def test_pictures_show_the_records(tmp_path: Path) -> None:
     entered(tmp_path)
-    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY, MEMORY]).read_text())
+    page = checked(write_report(tiny(output=str(tmp_path))).read_text())
     assert page.pictures == [
         "Loss (nats): training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 labels 2.75",
         "Loss by head (nats): a from 1 to 3; heldout from 2 to 2",
-        "Loss (nats) over tokens: training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 labels 2.75",
-        "Loss (nats) over seconds of training: training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 "
-        "labels 2.75",
         "Gradient norm before clipping: gradient_norm from 1 to 1",
         "Learning rate: learning_rate from 0.1 to 0.3",
         "Tokens a second, all ranks: tokens_per_s from 50 to 150",
         "Resident memory of rank 0 (MiB): memory_bytes from 1 to 3",
         "Time of a step (ms): compute 75.0 %; waiting for data 25.0 %",
+        "Loss (nats) over tokens: training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 labels 2.75",
+        "Loss (nats) over seconds of training: training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 "
+        "labels 2.75",
     ]
 
 
 def test_tables_and_tiles_show_the_end(tmp_path: Path) -> None:
     entered(tmp_path)
-    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY, MEMORY]).read_text())
+    page = checked(write_report(tiny(output=str(tmp_path))).read_text())
     tiles = page.texts[page.texts.index("step") : page.texts.index("Loss (nats)")]
     assert tiles[: tiles.index("ranks") + 2] == [
         *("step", "3", "training loss", "2.0000", "held-out loss", "2.3333", "unigram entropy of 5 labels", "2.7500"),
@@ -63,22 +74,22 @@ def test_tables_and_tiles_show_the_end(tmp_path: Path) -> None:
 def test_the_first_sentences_say_how_it_ended(tmp_path: Path) -> None:
     entered(tmp_path)
     heldout = "3 of 8 steps. The held-out loss is 2.33 nats, 0.42 below its unigram entropy."
-    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
+    page = checked(write_report(tiny(output=str(tmp_path))).read_text())
     assert f"Still training: {heldout}" in page.texts
     journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
     journal.begin(3)
     journal.event("stop", step=3, reason="SIGTERM", exit_code=75)
-    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
+    page = checked(write_report(tiny(output=str(tmp_path))).read_text())
     assert f"Stopped: {heldout}" in page.texts
     assert "Stopped: SIGTERM. The same command continues." in page.cells
     journal.event("done", step=3, reason=None, exit_code=0)
-    assert f"Stopped early: {heldout}" in write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text()
+    assert f"Stopped early: {heldout}" in write_report(tiny(output=str(tmp_path))).read_text()
 
 
 def test_names_of_sets_and_events_are_escaped(tmp_path: Path) -> None:
     hostile = "<script>alert(1)</script>"
     entered(tmp_path, hostile)
-    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
+    page = checked(write_report(tiny(output=str(tmp_path))).read_text())
     assert f"held-out {hostile}" in page.texts
     assert f"unigram entropy {hostile} of 5 labels 2.75" in page.texts
     assert f"note {hostile}" in page.cells
@@ -86,16 +97,16 @@ def test_names_of_sets_and_events_are_escaped(tmp_path: Path) -> None:
 
 def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:
     entered(tmp_path)
-    pages = {write_report(tiny(output=str(tmp_path)), [MEMORY]).read_bytes() for _ in range(2)}
+    pages = {write_report(tiny(output=str(tmp_path))).read_bytes() for _ in range(2)}
     assert len(pages) == 1
 
 
 def test_a_run_without_a_finite_loss_has_a_page(tmp_path: Path) -> None:
-    checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
+    checked(write_report(tiny(output=str(tmp_path))).read_text())
     journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
     lost = {"loss": None, "losses": {}, "labels": 5, "unigram_entropy": 2.0}
     journal.step({"step": 1, "loss": float("nan"), "heldout": {"heldout": lost}})
-    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
+    page = checked(write_report(tiny(output=str(tmp_path))).read_text())
     assert page.pictures == []
     assert page.texts.count("not finite") == 3
 
@@ -125,7 +136,7 @@ def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path: 
     journal.status("done", heldout={"heldout": pairs})
     lines = closing_lines(tmp_path, TrainState(step=1, samples=16, tokens=1000), 1, None)
     assert lines[-1] == "held-out: loss 0.5000 over 5 rows"
-    page = checked(write_report(tiny(output=str(tmp_path)), [MEMORY]).read_text())
+    page = checked(write_report(tiny(output=str(tmp_path))).read_text())
     assert not [text for text in page.texts if text.startswith("unigram entropy of 5")]
 
 
@@ -146,3 +157,46 @@ def test_damaged_lines_cost_the_report_nothing_else(tmp_path: Path) -> None:
             changes += 1
         path.write_bytes(whole)
     assert changes > 100
+
+
+def test_a_page_while_training_costs_at_most_a_hundredth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of 2 s each, saves every 10 s: the first at once, the next ones at least 198 s after the end of one."""
+    now, written = [0.0], []
+
+    def draw(_: object) -> None:
+        written.append(now[0])
+        now[0] += 2.0
+
+    monkeypatch.setattr(report, "write_report", draw)
+    live = report.LiveReport(tiny(output=str(tmp_path)), clock=lambda: now[0])
+    for save in range(1, 61):
+        now[0] = max(now[0], 10.0 * save)
+        live.write()
+    assert written == [10.0, 210.0, 410.0]
+
+
+def pages_at_saves(world: World, config: Path) -> list[bool]:
+    """Return whether the page is there after each save."""
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        real = Recorder.saved
+        folder = load_config(TrainConfig, config).output
+
+        def saved(recorder: Recorder) -> None:
+            real(recorder)
+            found.append("Still training: 2 of 6 steps" in (folder / "report.html").read_text())
+
+        patch.setattr(Recorder, "saved", saved)
+        assert run(load_config(TrainConfig, config), joined=world) == 0
+    return found
+
+
+def test_a_run_has_its_page_from_the_first_save_on(one_rank: RankPool, tmp_path: Path) -> None:
+    shards = write_masked_sets(tmp_path / "sets")
+    log = {"tensorboard": False, "report": True}
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=6, checkpoint__every=2, log=log)
+    (found,) = one_rank.run(pages_at_saves, config)
+    assert found[0]
+    assert len(found) == 2
+    page = checked((tmp_path / "run" / "report.html").read_text())
+    assert any(text.startswith("Complete: 6 of 6 steps.") for text in page.texts)
