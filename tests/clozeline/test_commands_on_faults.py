@@ -16,7 +16,7 @@ from tests.clozeline.bench import COMMANDS, LINES, STARTERS, Answer, Bench
 NAMES = sorted({*COMMANDS} - {"serve-pydoc"})
 WITHOUT_INPUT = ("continue-demo", "crawl-site", "demo", "doctor", "draw-flow", "make-gallery")
 """Those read the network, the machine, or only what comes with Clozeline."""
-SECONDS = ("train", "finetune", "forgetting", "setfit", "race", "study")
+SECONDS = ("train", "finetune", "forgetting", "self-train", "setfit", "race", "study")
 """Those take seconds: they are started fewer times."""
 
 IN_PLACE = ("forget-documents",)

@@ -1,0 +1,161 @@
+"""Self-training in rounds: `clozeline self-train BODY task=sst2 train=FILE unlabeled=FILE dev=FILE output=DIR`.
+
+Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of the round before labels the texts of
+`unlabeled`, and BODY is fine-tuned again, on the labeled rows and the labels with a probability of at least
+`threshold`. It stops when `dev` was not scored higher for `patience` rounds, when the labels hardly change, or after
+`rounds`. Other words go to every training, as in `clozeline finetune`. The same command resumes; `rounds` and
+`patience` may be raised. Each round is a folder for `clozeline finetune --compare DIR/round-0 DIR/round-1`.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
+from clozeline.files import publish_json, read_json
+from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
+from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
+from clozeline.tools.experiments.multirun.runner import record_folder_facts
+from clozeline.tools.runs.pseudo_label import PseudoLabelOptions, pseudo_label
+from clozeline.tools.settings import split_settings
+
+_STABLE: Final = 0.01
+"""Share of changed labels below which another round would learn the same."""
+
+
+@config_class
+class SelfTrainOptions:
+    """A task, its files, and the rounds."""
+
+    task: str
+    """recipe of a classification task of the reader glue: sst2, or a folder with a pipeline.yaml and a train.yaml"""
+    train: Annotated[Path, HOME_EXPANDED]
+    """file with the labeled rows"""
+    unlabeled: Annotated[Path, HOME_EXPANDED]
+    """file with one text per line, or the two of a pair separated by a tab"""
+    dev: Annotated[Path, HOME_EXPANDED]
+    """file with the rows whose score decides when to stop"""
+    output: Annotated[Path, HOME_EXPANDED]
+    """folder for all rounds"""
+    rounds: Annotated[int, Field(ge=1)] = 5
+    """most rounds after the first training"""
+    patience: Annotated[int, Field(ge=1)] = 1
+    """rounds without a higher score after which it stops"""
+    threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """lowest probability of a label to train on"""
+    per_class: Annotated[int, Field(ge=1)] | None = None
+    """maximum rows per class in a round, the most probable ones; default: all"""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Results of a round."""
+
+    labels: int
+    """rows labeled by the model of the round before"""
+    changed: float | None
+    """share of these rows that the round before lacks or labels otherwise, and vice versa; None: it had none"""
+    metrics: dict[str, float]
+    """scores on dev; the first one decides"""
+
+    @property
+    def score(self) -> float:
+        """The metric that decides."""
+        return next(iter(self.metrics.values()))
+
+
+def reason_to_stop(rounds: Sequence[Round], most: int, patience: int) -> str | None:
+    """Return why no other round follows, None if one does.
+
+    Example:
+        >>> found = [Round(0, None, {"accuracy": 0.7}), Round(90, None, {"accuracy": 0.7})]
+        >>> reason_to_stop(found, most=5, patience=1), reason_to_stop(found, most=5, patience=2)
+        ('no higher score for 1 round', None)
+    """
+    scores = [one.score for one in rounds]
+    without = len(scores) - 1 - scores.index(max(scores))
+    if without >= patience:
+        return f"no higher score for {without} round{'s' if without > 1 else ''}"
+    if rounds[-1].changed is not None and rounds[-1].changed < _STABLE:
+        return f"fewer than {_STABLE:.0%} of the labels changed"
+    return f"{most} rounds, as `rounds` says" if len(rounds) > most else None
+
+
+def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) -> list[Round]:
+    """Run the rounds that are missing, record each in rounds.json, and return all."""
+    output = options.output.resolve()
+    if not options.unlabeled.is_file():
+        raise ConfigurationError(f"unlabeled: {options.unlabeled}: no such file; give one with texts")
+    if not body.is_dir():
+        raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
+    facts: dict[str, Any] = {"body": str(body.resolve()), "task": options.task, "overrides": list(overrides)}
+    facts |= {name: str(getattr(options, name).resolve()) for name in ("train", "unlabeled", "dev")}
+    facts |= {"threshold": options.threshold, "per_class": options.per_class}
+    record_folder_facts(output / "self-train.json", facts)
+    rounds: list[Round] = []
+    while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
+        folder, before = output / f"round-{len(rounds)}", output / f"round-{len(rounds) - 1}"
+        labels = _label(before / "seed-0", folder / "pseudo.tsv", options) if rounds else None
+        student = FinetuneOptions(
+            task=options.task, train=options.train, dev=options.dev, output=folder, pseudo=labels, seeds=1
+        )
+        finetune(body, student, overrides)
+        metrics = dict(read_scored(folder)[0].scores["metrics"])
+        lines, earlier = _lines_of(labels), _lines_of(before / "pseudo.tsv")
+        changed = len(lines ^ earlier) / len(lines | earlier) if earlier else None
+        rounds.append(Round(len(lines), changed, metrics))
+        publish_json(output / "rounds.json", [asdict(one) for one in rounds])
+    return rounds
+
+
+def _label(teacher: Path, path: Path, options: SelfTrainOptions) -> Path:
+    """Label the texts with a run; do nothing if this was completed before."""
+    if read_json(path.with_name(f"{path.name}.json")) is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        chosen = PseudoLabelOptions(
+            input=options.unlabeled, output=path, threshold=options.threshold, per_class=options.per_class
+        )
+        pseudo_label(teacher, chosen)
+    return path
+
+
+def _lines_of(path: Path | None) -> set[str]:
+    return set(path.read_text(encoding="utf-8").splitlines()) if path is not None and path.is_file() else set()
+
+
+def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:
+    """Yield a table of the rounds, and why the last one was the last."""
+    names = list(rounds[0].metrics)
+    best = max(range(len(rounds)), key=lambda number: rounds[number].score)
+    yield "round  labels  changed  " + "  ".join(names)
+    for number, one in enumerate(rounds):
+        changed = "-" if one.changed is None else f"{one.changed:.1%}"
+        scores = "  ".join(f"{one.metrics[name]:{len(name)}.4f}" for name in names)
+        yield f"{number:>5}  {one.labels:>6,}  {changed:>7}  {scores}{'  best' if number == best else ''}"
+    yield f"stopped: {reason}; the best run is round-{best}/seed-0"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("body", type=some_path, metavar="BODY", help="a run, or a folder with a model")
+    own = "task, train, unlabeled, dev, output, rounds, patience, threshold, per_class"
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the trainings")
+
+    def action(options: argparse.Namespace) -> None:
+        chosen, overrides = split_settings(SelfTrainOptions, options.overrides)
+        rounds = self_train(options.body, chosen, overrides)
+        reason = reason_to_stop(rounds, chosen.rounds, chosen.patience)
+        print(*table_lines(rounds, str(reason)), sep="\n")
+
+    return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
