@@ -109,7 +109,7 @@ class Operations(TorchDispatchMode):
         name = func.overloadpacket.__name__
         tensors = [value for value in args if isinstance(value, Tensor)]
         self.wide[name] += name in _PRODUCTS and tensors[0].dtype == torch.float32
-        self.varlen += name == "_varlen_attn"
+        self.varlen += name == "_flash_attention_forward"
         if name in ("_to_copy", "copy_") and tensors[-1].is_cuda and not result.is_cuda:
             self.copies[name] += 1
         return result

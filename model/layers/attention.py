@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.documents import attend
+from clozeline.model.layers.joint_products import apply_jointly
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import rotate
@@ -43,17 +44,21 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, source: Tensor, plan: AttentionPlan) -> Tensor:
         """Map [B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]."""
-        query = self.split_heads(self.query(x), self.query_norm, plan)
-        key, value = self.keys_and_values(source, plan)
+        if source is x and plan.cache is None:
+            query, key, value = apply_jointly((self.query, self.key, self.value), x)
+            key, value = self.split_heads(key, self.key_norm, plan), self._split(value)
+        else:
+            query, (key, value) = self.query(x), self.keys_and_values(source, plan)
+        query = self.split_heads(query, self.query_norm, plan)
         return self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
         """Return the values [B, heads, Tq, head_dim] averaged by the softmax of the scores."""
+        dropout = self.dropout if self.training else 0.0
         if plan.documents is not None:
-            return attend(query, key, value, plan.documents, plan.causal, plan.window, self.scale)
+            return attend(query, key, value, plan.documents, plan.causal, plan.window, self.scale, dropout)
         if self.prefix is not None:
             key, value, plan = self.prefix(key, value, query.shape[2], plan)
-        dropout = self.dropout if self.training else 0.0
         if self.softcap is not None:
             return attend_capped(query, key, value, plan, self.scale, self.softcap, dropout)
         # additive scores take the type of the queries; a bool mask stays

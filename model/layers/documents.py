@@ -11,6 +11,7 @@ from clozeline.model.layers.masks import Documents, window_mask
 _AMPERE = 8
 """Lowest compute capability of the flat kernel."""
 _WIDEST_HEAD = 256
+_flash = torch.ops.aten._flash_attention_forward
 
 
 def batch_documents(tensors: Mapping[str, Tensor]) -> Documents | None:
@@ -27,19 +28,24 @@ def batch_documents(tensors: Mapping[str, Tensor]) -> Documents | None:
 def reads_documents(states: Tensor, head_dim: int, dropout: float) -> bool:
     """Return whether `attend` supports states of this device and type; if not, use a mask over entire rows.
 
-    The flat kernel of an accelerator needs half precision, no dropout, and Ampere or later. When a CPU graph is
-    compiled, each document would have a shape of its own.
+    The flat kernel of an accelerator needs half precision, heads whose width is a multiple of 8, and Ampere or later.
+    When a CPU graph is compiled, each document would have a shape of its own; with dropout, a mask is as fast there.
     """
-    if dropout:
-        return False
     if states.device.type != "cuda":
-        return states.device.type == "cpu" and not torch.compiler.is_compiling()
-    half = states.dtype in (torch.float16, torch.bfloat16) and head_dim <= _WIDEST_HEAD
+        return states.device.type == "cpu" and not dropout and not torch.compiler.is_compiling()
+    half = states.dtype in (torch.float16, torch.bfloat16) and head_dim <= _WIDEST_HEAD and head_dim % 8 == 0
     return half and torch.cuda.get_device_properties(states.device).major >= _AMPERE
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, documents: Documents, causal: bool, window: int | None, scale: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    documents: Documents,
+    causal: bool,
+    window: int | None,
+    scale: float,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Return the values that each position reads in its document, [B, heads, T, head_dim].
 
@@ -51,38 +57,46 @@ def attend(
         causal: a position does not read later ones.
         window: largest distance between a query and a key; None: no limit.
         scale: factor of the scores.
+        dropout: probability with which a weight of the average becomes 0.
     """
     kernel = attend_one_by_one if query.device.type == "cpu" else attend_flat
-    return kernel(query, key, value, documents, causal, window, scale)
+    return kernel(query, key, value, documents, causal, window, scale, dropout)
 
 
 def attend_flat(
-    query: Tensor, key: Tensor, value: Tensor, documents: Documents, causal: bool, window: int | None, scale: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    documents: Documents,
+    causal: bool,
+    window: int | None,
+    scale: float,
+    dropout: float = 0.0,
 ) -> Tensor:
-    """Compute `attend` by one call of the accelerator's variable-length kernel."""
-    bounds, longest, near = documents.bounds, documents.longest, -1 if window is None else window
-    assert bounds is not None
-    # queries, keys and values end to end, [B * T, heads, head_dim]
-    from torch.nn.attention.varlen import varlen_attn  # imports torch's compiler: a second, for an accelerator alone
+    """Compute `attend` by one call of the accelerator's variable-length kernel.
 
-    mixed = varlen_attn(
-        _end_to_end(query),
-        _end_to_end(key),
-        _end_to_end(value),
-        bounds,
-        bounds,
-        longest,
-        longest,
-        scale=scale,
-        window_size=(near, 0 if causal else near),
-        enable_gqa=query.shape[1] != key.shape[1],
+    torch's `varlen_attn` calls the same operator, with a dropout of 0.
+    """
+    bounds, longest, near = documents.bounds, documents.longest, -1 if window is None else window
+    # queries, keys and values end to end, [B * T, heads, head_dim]
+    parts = (_end_to_end(query), _end_to_end(key), _end_to_end(value), bounds, bounds, longest, longest)
+    fully_causal, later = causal and window is None, 0 if causal else near
+    mixed, *_ = _flash(
+        *parts, dropout, fully_causal, False, scale=scale, window_size_left=near, window_size_right=later
     )
     assert isinstance(mixed, Tensor)
     return _in_rows(mixed, query)
 
 
 def attend_one_by_one(
-    query: Tensor, key: Tensor, value: Tensor, documents: Documents, causal: bool, window: int | None, scale: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    documents: Documents,
+    causal: bool,
+    window: int | None,
+    scale: float,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Compute `attend` by one call per document: on a CPU this is faster than scores that a mask discards."""
     assert documents.bounds is not None
@@ -101,6 +115,7 @@ def attend_one_by_one(
             keys[index].transpose(0, 1),
             values[index].transpose(0, 1),
             attn_mask=near,
+            dropout_p=dropout,
             is_causal=causal and near is None,
             scale=scale,
             enable_gqa=query.shape[1] != key.shape[1],

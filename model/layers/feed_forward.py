@@ -4,6 +4,7 @@ from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.joint_products import apply_jointly
 
 
 class FeedForward(nn.Module):
@@ -18,5 +19,8 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(config.dropout.activation)
 
     def forward(self, x: Tensor) -> Tensor:
-        inner = self.act(self.up(x)) if self.gate is None else self.act(self.gate(x)) * self.up(x)
+        if self.gate is None:
+            return self.down(self.dropout(self.act(self.up(x))))
+        gate, up = apply_jointly((self.gate, self.up), x)
+        inner = self.act(gate) * up
         return self.down(self.dropout(inner))
