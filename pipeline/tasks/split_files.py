@@ -1,7 +1,7 @@
 """Find the split that each input file holds, by the label of its input or the end of its file name."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -25,12 +25,18 @@ _UNNAMED: Final = "default"
 
 
 def split_files(
-    files: Sequence[SourceFile], *, has_parts: bool = False
+    files: Sequence[SourceFile],
+    *,
+    has_parts: bool = False,
+    in_folders: bool = False,
+    split_names: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
     """Return the files of a task by split, and the other files.
 
     The split is `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, validation.parquet, or an input of `source: dev`.
-    With `has_parts`, the first part stands for all parts of a split, and files that describe tables are left out.
+    With `has_parts`, the first part stands for all parts of a split, and files that describe tables are left out. With
+    `in_folders`, the first text file stands for all of a split, which is a folder of folders: `train/pos/0_9.txt`.
+    `split_names` are the splits of further file names.
     If two files of a folder match one split, the shorter name wins: GLUE's folders hold `train.tsv` and the files it
     was made from.
 
@@ -40,8 +46,10 @@ def split_files(
     splits: dict[str, SourceFile] = {}
     others: list[SourceFile] = []
     kept = [file for file in files if not has_parts or is_first_part(file.path.name)]
+    if in_folders:
+        kept, others = _first_texts(kept)
     for file in sorted(kept, key=lambda file: (len(file.path.name), file.source)):
-        split = _split_of(file)
+        split = _split_of(file, in_folders=in_folders, split_names=split_names or {})
         if split is None:
             others.append(file)
         elif split not in splits:
@@ -58,11 +66,25 @@ def split_files(
         raise ConfigurationError(
             f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; name them by "
             "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'"
+            + (", or name folders train, dev and test, with folders of .txt files in them" if in_folders else "")
         )
     return dict(sorted(splits.items())), tuple(others)
 
 
-def _split_of(file: SourceFile) -> str | None:
+def _first_texts(files: Sequence[SourceFile]) -> tuple[list[SourceFile], list[SourceFile]]:
+    """Return the first text file of each folder of folders, and the files that are no text of one."""
+    first: dict[PurePosixPath, SourceFile] = {}
+    others = []
+    for file in sorted(files, key=lambda file: file.source):
+        folder = PurePosixPath(file.source).parent.parent
+        if PurePosixPath(file.source).suffix == ".txt" and folder.name:
+            first.setdefault(folder, file)
+        else:
+            others.append(file)
+    return [*first.values()], others
+
+
+def _split_of(file: SourceFile, *, in_folders: bool, split_names: Mapping[str, str]) -> str | None:
     if file.entry.source != _UNNAMED:
         if not _LABEL.fullmatch(file.entry.source):
             raise ConfigurationError(
@@ -73,6 +95,10 @@ def _split_of(file: SourceFile) -> str | None:
     path = PurePosixPath(file.source)
     part = _PART.fullmatch(path.name)
     name = path.name.partition(".")[0] if part is None else path.parent.name if part["name"] == "data" else part["name"]
+    if in_folders:
+        name = path.parent.parent.name
+    if name in split_names:
+        return split_names[name]
     match = _NAME.fullmatch(name.replace("-", "_"))
     return _DEV.sub("dev", match[1]) if match else None
 

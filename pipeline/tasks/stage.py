@@ -89,7 +89,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         named = [file for file in files if not reader.has_parts or is_first_part(file.path.name)]
         if len(named) == 1 and reader.splits_in(named[0].local_path):
             return {"train": named[0]}, ()
-        return split_files(files, has_parts=reader.has_parts)
+        return split_files(
+            files, has_parts=reader.has_parts, in_folders=reader.in_folders, split_names=reader.split_names
+        )
 
     @cached_property
     def _reader(self) -> Chosen:

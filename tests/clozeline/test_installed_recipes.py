@@ -137,6 +137,43 @@ def _blank(i: int) -> object:
     return {"idx": i, "passage": passage, "qas": [{"query": "@placeholder won", "idx": i, "answers": answers}]}
 
 
+def _in_folders(text: Callable[[int], str], folders: Sequence[str], *splits: str) -> Callable[[Path], str]:
+    """A folder per split, with a folder of text files per class or level."""
+
+    def write(folder: Path) -> str:
+        for number, split in enumerate(splits):
+            for i in range(40 * number, 40 * number + 40):
+                file = folder / split / folders[i % len(folders)] / f"{i}.txt"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text(i), encoding="utf-8")
+        return str(folder)
+
+    return write
+
+
+def _exam(i: int) -> str:
+    asked = {"questions": [f"Where is {i}?", "It is _ ."], "options": [["home", "school"]] * 2, "answers": ["B", "A"]}
+    return json.dumps({"article": f"Number {i} is at school.", "id": f"high{i}.txt", **asked})
+
+
+def _lines(*names: str, line: Callable[[int], str], encoding: str = "utf-8") -> Callable[[Path], str]:
+    def write(folder: Path) -> str:
+        for number, name in enumerate(names):
+            rows = [line(i) for i in range(40 * number, 40 * number + 40)]
+            (folder / name).write_text("\n".join(rows) + "\n", encoding=encoding)
+        return str(folder)
+
+    return write
+
+
+def _question_type(i: int) -> str:
+    return f"{('DESC:manner', 'NUM:count')[i % 2]} How is caf\xe9 {i} ?"
+
+
+def _tree(i: int) -> str:
+    return f"({i % 5} (2 Film{i}) ({i % 5} (2 is) ({i % 5} (2 -LRB-) (2 good))))"
+
+
 _DOGS = "1\tdogs\tdog\tNOUN\t_\t_\t2\tx\t_\t_\n2\tbark\tbark\tVERB\t_\t_\t0\tx\t_\t_\n\n"
 _PAIRS = _table("{split}.tsv", "index\tsentence1\tsentence2\tscore", "{i}\tA man {i} eats.\tSomeone {i} eats.\t{score}")
 CASES = {
@@ -208,6 +245,12 @@ CASES = {
             }
         ),
     ),
+    "race_folder": Task("bert", _in_folders(_exam, ("middle", "high"), "train", "dev", "test")),
+    "imdb": Task("bert", _in_folders(lambda i: f"A film {i} <br />of its kind.", ("neg", "pos"), "train", "test")),
+    "trec": Task("bert", _lines("train_5500.label", "TREC_10.label", line=_question_type, encoding="latin-1")),
+    "sst5": Task("bert", _lines("train.txt", "dev.txt", "test.txt", line=_tree)),
+    "sst2_trees": Task("bert", _lines("train.txt", "dev.txt", "test.txt", line=_tree)),
+    "superglue_rte": Task("bert", _objects(lambda i: {"premise": f"A {i}", "hypothesis": "B", "label": "entailment"})),
     "labels": Task("bert", _table("{split}.csv", "text,label", "A text {i} of it,class{four}")),
     "scores": Task("bert", _table("{split}.csv", "text,score", "A text {i} of it,{score}")),
 }

@@ -18,7 +18,7 @@ B = TypeVar("B")
 _BOM: Final = "\ufeff"
 
 
-def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Rejected]]:
+def text_lines(path: Path, limits: Limits, encoding: str = "utf-8") -> Iterator[tuple[int, str | Rejected]]:
     r"""Yield the index and the text of each line of a plain or compressed file, without `\n` or `\r\n`."""
     # after damage the line numbers are unknown: do not resume
     lines = ByteLines(path, 0, path.stat().st_size, limits, Account(), resume=False)
@@ -29,7 +29,7 @@ def text_lines(path: Path, limits: Limits) -> Iterator[tuple[int, str | Rejected
             yield number, Rejected("line_bytes", number)
         else:
             try:
-                text = line.decode("utf-8")
+                text = line.decode(encoding)
             except UnicodeDecodeError:
                 yield number, Rejected("bad_utf8", number)
                 continue

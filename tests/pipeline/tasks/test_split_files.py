@@ -43,6 +43,32 @@ def test_splits_by_name(given: list[str], splits: dict[str, str], others: list[s
     assert names(files(*given)) == (splits, others)
 
 
+def test_splits_that_are_folders_of_folders() -> None:
+    """The first text stands for all; files beside the folders of a split, and other folders, are named."""
+    given = files("README", "test/pos/0.txt", "test/neg/3.txt", "test/urls.txt", "train/pos/1.txt", "train/neg/2.txt",
+                  "train/pos/notes.md", "imdb.vocab", "extra/pos/0.txt")  # fmt: skip
+    splits, others = split_files(given, in_folders=True)
+    assert {split: file.source for split, file in splits.items()} == {
+        "test": "default/test/neg/3.txt", "train": "default/train/neg/2.txt",
+    }  # fmt: skip
+    assert sorted(file.source.removeprefix("default/") for file in others) == [
+        "README", "extra/pos/0.txt", "imdb.vocab", "test/urls.txt", "train/pos/notes.md"
+    ]  # fmt: skip
+    splits, _ = split_files(files("pos/1.txt", "neg/2.txt", source="train"), in_folders=True)
+    assert {split: file.source for split, file in splits.items()} == {"train": "train/neg/2.txt"}
+    with pytest.raises(ConfigurationError, match=r"or name folders train, dev and test, with folders of \.txt files"):
+        split_files(files("a/b.txt", "c.txt"), in_folders=True)
+
+
+def test_splits_of_official_names() -> None:
+    given = files("TREC_10.label", "train_5500.label", "train_1000.label")
+    splits, others = split_files(given, split_names={"train_5500": "train", "TREC_10": "test"})
+    assert {split: file.path.name for split, file in splits.items()} == {
+        "test": "TREC_10.label", "train": "train_5500.label",
+    }  # fmt: skip
+    assert [file.path.name for file in others] == ["train_1000.label"]
+
+
 def test_splits_of_folders_that_datasets_saved() -> None:
     """The first part stands for all of them, and descriptions are no rows."""
     saved = ("dataset_dict.json", "train/dataset_info.json", "train/state.json", "train/data-00000-of-00002.arrow",

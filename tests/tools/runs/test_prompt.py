@@ -84,7 +84,7 @@ def test_scores_and_rows(folder: Path, kind: str, score: str, capsys: pytest.Cap
 
 def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder: Path, tmp_path: Path) -> None:
     """Probabilities are those of the answers alone; a correct label that no answer names is counted."""
-    answers = ["page", "book of a page", "negative", "no"]
+    answers = ["page", "book", "negative", "no"]
     (tmp_path / "answers.txt").write_text("".join(f"{each}\n" for each in answers), encoding="utf-8")
     (tmp_path / "open.yaml").write_text(TEMPLATE.replace("labels: {positive", "#").replace(":{label}", ": {label}"))
     words = [f"template={tmp_path / 'open.yaml'}", f"answers={tmp_path / 'answers.txt'}"]
@@ -99,7 +99,7 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder: 
         sums = [float(each[len(prompt) - 1 :].sum()) for each in log_likelihoods(trained.model, joined)]
         shares = torch.tensor(sums, dtype=torch.float64).softmax(0).tolist()
         assert [*line["probabilities"]] == answers
-        assert [*line["probabilities"].values()] == pytest.approx(shares, abs=1e-5)
+        assert [*line["probabilities"].values()] == pytest.approx(shares, rel=1e-4)
         assert line["prediction"] == answers[shares.index(max(shares))]
 
 
