@@ -2,10 +2,10 @@
 
     python -m benchmarks.parity [--seeds 101 202 303] [--types bert t5] [--json FILE]
 
-A class of transformers with odd sizes and switches, drawn by the seed, and every parameter drawn. In: the logits of what
-we read from its folder. Out: the logits of what transformers reads from our export. Loss: of five labels. Gradients: of
-this loss, relative to the largest entry of all. Round trip: tensors whose bits change by import and export. Generation:
-greedy tokens that differ, of 18. Logits above 1 are compared relative to the largest.
+A class of transformers with odd sizes and switches, drawn by the seed, and every parameter drawn. In: the logits of
+what we read from its folder. Out: the logits of what transformers reads from our export. Loss: of five labels.
+Gradients: of this loss, relative to the largest entry of all. Round trip: tensors whose bits change by import and
+export. Generation: greedy tokens that differ, of 18. Logits above 1 are compared relative to the largest.
 """
 
 import math
@@ -68,7 +68,7 @@ def logits_apart(again: Any, theirs: Any, heads: tuple[str, ...]) -> float:
 
 
 def loss_and_gradients(model: Model, theirs: Any, key_map: Any) -> dict[str, float]:
-    """Compare the loss of labels of the head over the vocabulary, and the gradients of all parameters that both have."""
+    """Compare the loss of labels of the head over the vocabulary, and the gradients of all parameters both have."""
     head = next(name for name in ("masked_lm", "lm") if name in model.heads)
     ours, their, valid = published.rows(theirs)
     index = valid.flatten().nonzero()[[0, 2, 4, 7, 10], 0]
@@ -135,8 +135,13 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore")
     types = published.TYPES if options.types == [""] else options.types
     table = measure(types, options.seeds, lambda line: print(line, file=sys.stderr))
-    holds = {one: max(value / (1 if name in COLUMNS[4:] else LIMIT) for name, value in row.items()) for one, row in table.items()}
-    cells = [[one, *(shown(name, row.get(name)) for name in COLUMNS), verdict(holds[one] <= 1)] for one, row in table.items()]
+    holds = {
+        one: max(value / (1 if name in COLUMNS[4:] else LIMIT) for name, value in row.items())
+        for one, row in table.items()
+    }
+    cells = [
+        [one, *(shown(name, row.get(name)) for name in COLUMNS), verdict(holds[one] <= 1)] for one, row in table.items()
+    ]
     print_table(("type", *COLUMNS, "within 1e-5"), cells)
     write_json(options.json, {"seeds": options.seeds, "limit": LIMIT, "types": table})
     return int(not all(share <= 1 for share in holds.values()))
