@@ -23,8 +23,9 @@ from benchmarks.harness import figure, parser, print_table, system_load, verdict
 
 from benchmarks.clean import prose, warc_record
 from benchmarks.small_files import opens
+from clozeline.pipeline.execution.plan import LEAST_BYTES
 from clozeline.pipeline.execution.stage_order import stages_of
-from clozeline.pipeline.recipe import PlanConfig, load_recipe
+from clozeline.pipeline.recipe import load_recipe
 
 GROWTH = 1.1
 """Factor by which memory may grow with ten times the corpus."""
@@ -103,7 +104,7 @@ def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]], 
         less = small[stage]
         rows.append(figure(f"opens: {stage}, {more['units']} units", "opens", more["opens"], less["opens"],
                            f"{less['units']} units", None, holds=True, cpu_s=more["cpu_s"]))  # fmt: skip
-    for stage, count in opens(1, PlanConfig().unit_bytes).items():
+    for stage, count in opens(1, LEAST_BYTES).items():
         rows.append(figure(f"opens for 1 TB: {stage}, computed", "opens", count, MOST_OPENS, "limit", 1.0,
                            holds=count <= MOST_OPENS))  # fmt: skip
     return rows

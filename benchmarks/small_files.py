@@ -17,6 +17,7 @@ from benchmarks.encode import documents
 from clozeline.pipeline.dedup.component_passes import Levels
 from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
 from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS
 from clozeline.pipeline.execution.recipe_command import run_stage
 
 _RECIPE = """
@@ -69,10 +70,8 @@ def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
     units = -(-terabytes * 10**12 // unit_bytes)
     ranges = count_ranges(units)
     parts = Parts(Path(), Path(), units, ranges)
-    levels = Levels(parts)
     exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.startswith(("exact", "near"))]
-    exchanges += [levels.links(level) for level in range(1, levels.last + 1)]
-    exchanges += [levels.answers(level) for level in range(2, levels.last + 1)]
+    exchanges += Levels(parts).exchanges()
     # Three passes read documents; signatures are written and read, documents and rejections written.
     dedup = sum(exchange.opens for exchange in exchanges) + (3 + 2 + 2) * units
     return {"clean": 3 * units, "dedup": dedup, "encode": units + Exchange("runs", units, units).opens + 2 * units}
@@ -93,7 +92,8 @@ def main() -> None:
     head = ("documents", "input files", "CPU s", "files written")
     print_table(head, cells, f"{len(text) / 1e6:.1f} MB of text")
     cells = []
-    for terabytes, unit_bytes in ((1, 1 << 28), (100, 1 << 28), (100, 1 << 34)):
+    defaults = [(terabytes, max(LEAST_BYTES, terabytes * 10**12 // MOST_UNITS)) for terabytes in (1, 10, 100)]
+    for terabytes, unit_bytes in (*defaults, (100, 1 << 28)):
         counts = (-(-terabytes * 10**12 // unit_bytes), *opens(terabytes, unit_bytes).values())
         cells.append((f"{terabytes} TB", f"{unit_bytes >> 20:,} MiB", *(f"{count:,}" for count in counts)))
     print_table(("input", "unit and shard", "units", *opens(1, 1 << 28)), cells, "opens of files of rows")

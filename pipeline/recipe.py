@@ -115,11 +115,11 @@ class ExecutorConfig:
 class PlanConfig:
     """Sizes of units, into which inputs are cut, and of shards."""
 
-    unit_bytes: Annotated[int, Field(ge=4096)] = 1 << 28
+    unit_bytes: Annotated[int, Field(ge=4096)] | None = None
     """largest input range of a unit in bytes, where the format can be split; consecutive small files share a unit up to
-    it; ≥ 4096"""
-    shard_bytes: Annotated[int, Field(ge=4096)] = 1 << 28
-    """input bytes per shard; the number of shards is ceil(bytes / shard_bytes); ≥ 4096"""
+    it; ≥ 4096; default: the larger one of 256 MiB and 1/8,192 of the input"""
+    shard_bytes: Annotated[int, Field(ge=4096)] | None = None
+    """input bytes per shard; the number of shards is ceil(bytes / shard_bytes); ≥ 4096; default: as for `unit_bytes`"""
 
 
 @config_class

@@ -51,6 +51,11 @@ class Levels:
         """Component names for the units of the previous level that asked."""
         return Exchange(f"near-answers-{level}", self.units[level], self.units[level - 1])
 
+    def exchanges(self) -> list[Exchange]:
+        """Links up to the last level, and answers back to the parts."""
+        answers = [self.answers(level) for level in range(2, self.last + 1)]
+        return [self.links(level) for level in range(1, self.last + 1)] + answers
+
 
 def level_passes(parts: Parts) -> list[Pass[Any]]:
     """Return the passes between candidates and members: links up to the last level, answers back to the parts."""

@@ -45,6 +45,11 @@ class Exchange:
         return -(-self.sources // _GROUP) if self.sources * self.destinations >= _FEWEST else 0
 
     @property
+    def pieces(self) -> int:
+        """Number of pieces, empty ones included, that a source writes once."""
+        return self.sources * self.destinations
+
+    @property
     def opens(self) -> int:
         """Number of times that a file of pieces is opened to be written or read, once by each destination."""
         bundled = self.sources + self.bundles if self.bundles else 0

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.plan import PLAN_STAGE
+from clozeline.pipeline.execution.plan import LEAST_BYTES, PLAN_STAGE
 from clozeline.pipeline.execution.stage_order import stage_of
 from clozeline.pipeline.recipe import Recipe, load_recipe
 
@@ -25,7 +25,7 @@ def check_extension(recipe: Recipe, only: str | None) -> None:
         raise ConfigurationError("extend: expected old and new inputs, and the recipe's key 'clean'")
     config = recipe.folder(PLAN_STAGE) / "config.yaml"
     if config.is_file():
-        before, now = to_plain(load_recipe(config)), to_plain(recipe)
+        before, now = (_with_sizes(to_plain(each)) for each in (load_recipe(config), recipe))
         for key, old, new in _differences(before, now, ""):
             if key.partition(".")[0] not in _FREE:
                 raise ConfigurationError(
@@ -38,6 +38,12 @@ def check_extension(recipe: Recipe, only: str | None) -> None:
             "extend: `keep` of a filter and `language_cut` depend on all documents, which new ones would change; set "
             "`threshold` instead"
         )
+
+
+def _with_sizes(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return a recipe with the default sizes of units as numbers, as earlier versions wrote them."""
+    sizes = {name: size or LEAST_BYTES for name, size in plain["plan"].items()}
+    return {**plain, "plan": sizes}
 
 
 def _differences(before: Any, now: Any, key: str) -> Iterator[tuple[str, Any, Any]]:

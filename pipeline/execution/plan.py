@@ -27,7 +27,7 @@ from clozeline.pipeline.execution.input_changes import (
 from clozeline.pipeline.execution.inputs import SourceFile, check_kinds, source_files
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.ingest.readers import check_options, detect, is_guess
-from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.pipeline.recipe import InputEntry, PlanConfig, Recipe
 from clozeline.sealed_json import seal, unseal
 
 PLAN_FORMAT: Final = 2
@@ -38,6 +38,10 @@ _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text
 _OUTSIDE: Final = ("path", "source", "unknown", "store")
 # Room for no further file, not even an empty one.
 _NONE: Final = -1
+LEAST_BYTES: Final = 1 << 28
+"""Default bytes of a unit and of a shard of a small corpus."""
+MOST_UNITS: Final = 8_192
+"""Units and shards of a large one, so that their product, the pieces of an exchange, stays below 7 * 10^7."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, so its first start freezes the plan."""
 
@@ -114,28 +118,45 @@ def _make_plan(recipe: Recipe, generations: Sequence[Sequence[SourceFile]], save
     inputs = [_facts(file, known.get(file.source)) for file in files]
     _check_readers(recipe, files, inputs, known.keys())
     plan, rest = Plan((), 0, "", (), ()), iter(inputs)
+    options = recipe.plan_options
     for number, generation in enumerate(generations):
         added = [(file, next(rest)) for file in generation]
-        alone = _add_generation(recipe, plan, added, _NONE)
-        frozen = saved is not None and number < len(saved.generations) and saved.until(number).digest == alone.digest
-        # a run that began when each file was a unit of its own stays complete
-        plan = alone if frozen else _add_generation(recipe, plan, added, recipe.plan_options.unit_bytes)
+        total = plan.bytes + sum(facts["bytes"] for _, facts in added)
+        sizes = _Sizes.of(options, max(LEAST_BYTES, -(-total // MOST_UNITS)))
+        if saved is not None and number < len(saved.generations):
+            # a run stays complete that began when each file was a unit of its own, or all units of 256 MiB
+            fixed, before = _Sizes.of(options, LEAST_BYTES), saved.until(number).digest
+            older = (replace(fixed, shared=_NONE), fixed)
+            sizes = next((each for each in older if _add_generation(plan, added, each).digest == before), sizes)
+        plan = _add_generation(plan, added, sizes)
     return plan
 
 
-def _add_generation(
-    recipe: Recipe, plan: Plan, added: Sequence[tuple[SourceFile, dict[str, Any]]], shared: int
-) -> Plan:
-    """Return the plan with the units of further inputs after its own; small files share units of `shared` bytes."""
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Bytes of a unit, of the small files that share one, and of a shard."""
+
+    unit: int
+    shared: int
+    shard: int
+
+    @staticmethod
+    def of(options: PlanConfig, default: int) -> "_Sizes":
+        unit = options.unit_bytes or default
+        return _Sizes(unit, unit, options.shard_bytes or default)
+
+
+def _add_generation(plan: Plan, added: Sequence[tuple[SourceFile, dict[str, Any]]], sizes: _Sizes) -> Plan:
+    """Return the plan with the units of further inputs after its own."""
     pieces: list[list[PlannedRange]] = []
     for file, facts in added:
-        count = max(1, -(-file.bytes // recipe.plan_options.unit_bytes)) if facts["splittable"] else 1
+        count = max(1, -(-file.bytes // sizes.unit)) if facts["splittable"] else 1
         bounds = [file.bytes * index // count for index in range(count + 1)]
         planned = PlannedRange(0, file.source, file.entry.source, facts["reader"], 0, 0, file.entry, file.path)
         pieces.append([replace(planned, start=start, end=end) for start, end in pairwise(bounds)])
-    ranges = (*plan.ranges, *_number_units(pieces, shared, plan.generations[-1].units if plan.generations else 0))
+    ranges = (*plan.ranges, *_number_units(pieces, sizes.shared, plan.generations[-1].units if plan.generations else 0))
     inputs = (*plan.inputs, *(facts for _, facts in added))
-    shards = max(1, -(-sum(facts["bytes"] for facts in inputs) // recipe.plan_options.shard_bytes))
+    shards = max(1, -(-sum(facts["bytes"] for facts in inputs) // sizes.shard))
     generation = Generation(len(inputs), ranges[-1].unit + 1, shards)
     return _with_digest(Plan(ranges, shards, "", inputs, (*plan.generations, generation)))
 

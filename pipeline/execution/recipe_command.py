@@ -20,13 +20,14 @@ from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
 from clozeline.native.library import missing_note
 from clozeline.pipeline import stage_names
-from clozeline.pipeline.execution.free_space import free_bytes, size_text
+from clozeline.pipeline.execution.free_space import check_free_space, free_bytes, size_text
 from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.execution.plan_size import check_plan_size, exchange_text, foreseen_disk, worker_memory
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
-from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stages_of
+from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stage_of, stages_of
 from clozeline.pipeline.execution.stage_report import earlier_report
 from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.pipeline.execution.summary_table import print_table
@@ -100,6 +101,8 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     plan = load_plan(recipe)
     if recipe.extend:
         check_extension(recipe, only)
+    stages = {name: stage_of(recipe, name, plan) for name in stages_of(recipe)}
+    check_plan_size(recipe, plan, list(stages.values()))
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False, only=only)
     largest = 0
@@ -117,6 +120,12 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
                 to_do += f"; about {size_text(run.expected_bytes(missing, largest or plan.bytes))}"
             runs, largest = iter(()) if missing else runs, max(largest, run.bytes())
         if only in (None, name):
-            console.print(f"{name}: {to_do}", highlight=False, soft_wrap=True)
-    console.print(f"free space: {size_text(free_bytes(recipe.output_folder))}", highlight=False)
+            console.print(f"{name}: {to_do}{exchange_text(stages[name].exchanges())}", highlight=False, soft_wrap=True)
+    disk = foreseen_disk(plan, list(stages.values()))
+    free = f"free space: {size_text(free_bytes(recipe.output_folder))}"
+    console.print(f"disk: about {size_text(disk)} for all stages; {free}", highlight=False)
+    console.print(f"memory: about {size_text(worker_memory(plan))} for each worker", highlight=False)
+    new = not any(stage.folder.exists() for stage in stages.values())  # a later start needs less
+    if new and (warning := check_free_space("all stages", recipe.output_folder, disk)):
+        console.print(warning, highlight=False, soft_wrap=True)
     return 0

@@ -20,6 +20,7 @@ from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.pending_units import PendingUnits
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input, saved_plan
+from clozeline.pipeline.execution.plan_size import check_plan_size
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.run_units import run_units
 from clozeline.pipeline.execution.stage_order import stage_of, stages_of
@@ -60,6 +61,7 @@ def run_recipe(
         if starts:
             require_input(recipe)
         plan = load_plan(recipe, verify=verify)
+        check_plan_size(recipe, plan, [stage_of(recipe, name, plan) for name in names])
         if recipe.extend:
             _run_before_growth(recipe, only, plan, progress, verify=verify)
         if recipe.rebalance:

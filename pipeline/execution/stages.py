@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, PartialFailureError
@@ -19,6 +19,9 @@ from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.unit_record import C, Counts, Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.vocabulary import Vocabulary
+
+if TYPE_CHECKING:  # its passes are those of this module
+    from clozeline.pipeline.execution.exchange import Exchange
 
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
@@ -147,6 +150,10 @@ class Stage(ABC, Generic[K, C]):
     @abstractmethod
     def passes(self) -> Sequence[Pass[C]]:
         """Return the passes, in order."""
+
+    def exchanges(self) -> Sequence[Exchange]:
+        """Return what its passes exchange in pieces, as far as the plan tells."""
+        return ()
 
     @abstractmethod
     def row(self, counts: C) -> Row:

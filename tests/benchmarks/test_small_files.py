@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from benchmarks.small_files import cut, opens
-from clozeline.pipeline.recipe import PlanConfig
+from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS
 
 _TABLE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 _WORDS = {"thousand": 1e3, "million": 1e6}
@@ -21,7 +21,7 @@ def test_the_documented_opens_are_those_of_the_formula() -> None:
     rows = re.findall(
         r"^\| (\d+) TB \| (\d+) (MiB|GiB).*? \| ([\d,]+) \| (.+?) \| (.+?) \| (.+?) \|$", _TABLE, re.MULTILINE
     )
-    assert len(rows) == 3
+    assert len(rows) == 4
     for terabytes, size, unit, units, *cells in rows:
         unit_bytes = int(size) << {"MiB": 20, "GiB": 30}[unit]
         assert _numbers(units) == -(-int(terabytes) * 10**12 // unit_bytes)
@@ -30,8 +30,10 @@ def test_the_documented_opens_are_those_of_the_formula() -> None:
 
 
 def test_the_first_rows_are_of_the_default_sizes() -> None:
-    defaults = PlanConfig()
-    assert defaults.unit_bytes == defaults.shard_bytes == 256 << 20
+    rows = re.findall(r"^\| (\d+) TB \| (\d+) MiB, default", _TABLE, re.MULTILINE)
+    assert len(rows) == 3
+    for terabytes, size in rows:
+        assert int(size) << 20 >= max(LEAST_BYTES, int(terabytes) * 10**12 // MOST_UNITS) > (int(size) - 1) << 20
 
 
 def test_every_cut_holds_the_same_text() -> None:

@@ -121,7 +121,7 @@ PLACES = {
     "a text of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.sample:_read"),
     "a document before it is encoded": Place("encode", "tokenize.encode.tokenize_documents:read_documents"),
     "a document that is encoded": Place("encode", "tokenize.encode.tokenize_documents:token_documents"),
-    "a document of a sorted run": Place("encode", "tokenize.encode.sorted_runs:RunWriter._batch", 1),
+    "a document of a sorted run": Place("encode", "tokenize.encode.sorted_runs:RunWriter._write", 1),
     "a run of a shard": Place("encode", "tokenize.encode.merge_runs:read_range"),
     "a row of a token shard": Place("encode", "shards.set_writer:write_shard", 1),
     "a row of a table of documents": Place("encode", "tokenize.encode.merge_runs:write_table", 1),
