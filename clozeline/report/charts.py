@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, Final, Literal
@@ -82,17 +82,20 @@ def bars(title: str, rows: Sequence[Bar]) -> str:
     return _draw_box_rows(title, [(row.name, row.label) for row in rows], boxes, _ROW)
 
 
-def shares(counts: Mapping[str, int], total: int | None = None) -> list[Bar]:
+def shares(
+    counts: Mapping[str, int], total: int | None = None, show: Callable[[int], str] = "{:,}".format
+) -> list[Bar]:
     """Return a bar for each count with its share, largest first; where there are many, the smallest share one bar.
 
-    Counts of 0 are dropped; `total` is the count that is 100 % and the full width, by default their sum.
+    Counts of 0 are dropped; `total` is the count that is 100 % and the full width, by default their sum. `show` writes
+    a count.
     """
     items = sorted(((name, count) for name, count in counts.items() if count), key=lambda item: (-item[1], item[0]))
     if len(items) > _MAX_ROWS:
         rest = items[_MAX_ROWS - 1 :]
         items = [*items[: _MAX_ROWS - 1], (f"{len(rest):,} others", sum(count for _, count in rest))]
     total = total or sum(counts.values())
-    return [Bar(name, count, f"{count:,} · {100 * count / total:.1f} %", total) for name, count in items]
+    return [Bar(name, count, f"{show(count)} · {100 * count / total:.1f} %", total) for name, count in items]
 
 
 def funnel(title: str, steps: Sequence[Step]) -> str:

@@ -12,7 +12,7 @@ from clozeline.report.hover import STYLE as _HOVER
 
 _LIGHT: Final = (
     "--paper:#fff;--edge:#8a95a5;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
-    "--c0:#2a66c8;--c1:#b8501f;--c2:#2a7a4d;--c3:#7a4bb5;--c4:#a8325f;--c5:#1f7f8c;--c6:#7d6a10;--c7:#5b6475"
+    "--c0:#2a66c8;--c1:#b8501f;--c2:#2a7a4d;--c3:#7a4bb5;--c4:#a8325f;--c5:#1b7682;--c6:#7d6a10;--c7:#5b6475"
 )
 _DARK: Final = (
     "--paper:#11151b;--edge:#8592a5;--panel:#181e26;--ink:#e6eaf0;--muted:#9aa6b6;--line:#323b48;"
@@ -51,7 +51,7 @@ linear-gradient(90deg,var(--edge),transparent) 0 0/1rem 100% no-repeat scroll,
 linear-gradient(270deg,var(--edge),transparent) 100% 0/1rem 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:.92rem}
 td,th{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
-th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 blockquote{margin:.5rem 0;padding:.5rem .8rem;font-size:.9rem;white-space:pre-wrap;overflow-wrap:anywhere}
 blockquote footer{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-space:normal}
 td:first-child{white-space:nowrap}.grid blockquote{margin:0}pre{font-size:.85rem}
@@ -61,6 +61,7 @@ details{margin:1rem 0}.grid>details{grid-column:1/-1}summary{cursor:pointer;font
 """
     + _HOVER
 )
+_QUANTITY: Final = re.compile(r"-?[\d,.]+ (%|s|bytes|[KMGTP]B)|[\d,]+ (min|h) \d+ (s|min)")
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
@@ -133,16 +134,18 @@ def quote(text: str, origin: str = "") -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a scrollable table; numbers and their headers are right-aligned."""
+    """Return a scrollable table; numbers, quantities such as `1.5 MB`, and their headers are right-aligned."""
+
+    def is_number(value: Any) -> bool:
+        return isinstance(value, int | float) or _QUANTITY.fullmatch(str(value)) is not None
 
     def cell(value: Any) -> str:
-        if isinstance(value, (int, float)):
-            return f"<td class=n>{f'{value:,}' if isinstance(value, int) else f'{value:,.1f}'}</td>"
-        return f"<td>{escape(str(value))}</td>"
+        shown = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if isinstance(value, float) else str(value)
+        return f"<td{' class=n' * is_number(value)}>{escape(shown)}</td>"
 
     lines = list(rows)
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in lines)
-    right = [isinstance(value, int | float) for value in (lines[0] if lines else header)]
+    right = [is_number(value) for value in (lines[0] if lines else header)]
     names = "".join(
         f"<th scope=col{' class=n' * number}>{escape(name)}</th>" for name, number in zip(header, right, strict=True)
     )

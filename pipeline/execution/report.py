@@ -28,6 +28,7 @@ from clozeline.pipeline.execution.report_samples import (
     sample_kept_texts,
     sample_malformed,
     sample_rejects,
+    tally_documents,
 )
 from clozeline.pipeline.execution.stage_report import REPORT_FORMAT, StageFacts, earlier_report
 from clozeline.report.axis_units import duration
@@ -46,6 +47,9 @@ _LEFT_OUT: Final = {
 _LISTED: Final = 50
 # Names of the documents that a stage leaves.
 _LEFT: Final = {"clean": "kept", "dedup": "unique"}
+
+# Sites and languages that have a row of their own.
+_GROUPS: Final = 20
 
 _SUITE: Final = ("evaluation suite", "items", "not read", "found in documents", "too short", "documents", "words found")
 
@@ -77,24 +81,25 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
 def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     plan = read_json(output / PLAN_STAGE / "plan.json") or {"inputs": []}
     holders = [stage for stage in stages if stage.documents.is_dir()]
-    inputs, size = plan["inputs"], sum(facts["bytes"] for facts in plan["inputs"]) / 1e6
-    shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": size_text(1e6 * size)}
+    inputs, size = plan["inputs"], sum(facts["bytes"] for facts in plan["inputs"])
+    shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": size_text(size)}
     shown |= {step.name: f"{step.count:,}" for step in _steps(stages) if step.name in ("unique", "tokens", "examples")}
     if sentence := _outcome(_steps(stages)):
         yield lead(sentence)
     yield facts({**shown, "time of all stages": duration(sum(stage.seconds for stage in stages))})
-    rates = [(stage, f"{duration(stage.seconds)} · {size / max(stage.seconds, 1e-3):,.2f} MB/s") for stage in stages]
+    rates = [(stage, f"{duration(stage.seconds)} · {size_text(size / max(stage.seconds, 1e-3))}/s") for stage in stages]
     times = bars(
-        "Seconds a stage, and MB of input a second", [Bar(each.name, each.seconds, rate) for each, rate in rates]
+        "Time of each stage, and input per second", [Bar(each.name, each.seconds, rate) for each, rate in rates]
     )
     yield grid(funnel("From documents to examples", _steps(stages)), times)
-    yield section("Left out, and why", grid(*_reasons(stages)), *iter_language_cuts(stages))
+    yield section("Dropped, and why", grid(*_reasons(stages)), *iter_language_cuts(stages))
     for suites in (stage.counts["suites"] for stage in stages if "suites" in stage.counts):
         yield section("Contamination", table(_SUITE, [_suite_row(*suite) for suite in sorted(suites.items())]))
     if holders:
         parts = Parts.of(holders[-1].documents)
         texts = _quotes(sample_kept_texts(parts))
         yield section("What is kept", grid(*_shapes(stages, parts)), "<h3>Three of the texts</h3>", texts)
+        yield section("By site and language", *_iter_groups(stages, holders))
     yield section("What is edited", *_iter_edits(stages))
     yield section("What is dropped", *_iter_drops(holders))
     yield section("Tokens", *iter_fertility(stages))
@@ -143,9 +148,11 @@ def _reasons(stages: Sequence[StageFacts]) -> Iterator[str]:
         for group, whole in _LEFT_OUT.items():
             reasons = dict(_leaves(stage.counts.get(group, {})))
             key = whole if whole in stage.counts else "documents_in"
-            total = f"{stage.counts.get(key, 0):,} {key.removesuffix('_in')}"
+            count = stage.counts.get(key, 0)
+            sized = key.startswith("bytes") or key.endswith("bytes")
+            total = size_text(count) if sized else f"{count:,} {key.removesuffix('_in')}"
             title = f"{stage.name} · {group.replace('_', ' ')}, of {total}"
-            yield bars(title, shares(reasons, stage.counts.get(key)))
+            yield bars(title, shares(reasons, stage.counts.get(key), size_text if sized else "{:,}".format))
 
 
 def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
@@ -165,6 +172,37 @@ def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
             ranges = Parts.of(stage.folder / "clusters" / kind)
             title = f"Clusters of {kind} duplicates{ranges.share}"
             yield histogram(title, *cluster_sizes(ranges), "documents in a cluster")
+
+
+def _iter_groups(stages: Sequence[StageFacts], holders: Sequence[StageFacts]) -> Iterator[str]:
+    """Yield what each stage left of the documents of each site, and of each language with its tokens."""
+    parts = [(stage, Parts.of(stage.documents)) for stage in holders]
+    files = [[file.path.name for file in each.files] for _, each in parts]
+    compared = [pair for pair, own in zip(parts, files, strict=True) if own == files[0]]  # of the same units
+    sampled = [each for _, each in compared]
+    tokens: Mapping[str, int] = next(
+        (stage.counts["tokens_by_language"] for stage in stages if stage.name == "encode"), {}
+    )
+    for title, column in (("site", "url"), ("language", "language")):
+        counted = column == "language" and tokens and not sampled[0].share  # tokens are of all parts
+        by_stage = [tally_documents(parts, column) for parts in sampled]
+        first, last = by_stage[0], by_stage[-1]
+        if not any(first):
+            continue  # no document has one
+        ranked = sorted(first, key=lambda name: (-first[name][0], name))
+        groups = [([name], name or "without one") for name in ranked[:_GROUPS]]
+        if rest := ranked[_GROUPS:]:
+            groups.append((rest, f"{len(rest):,} others"))
+        rows = []
+        for names, shown in groups:
+            sizes = [sum(found.get(name, (0, 0))[0] for name in names) for found in by_stage]
+            share, characters = f"{100 * sizes[-1] / sizes[0]:.1f} %", sum(last.get(name, (0, 0))[1] for name in names)
+            own = [sum(tokens.get(name, 0) for name in names)] if counted else []
+            rows.append((shown, *sizes, *([share] if len(sizes) > 1 else []), characters, *own))
+        stays = ["left"] if len(compared) > 1 else []
+        names = [_LEFT.get(stage.name, f"after {stage.name}") for stage, _ in compared]
+        header = [title, *names, *stays, "characters", *(["tokens"] if counted else [])]
+        yield f"<h3>Documents by {title}{sampled[0].share}</h3>{table(header, rows)}"
 
 
 def _suite_row(name: str, counts: Mapping[str, int]) -> tuple[str | int, ...]:
@@ -223,20 +261,26 @@ def _provenance(output: Path, plan: Mapping[str, Any], stages: Sequence[StageFac
     inputs, manifests = plan["inputs"], read_manifests(output, stages)
     yield grid(draw_provenance(plan, stages, manifests))
     yield way_back(manifests)
-    rows = [(file["source"], file["reader"], file["bytes"]) for file in inputs[:_LISTED]]
+    rows = [(file["source"], file["reader"], size_text(file["bytes"])) for file in inputs[:_LISTED]]
     if len(inputs) > len(rows):
-        rows.append((f"{len(inputs) - len(rows):,} others", "", sum(file["bytes"] for file in inputs[_LISTED:])))
-    yield f"<h3>Inputs</h3>{table(['source', 'reader', 'bytes'], rows)}"
-    empty = [pair for stage in stages for pair in sorted(stage.counts.get("without_records", {}).items())]
+        rows.append(
+            (f"{len(inputs) - len(rows):,} others", "", size_text(sum(file["bytes"] for file in inputs[_LISTED:])))
+        )
+    yield f"<h3>Inputs</h3>{table(['source', 'reader', 'size'], rows)}"
+    lacking = [pair for stage in stages for pair in sorted(stage.counts.get("without_records", {}).items())]
+    empty = [(source, size_text(size)) for source, size in lacking]
     if empty:
-        yield f"<h3>Inputs without a record</h3>{table(['source', 'bytes'], empty)}"
-    written = [(stage.name, stage.units, stage.bytes, stage.seconds) for stage in stages]
-    yield f"<h3>Stages</h3>{table(['stage', 'units', 'bytes written', 'seconds'], written)}"
+        yield f"<h3>Inputs without a record</h3>{table(['source', 'size'], empty)}"
+    written = [(stage.name, stage.units, size_text(stage.bytes), duration(stage.seconds)) for stage in stages]
+    yield f"<h3>Stages</h3>{table(['stage', 'units', 'written', 'time'], written)}"
     yield from iter_slowest(stages)
     totals = {name: (manifest.totals, manifest.checksum[:16]) for name, manifest in manifests.items()}
-    sets = [(name, each.samples, each.tokens, each.shards, each.bytes, sum_) for name, (each, sum_) in totals.items()]
+    sets = [
+        (name, each.samples, each.tokens, each.shards, size_text(each.bytes), sum_)
+        for name, (each, sum_) in totals.items()
+    ]
     if sets:
-        header = ["set", "rows", "tokens", "shards", "bytes", "checksum of the manifest"]
+        header = ["set", "rows", "tokens", "shards", "size", "checksum of the manifest"]
         yield f"<h3>Shard sets</h3>{table(header, sets)}"
     yield from iter_deciders(stages)
     for stage in stages:

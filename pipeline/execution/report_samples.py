@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
@@ -29,6 +30,7 @@ _TEXTS: Final = 3
 _RECORDS: Final = 20
 # Characters shown of a text.
 _CHARACTERS: Final = 400
+_HOST: Final = r"^[a-zA-Z]+://([^/:?#]*).*$"
 # Cluster sizes below this one have a bar each.
 _SMALL: Final = 8
 
@@ -73,6 +75,21 @@ def lengths(parts: Parts) -> Histogram:
     batches = (batch for file in parts.files for batch in read_batches(file, ("n_chars",)))
     values = [np.empty(0, np.int64), *(batch.column("n_chars").to_numpy() for batch in batches)]
     return _count_values(np.concatenate(values), [0, *(1 << power for power in range(40))])
+
+
+def tally_documents(parts: Parts, column: str) -> dict[str, tuple[int, int]]:
+    """Return documents and characters by a column of the documents, `url` by its host; documents without one are ""."""
+    counts: Counter[str] = Counter()
+    characters: Counter[str] = Counter()
+    for file in parts.files:
+        for batch in read_batches(file, (column, "n_chars")):
+            names = pc.fill_null(batch.column(column).cast(pa.utf8()), "")
+            names = pc.replace_substring_regex(names, _HOST, r"\1") if column == "url" else names
+            grouped = pa.table({"name": names, "n": batch.column("n_chars").cast(pa.int64())}).group_by("name")
+            for row in grouped.aggregate([("n", "sum"), ("n", "count")]).to_pylist():
+                counts[row["name"]] += row["n_count"]
+                characters[row["name"]] += row["n_sum"]
+    return {name: (count, characters[name]) for name, count in counts.items()}
 
 
 def cluster_sizes(parts: Parts) -> Histogram:

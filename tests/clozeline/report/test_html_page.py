@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from clozeline.errors import StorageError
@@ -55,3 +57,37 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(StorageError, match="cannot write"):
         publish_text(tmp_path / "page.html" / "below", "")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def luminance(color: str) -> float:
+    """Relative luminance of WCAG 2.2, by its formula."""
+    digits = color if len(color) == 6 else "".join(2 * digit for digit in color)
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_text_is_legible_in_both_schemes() -> None:
+    """4.5 to 1 for text in every color that a page writes text in, on the page and on its panels (WCAG 2.2, AA)."""
+    assert contrast("000000", "fff") == pytest.approx(21)
+    assert contrast("777777", "ffffff") == pytest.approx(4.48, abs=0.01)
+    schemes = re.findall(r":root\{([^}]*--paper[^}]*)\}", page("", []))
+    assert len(schemes) == 2
+    for scheme in schemes:
+        colors = dict(re.findall(r"--(\w+):#(\w+)", scheme))
+        for ink in ("ink", "muted", *(f"c{number}" for number in range(8))):
+            for ground in ("paper", "panel"):
+                assert contrast(colors[ink], colors[ground]) >= 4.5, (ink, ground)
+        assert contrast(colors["edge"], colors["paper"]) >= 3, "the edge of a table that scrolls"
+
+
+def test_quantities_are_set_right_as_numbers_are() -> None:
+    rows = [["a", "1.5 MB", "54.8 %", "1 min 3 s", "2.0 s", "v1 s"]]
+    parsed = checked(page("", [table(["", *"bcdef"], rows)]))
+    classes = [kind.get("class") for tag, kind in parsed.tags if tag == "td"]
+    assert classes == [None, "n", "n", "n", "n", None]

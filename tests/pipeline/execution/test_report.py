@@ -84,6 +84,18 @@ def test_the_funnel_is_what_the_files_hold(run, page):
     )
 
 
+def test_languages_have_documents_of_each_stage_characters_and_tokens(run, page):
+    output, _ = run
+    last = list(read_documents(output / "dedup/documents/000000.arrow"))
+    tokens = json.loads((output / "encode/report.json").read_text())["counts"]["tokens"]
+    at = page.cells.index("kept")
+    assert page.cells[at - 1 : at + 11] == [
+        *("language", "kept", "unique", "left", "characters", "tokens"),
+        *("und", "33", "30", "90.9 %", f"{sum(len(one.text) for one in last):,}", f"{tokens:,}"),
+    ]
+    assert "site" not in page.cells, "lines of a file have no address"
+
+
 def test_reasons_have_their_shares(run, page):
     output, _ = run
     reasons = Counter(one.reason for one in read_rejects(output / "clean/rejects/000000.arrow"))

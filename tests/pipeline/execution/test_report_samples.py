@@ -7,7 +7,14 @@ import pytest
 
 from clozeline.pipeline.dedup.columns import pack_rows, uid_column
 from clozeline.pipeline.dedup.parts import CLUSTER, write_clusters
-from clozeline.pipeline.execution.report_samples import Parts, cluster_sizes, lengths, sample_kept_texts, sample_rejects
+from clozeline.pipeline.execution.report_samples import (
+    Parts,
+    cluster_sizes,
+    lengths,
+    sample_kept_texts,
+    sample_rejects,
+    tally_documents,
+)
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, write_documents, write_rejects
 
@@ -43,6 +50,24 @@ def test_lengths_are_counted_in_doubling_ranges(tmp_path: Path):
     assert found[0] == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
     assert found[1] == [1, 1, 0, 2, 1, 0, 0, 0, 0, 1]
     assert lengths(Parts((), 0))[1] == [0]
+
+
+def test_documents_are_counted_by_host_and_by_language(tmp_path: Path):
+    hosts = {
+        "https://a.org/x?y=http://b.org": "a.org", "http://a.org:8080/": "a.org", "http://b.org": "b.org", "": "",
+        "a file, page 3": "a file, page 3", "HTTP://c.org#d": "c.org",
+    }  # fmt: skip
+    rows = [document(n, "x" * (n + 1), url=url, language="de" if n % 2 else "en") for n, url in enumerate(hosts)]
+    for part in range(2):
+        write_documents(tmp_path / f"{part:06d}.arrow", rows[3 * part : 3 * part + 3])
+    parts = Parts.of(tmp_path)
+    expected: dict[str, tuple[int, int]] = {}
+    for row, host in zip(rows, hosts.values(), strict=True):
+        count, characters = expected.get(host, (0, 0))
+        expected[host] = (count + 1, characters + row.n_chars)
+    assert tally_documents(parts, "url") == expected
+    assert tally_documents(parts, "language") == {"en": (3, 1 + 3 + 5), "de": (3, 2 + 4 + 6)}
+    assert tally_documents(Parts((), 0), "url") == {}
 
 
 def test_clusters_are_counted_by_their_size(tmp_path: Path):
