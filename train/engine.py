@@ -5,6 +5,7 @@ gradients over ranks and sums them over micro-batches, so each micro-batch contr
 result does not depend on how rows are spread over ranks and micro-batches.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -41,10 +42,10 @@ _LINEAR: Final = torch.nn.functional.linear
 class StepResult:
     """Result of a step on this rank: sums are local, the norm is the same on every rank."""
 
-    sums: dict[str, torch.Tensor]
-    """head → summed loss of this rank's labels, float64 scalar on the device"""
-    figures: dict[str, torch.Tensor]
-    """"head/name" → further sums of the head over the same labels, float64 scalars on the device"""
+    sums: dict[str, float]
+    """head → summed loss of this rank's labels"""
+    figures: dict[str, float]
+    """"head/name" → further sums of the head over the same labels"""
     gradient_norm: float
     """gradient norm over all parameters before clipping; inf where the step was skipped"""
     skipped: bool
@@ -155,7 +156,7 @@ class Engine:
         }
         sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
         figures: dict[str, torch.Tensor] = {}
-        norm: float | None = None
+        read: list[float] = []
         clock = StepClock(self.world.device)
         for index, batch in enumerate(batches):
             # forward: one loss per head
@@ -174,19 +175,20 @@ class Engine:
             clock.end("backward")
             # clip and update after the last micro-batch
             if index + 1 == len(batches):
-                norm = self._finish_gradient()
+                read = self._finish_gradient([*sums.values(), *figures.values()])
             self.deepspeed.step()
             clock.end("optimizer")
         # a step whose gradient is not finite was skipped by DeepSpeed; average the weights, prune
-        norm = float(self.deepspeed.get_global_grad_norm()) if norm is None else norm
-        norm = norm if norm < torch.inf else torch.inf  # also where it is not a number
+        read = read or _read([self.deepspeed.get_global_grad_norm(), *sums.values(), *figures.values()])
+        norm = read[0] if read[0] < torch.inf else torch.inf  # also where it is not a number
+        totals = dict(zip(sums, read[1:], strict=False)), dict(zip(figures, read[1 + len(sums) :], strict=True))
         self.skipped += norm == torch.inf
         if self.average is not None and norm < torch.inf:
             self.average.update(step - self.skipped)
         if self.pruning is not None:
             self.pruning.end(step)
         squares = None if self._squares is None else self._squares.take()
-        return StepResult(sums, figures, norm, skipped=norm == torch.inf, clock=clock, squares=squares)
+        return StepResult(*totals, norm, skipped=norm == torch.inf, clock=clock, squares=squares)
 
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, torch.Tensor]:
         """Return the model's inputs: the batch, and random bits where a generator samples; `step` 0: an evaluation."""
@@ -250,12 +252,15 @@ class Engine:
         parts = [weight * self.counted[head].count(batch.tensors) / counts[head] for head, weight in weights.items()]
         return float(sum(parts) / sum(weights.values())) if parts else 0.0
 
-    def _finish_gradient(self) -> float | None:
-        """Clip or drop the gradient at stage 0, where DeepSpeed does neither; return its norm, None at other stages."""
+    def _finish_gradient(self, sums: Sequence[torch.Tensor]) -> list[float]:
+        """Clip or drop the gradient at stage 0, where DeepSpeed does neither; return its norm, and the sums.
+
+        At other stages, return nothing.
+        """
         if not self.gradient_bytes:
             self.gradient_bytes = _gradient_bytes(self.deepspeed)
         if zero_stage(self.config, self.world.size) > 0:
-            return None
+            return []
         if self.world.size == 1:  # of a parameter that took no part; DeepSpeed adds it where it reduces
             for parameter in self._parameters:
                 if parameter.requires_grad and parameter.grad is None:
@@ -263,12 +268,20 @@ class Engine:
         parameters = [parameter for parameter in self._parameters if parameter.grad is not None]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
-        if not torch.isfinite(norm):  # with all gradients None, DeepSpeed's step updates nothing
+        read = _read([norm, *sums])
+        if not math.isfinite(read[0]):  # with all gradients None, DeepSpeed's step updates nothing
             for parameter in parameters:
                 parameter.grad = None
         elif self.config.gradient_clipping > 0:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.config.gradient_clipping, norm)
-        return float(norm)
+        return read
+
+
+def _read(scalars: Sequence[torch.Tensor | float]) -> list[float]:
+    """Return scalars as numbers; the host waits once for all of them, and for the device no more in this step."""
+    device = next((scalar.device for scalar in scalars if isinstance(scalar, torch.Tensor)), None)
+    wide = [torch.as_tensor(scalar, dtype=torch.float64, device=device) for scalar in scalars]
+    return cast(list[float], torch.stack(wide).tolist())
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:

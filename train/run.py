@@ -6,6 +6,7 @@ from clozeline.command import Detail
 from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
+from clozeline.train.distributed.host_memory import without_startup_garbage
 from clozeline.train.distributed.process_group import World, describe_environment, start
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
@@ -43,7 +44,8 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
     # check the configuration and the data sets, then join the other ranks
     _, size = describe_environment()
     checked = check_start(config, size)
-    world = joined or start(deterministic=checked.config.deterministic is True)
+    deterministic = checked.config.deterministic is True
+    world = joined or start(checked.config.collective_timeout_s, deterministic=deterministic)
     if world.size > 1:
         with world.together():
             checked.datasets.check_files(world.rank, world.local_rank)
@@ -125,5 +127,6 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     recorder = Recorder(engine, health, journal, display, cost, peak)
     profiler = open_profiler(config.profile, config.output, world, announce, display.say, resources)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
-    state = train(job, state)
+    with without_startup_garbage():
+        state = train(job, state)
     return record_end(engine, state, job.is_complete(state), stop.reason, journal, display)

@@ -159,6 +159,8 @@ class TrainConfig:
     """steps whose operations are timed, as a trace and a table: {from: 20, steps: 5}; null: none"""
     watchdog_s: Annotated[float, Field(ge=0.0)] = 1800.0
     """seconds without progress after which a process dumps its stacks and ends; 0: never"""
+    collective_timeout_s: Annotated[float, Field(gt=0.0)] = 600.0
+    """seconds after which a collective of NCCL or gloo fails for want of a rank"""
     max_consecutive_skips: Positive = 20
     """steps in a row with a gradient that is not finite, after which the run ends as diverged"""
 
@@ -313,7 +315,8 @@ def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -
 
 _FREE: Final = (
     *("steps", "output", "branch_from", "resume", "zero", "evaluate", "early_stop", "checkpoint", "log", "profile"),
-    *("watchdog_s", "max_consecutive_skips", "activation_checkpointing", "compile", "deterministic", "init_parts"),
+    *("watchdog_s", "collective_timeout_s", "max_consecutive_skips", "activation_checkpointing", "compile"),
+    *("deterministic", "init_parts"),
     *("model.init_from", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore", "data.heldout"),
     *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes", "data.token_dtype"),
     *("data.length_buckets", "data.label_capacity", "data.on_damaged", "data.max_damaged_fraction", "data.store"),

@@ -1,8 +1,10 @@
-"""Let a process that trains on processors reuse the memory that it frees."""
+"""Spare a training process page faults for memory that it had before, and searches for garbage among its modules."""
 
 import ctypes
+import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -23,3 +25,17 @@ def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # macOS and musl have none
     return mallopt is not None and bool(mallopt(_MMAP_THRESHOLD, _LARGEST) and mallopt(_TRIM_THRESHOLD, _LARGEST))
+
+
+@contextmanager
+def without_startup_garbage() -> Iterator[None]:
+    """Collect garbage once, and leave what exists then out of later collections.
+
+    A full collection looks at every object of every imported module, while the GPU waits.
+    """
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -8,19 +8,23 @@ import os
 import re
 import socket
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
+import psutil
 import torch
 import torch.distributed as dist
 
 from clozeline.errors import ClozelineError, ConfigurationError, PeerError, StorageError
 from clozeline.train.distributed.host_memory import keep_freed_memory
+from clozeline.train.distributed.watchdog import RECORDER
 
 T = TypeVar("T")
 
@@ -126,9 +130,14 @@ def describe_environment(environment: MutableMapping[str, str] = os.environ) -> 
 
 
 def device_of(environment: Mapping[str, str]) -> torch.device:
-    """Return the device on which a rank of this environment trains."""
+    """Return the device on which a rank of this environment trains.
+
+    `srun --gpus-per-task=1` shows every rank one GPU, which is then number 0 for all of them.
+    """
     on_gpu = environment.get("DS_ACCELERATOR", "cuda") == "cuda" and torch.cuda.is_available()
-    return torch.device("cuda", int(environment["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
+    if not on_gpu:
+        return torch.device("cpu")
+    return torch.device("cuda", int(environment["LOCAL_RANK"]) % max(1, torch.cuda.device_count()))
 
 
 def load_deepspeed() -> Any:
@@ -158,6 +167,12 @@ def load_deepspeed() -> Any:
 def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
     """Join the process group, once per rank; `deterministic` is that of `set_determinism`."""
     rank, size = describe_environment(os.environ)
+    local_rank, device = int(os.environ["LOCAL_RANK"]), device_of(os.environ)
+    if device.index is not None:
+        for name in {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"} & os.environ.keys():
+            os.environ[name] = str(device.index)  # from which DeepSpeed takes the device
+        os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")
+        os.environ.setdefault(RECORDER, str(Path(tempfile.gettempdir()) / "nccl_trace_rank_"))
     deepspeed = load_deepspeed()
     # DeepSpeed calls collectives that torch 2.13 deprecates
     warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
@@ -176,10 +191,22 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
         ) from error
     set_determinism(deterministic)
     group = dist.new_group(backend="gloo", timeout=timeout)
-    device = device_of(os.environ)
     if device.type == "cpu":
         keep_freed_memory()
-    return World(rank, size, int(os.environ["LOCAL_RANK"]), device, group)
+    return World(rank, size, local_rank, device, group)
+
+
+def describe_network(environment: Mapping[str, str] = os.environ) -> str:
+    """Return how gloo exchanges small values between ranks: through the interface that has the host's address."""
+    if named := environment.get("GLOO_SOCKET_IFNAME"):
+        return f"gloo through {named} (GLOO_SOCKET_IFNAME)"
+    try:
+        address = socket.gethostbyname(socket.gethostname())
+    except OSError as error:
+        return f"gloo, but the name of this host has no address ({error}): set GLOO_SOCKET_IFNAME"
+    with_it = [name for name, all_of in psutil.net_if_addrs().items() if address in {one.address for one in all_of}]
+    through = with_it[0] if with_it else "an interface that is not known"
+    return f"gloo through {through}, which has the host's address {address}; GLOO_SOCKET_IFNAME chooses another one"
 
 
 def set_determinism(deterministic: bool) -> None:

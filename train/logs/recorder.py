@@ -101,7 +101,7 @@ class Recorder:
         # logged steps: one collective for CPU time, losses, metrics and counters
         counters = self._health.counters()
         sums = {**result.sums, **result.figures}
-        worked, *totals = self._engine.world.total([cpu_seconds, *map(float, sums.values()), *counters.values()])
+        worked, *totals = self._engine.world.total([cpu_seconds, *sums.values(), *counters.values()])
         noise = None
         if (mine := result.squares) is not None:
             square, inverse, count = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])

@@ -8,6 +8,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.data.sets.unread_columns import unread_lines
 from clozeline.train.data.stream.phases import distinct_sets
+from clozeline.train.distributed.process_group import describe_network
 from clozeline.train.logs.display import Display
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.peak_flops import Peak
@@ -31,6 +32,8 @@ def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, displ
     now, saved = point.state, point.saved
     for line in point.choices:
         display.say(line)
+    if now.shape.get("world_size", 1) > 1:
+        display.say(f"network    {describe_network()}")
     if note := missing_note():
         display.say(f"note: {note}")
     # a new run: print its cost

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
@@ -39,3 +40,13 @@ def test_settings_of_the_user_stay() -> None:
     from clozeline.train.distributed.host_memory import keep_freed_memory
 
     assert not keep_freed_memory({"MALLOC_TRIM_THRESHOLD_": "1000000"})
+
+
+def test_collections_skip_what_existed_before() -> None:
+    """Afterwards nothing is kept out, so that a second run in the process can free the first."""
+    from clozeline.train.distributed.host_memory import without_startup_garbage
+
+    with without_startup_garbage():
+        assert gc.get_freeze_count() > 10_000
+        assert len(gc.get_objects()) < 10_000
+    assert gc.get_freeze_count() == 0

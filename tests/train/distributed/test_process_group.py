@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
+import torch
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.train.distributed.process_group import World, describe_environment, fill_environment
+from clozeline.train.distributed.process_group import (
+    World,
+    describe_environment,
+    describe_network,
+    device_of,
+    fill_environment,
+)
 from tests.distributed import RankPool
 
 
@@ -85,3 +94,26 @@ def test_error_of_one_rank_ends_all_with_its_code(two_ranks: RankPool) -> None:
         ("PeerError", 65, "rank 1: a block is broken"),
         ("IntegrityError", 65, "a block is broken"),
     ]
+
+
+@pytest.mark.parametrize(("local_rank", "gpus", "expected"), [(3, 1, 0), (3, 8, 3), (5, 4, 1)])
+def test_a_rank_that_sees_one_gpu_takes_it(
+    monkeypatch: pytest.MonkeyPatch, local_rank: int, gpus: int, expected: int
+) -> None:
+    """Under `srun --gpus-per-task=1` each rank sees its own GPU as number 0."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert device_of({"LOCAL_RANK": str(local_rank)}) == torch.device("cuda", expected)
+    assert device_of({"LOCAL_RANK": str(local_rank), "DS_ACCELERATOR": "cpu"}) == torch.device("cpu")
+
+
+def test_the_interface_of_gloo_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert describe_network({"GLOO_SOCKET_IFNAME": "ib0"}) == "gloo through ib0 (GLOO_SOCKET_IFNAME)"
+    monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.0.1")
+    assert describe_network({}).startswith("gloo through lo, which has the host's address 127.0.0.1")
+
+    def fail(_: str) -> str:
+        raise socket.gaierror("unknown")
+
+    monkeypatch.setattr(socket, "gethostbyname", fail)
+    assert "set GLOO_SOCKET_IFNAME" in describe_network({})

@@ -25,10 +25,13 @@ def test_no_beat_ends_the_process_with_stacks(
 
     monkeypatch.setattr(watchdog.os, "_exit", leave)
     monkeypatch.setattr(watchdog.faulthandler, "dump_traceback", dump)
+    monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", "/somewhere/trace_")
     with guard:
         assert ended.wait(60)
     assert (codes, dumped) == ([70], [True])
-    assert capsys.readouterr().err.startswith("error: rank 3: no progress for 0.001 s (watchdog_s)")
+    said = capsys.readouterr().err
+    assert said.startswith("error: rank 3: no progress for 0.001 s (watchdog_s)")
+    assert "NCCL's last ones are in /somewhere/trace_3\n" in said
 
 
 def test_the_end_of_the_run_ends_the_thread() -> None:
