@@ -19,12 +19,14 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import record_folder_facts
 from clozeline.tools.runs.pseudo_label import PseudoLabelOptions, pseudo_label
 from clozeline.tools.settings import split_settings
+from clozeline.train.startup.run_directory import read_config
 
 _STABLE: Final = 0.01
 """Share of changed labels below which another round would learn the same."""
@@ -35,7 +37,8 @@ class SelfTrainOptions:
     """A task, its files, and the rounds."""
 
     task: str
-    """recipe of a classification task of the reader glue: sst2, or a folder with a pipeline.yaml and a train.yaml"""
+    """recipe of a task with a class per row, of the reader glue or labelled: sst2, labels, or a folder with a
+    pipeline.yaml and a train.yaml"""
     train: Annotated[Path, HOME_EXPANDED]
     """file with the labeled rows"""
     unlabeled: Annotated[Path, HOME_EXPANDED]
@@ -102,21 +105,23 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
     rounds: list[Round] = []
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
         folder, before = output / f"round-{len(rounds)}", output / f"round-{len(rounds) - 1}"
-        labels = _label(before / "seed-0", folder / "pseudo.tsv", options) if rounds else None
+        labels = _label(before / "seed-0", folder, options) if rounds else None
         student = FinetuneOptions(
             task=options.task, train=options.train, dev=options.dev, output=folder, pseudo=labels, seeds=1
         )
         finetune(body, student, overrides)
         metrics = dict(read_scored(folder)[0].scores["metrics"])
-        lines, earlier = _lines_of(labels), _lines_of(before / "pseudo.tsv")
+        lines, earlier = _lines_of(labels), set[str]() if labels is None else _lines_of(before / labels.name)
         changed = len(lines ^ earlier) / len(lines | earlier) if earlier else None
         rounds.append(Round(len(lines), changed, metrics))
         publish_json(output / "rounds.json", [asdict(one) for one in rounds])
     return rounds
 
 
-def _label(teacher: Path, path: Path, options: SelfTrainOptions) -> Path:
-    """Label the texts with a run; do nothing if this was completed before."""
+def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
+    """Label the texts with a run, into a file of the folder; do nothing if this was completed before."""
+    manifest = open_shards(read_config(teacher).data.first_set).manifest
+    path = folder / ("pseudo.jsonl" if manifest.config["reader"]["name"] == "labelled" else "pseudo.tsv")
     if read_json(path.with_name(f"{path.name}.json")) is None:
         path.parent.mkdir(parents=True, exist_ok=True)
         chosen = PseudoLabelOptions(

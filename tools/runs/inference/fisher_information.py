@@ -48,12 +48,19 @@ def diagonal_fisher(
         generator = generator_for(seed, f"labels of example {count}")
         labeled = tensors if empirical else _draw_labels(model, tensors, generator)
         # gradient of one example's loss, squared and summed
-        loss = torch.stack([loss.total for name, loss in model(labeled).items() if name != PONDER]).sum()
+        losses = {name: loss.total for name, loss in model(labeled).items() if name != PONDER}
+        loss = torch.stack([total * _labels_of_mean(model, name) for name, total in losses.items()]).sum()
         gradients = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
         for name, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:
                 squares[name] += gradient.square()
     return {name: total / max(1, count) for name, total in squares.items()}
+
+
+def _labels_of_mean(model: nn.Module, name: str) -> int:
+    """Return how many labels of a row a head averages; its log-probability is their sum."""
+    head = model.heads[name]  # type: ignore[index]
+    return head.outputs() if isinstance(head, Classification) and head.options.multi_label else 1
 
 
 def require_drawable_labels(heads: Mapping[str, Head]) -> None:
@@ -64,8 +71,7 @@ def require_drawable_labels(heads: Mapping[str, Head]) -> None:
             "use those of the data"
         )
     for name, head in heads.items():
-        classes = isinstance(head, Classification) and not head.options.multi_label
-        if not (isinstance(head, LabelHead) or classes):
+        if not isinstance(head, LabelHead | Classification):
             raise ConfigurationError(
                 f"model.heads.{name}: labels cannot be sampled from it; set empirical=true to use those of the data"
             )
@@ -85,4 +91,6 @@ def _draw_labels(model: nn.Module, tensors: Mapping[str, Tensor], generator: tor
             key, scores = "label_ids", head.logits(gather_labels(hidden, batch).states)
         else:
             return dict(tensors)
+        if isinstance(head, Classification) and head.options.multi_label:  # [1, classes], each drawn independently
+            return {**tensors, key: torch.bernoulli(scores.float().sigmoid(), generator=generator).to(torch.int64)}
         return {**tensors, key: torch.multinomial(scores.float().softmax(-1), 1, generator=generator)[:, 0]}

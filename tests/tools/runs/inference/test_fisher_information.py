@@ -13,6 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.heads._label_head import LabelHead
 from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
 from clozeline.train.optim.regularizers._regularizer import pull, push
+from tests.model.small_models import built, full_batch
 
 
 class Classes(LabelHead):
@@ -82,6 +83,22 @@ def test_labels_that_are_drawn_follow_from_the_seed() -> None:
     first, again, other = (diagonal_fisher(model, examples, seed)["heads.masked_lm.map.bias"] for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+def test_several_classes_per_row_are_drawn_independently() -> None:
+    """The bias of a class has E (y - p)² = p (1 - p), as log p(y|x) is a sum over classes."""
+    model = built("encoder", heads={"classification": {"classes": 3, "multi_label": True}}).eval()
+    require_drawable_labels(model.heads)
+    bias = model.heads["classification"].classifier.out.bias
+    torch.nn.init.normal_(bias, std=1.5, generator=torch.Generator().manual_seed(0))
+    tensors = full_batch()
+    row = {name: value[:1] for name, value in tensors.items() if len(value) == len(tensors["input_ids"])}
+    row["label"] = torch.tensor([[0, 0, 0]])
+    shares = model.logits(row)["classification"][0].detach().sigmoid()
+    found = diagonal_fisher(model, [row] * 800, 1)["heads.classification.classifier.out.bias"]
+    assert (found - shares * (1 - shares)).abs().max() < 0.04
+    expected = diagonal_fisher(model, [row], 1, empirical=True)["heads.classification.classifier.out.bias"]
+    torch.testing.assert_close(expected, shares.square())
 
 
 def test_only_one_head_with_a_distribution_is_drawn_from() -> None:
