@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.files import read_json
+from clozeline.pipeline.execution.plan_file import read_plan
 from clozeline.pipeline.execution.unit_record import outputs_digest, records
 
 OTHER_MERIT: Final = 1 << 62
@@ -34,11 +34,17 @@ def open_output(path: Path) -> OtherOutput:
         raise ConfigurationError(
             f"dedup.against: {path}: expected the output of a run with documents, got none: correct the path"
         )
-    planned = (read_json(path / "clean" / "plan.json") or {}).get("units", ())
-    units = 1 + max((int(each["unit"]) for each in planned), default=-1)
+    units = _count_units(path / "clean" / "plan.json")
     finished = records(folder, "main")
     if [record.unit for record in finished] != list(range(units)):
         raise ConfigurationError(
             f"dedup.against: {folder}: expected {units:,} finished units, got {len(finished):,}: finish that run first"
         )
     return OtherOutput(folder, units, outputs_digest(finished))
+
+
+def _count_units(plan: Path) -> int:
+    try:
+        return 1 + max((int(each["unit"]) for each in read_plan(plan)["units"]), default=-1)
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0

@@ -35,7 +35,8 @@ def observe_file(path: Path | RemoteFile) -> tuple[int, int | str]:
 def fingerprint_file(path: Path | RemoteFile, size: int) -> dict[str, Any]:
     """Return the time of the last change of a file, or its version, and the hash of its first and last 64 KiB."""
     try:
-        first, last = (range_hash(path, *ends) for ends in ((0, _END_BYTES), (max(0, size - _END_BYTES), size)))
+        first = range_hash(path, 0, _END_BYTES)
+        last = first if size <= _END_BYTES else range_hash(path, size - _END_BYTES, size)
         return {**file_version(path), "ends_xxh3": first + last}
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error

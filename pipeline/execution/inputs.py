@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
@@ -51,14 +52,18 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
     files: dict[str, SourceFile] = {}
     own = None if output is None else os.path.realpath(output)
     stages = [] if own is None else [os.path.join(own, stage) for stage in stage_names()]  # noqa: PTH118
+
+    @cache
+    def is_own(folder: Path) -> bool:
+        real = os.path.realpath(folder)
+        return any(_is_below(real, stage) for stage in stages)
+
     for entry in entries:
         for pattern in map(_local, _patterns(entry)):
             if own is not None and Path(pattern).is_dir() and _is_below(own, os.path.realpath(pattern)):
                 raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
             for file in _expand(pattern, entry):
-                if isinstance(file.path, Path) and any(
-                    _is_below(os.path.realpath(file.path.parent), stage) for stage in stages
-                ):
+                if isinstance(file.path, Path) and is_own(file.path.parent):
                     raise ConfigurationError(f"input {pattern!r}: {file.path} is an output of this run; {_APART}")
                 if file.source in files:
                     raise ConfigurationError(

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
-from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.input_changes import (
     OBSERVED,
     file_version,
@@ -25,19 +24,20 @@ from clozeline.pipeline.execution.input_changes import (
     fingerprint_other_files,
 )
 from clozeline.pipeline.execution.inputs import SourceFile, check_kinds, source_files
+from clozeline.pipeline.execution.plan_file import PLAN_FORMAT, publish_plan, read_plan
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.ingest.readers import check_options, detect, is_guess
 from clozeline.pipeline.recipe import InputEntry, PlanConfig, Recipe
-from clozeline.sealed_json import seal, unseal
 
-PLAN_FORMAT: Final = 2
-"""Format of plans with several generations of inputs; with a single one the file has format 1."""
+_GENERATIONS: Final = 2
+"""Format of plans with several generations of inputs; with a single one they have format 1."""
 # Options that plans of this format hold for every input, whatever its reader; others are held where they are given.
 _FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
 # Keys of an input that say where its files are, not how they are read.
 _OUTSIDE: Final = ("path", "source", "unknown", "store")
 # Room for no further file, not even an empty one.
 _NONE: Final = -1
+_STORED: Final = ("unit", "source", "source_group", "reader", "start", "end")
 LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
 MOST_UNITS: Final = 8_192
@@ -94,18 +94,17 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of `clean/plan.json`. Its key `units` lists ranges; those of one unit share a number."""
-        units = [
-            {name: value for name, value in asdict(planned).items() if name not in ("entry", "path")}
-            for planned in self.ranges
-        ]
+        units = [{name: getattr(planned, name) for name in _STORED} for planned in self.ranges]
         plain = {"format": 1, "shards": self.shards, "inputs": list(self.inputs), "units": units}
         if len(self.generations) > 1:
-            plain |= {"format": PLAN_FORMAT, "generations": [asdict(each) for each in self.generations]}
+            plain |= {"format": _GENERATIONS, "generations": [asdict(each) for each in self.generations]}
         return plain
 
     def until(self, generation: int) -> "Plan":
         """Return the plan as it was before later generations joined."""
         last = self.generations[generation]
+        if len(self.generations) == generation + 1 and self.digest:
+            return self
         ranges = tuple(planned for planned in self.ranges if planned.unit < last.units)
         generations = self.generations[: generation + 1]
         return _with_digest(Plan(ranges, last.shards, "", self.inputs[: last.inputs], generations))
@@ -115,7 +114,8 @@ def _make_plan(recipe: Recipe, generations: Sequence[Sequence[SourceFile]], save
     """Cut the files; those that the saved plan holds with the same options are not opened again."""
     known = {} if saved is None else {facts["source"]: facts for facts in saved.inputs}
     files = [file for generation in generations for file in generation]
-    inputs = [_facts(file, known.get(file.source)) for file in files]
+    options_of = {id(file.entry): _options(file.entry) for file in {id(file.entry): file for file in files}.values()}
+    inputs = [_facts(file, options_of[id(file.entry)], known.get(file.source)) for file in files]
     _check_readers(recipe, files, inputs, known.keys())
     plan, rest = Plan((), 0, "", (), ()), iter(inputs)
     options = recipe.plan_options
@@ -126,8 +126,13 @@ def _make_plan(recipe: Recipe, generations: Sequence[Sequence[SourceFile]], save
         if saved is not None and number < len(saved.generations):
             # a run stays complete that began when each file was a unit of its own, or all units of 256 MiB
             fixed, before = _Sizes.of(options, LEAST_BYTES), saved.until(number).digest
-            older = (replace(fixed, shared=_NONE), fixed)
-            sizes = next((each for each in older if _add_generation(plan, added, each).digest == before), sizes)
+            tried = (
+                _add_generation(plan, added, each)
+                for each in dict.fromkeys((sizes, fixed, replace(fixed, shared=_NONE)))
+            )
+            if (same := next((each for each in tried if each.digest == before), None)) is not None:
+                plan = same
+                continue
         plan = _add_generation(plan, added, sizes)
     return plan
 
@@ -215,9 +220,12 @@ def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int, first: 
     return tuple(planned_ranges)
 
 
-def _facts(file: SourceFile, known: dict[str, Any] | None) -> dict[str, Any]:
-    plain = {name: value for name, value in to_plain(file.entry).items() if name not in _OUTSIDE}
-    options = {**_FIRST_OPTIONS, **plain}
+def _options(entry: InputEntry) -> dict[str, Any]:
+    plain = {name: value for name, value in to_plain(entry).items() if name not in _OUTSIDE}
+    return {**_FIRST_OPTIONS, **plain}
+
+
+def _facts(file: SourceFile, options: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
     if known is not None and known["options"] == options:
         if not known.keys() & {"mtime_ns", "version"}:
             return known
@@ -249,9 +257,9 @@ def saved_plan(recipe: Recipe) -> Plan | None:
     if not path.exists():
         return None
     try:
-        data = unseal(parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT)
-        if data["format"] not in (1, PLAN_FORMAT):
-            raise ValueError(f"format {data['format']}, this version reads 1 and {PLAN_FORMAT}")
+        data = read_plan(path)
+        if data["format"] not in (1, _GENERATIONS):
+            raise ValueError(f"format {data['format']}, this version reads 1 to {PLAN_FORMAT}")
         if unknown := data.keys() - {"format", "shards", "inputs", "units", "generations"}:
             raise ValueError(f"unknown keys {sorted(unknown)}")
         ranges, inputs = tuple(PlannedRange(**planned) for planned in data["units"]), tuple(data["inputs"])
@@ -280,7 +288,7 @@ def freeze_plan(recipe: Recipe, plan: Plan | None = None) -> Plan:
     require_input(recipe)
     plan, saved = plan or load_plan(recipe), saved_plan(recipe)
     if saved is None or saved.as_json() != plan.as_json():
-        publish_json(_path(recipe), seal(plan.as_json()))
+        publish_plan(_path(recipe), plan.as_json())
     return plan
 
 

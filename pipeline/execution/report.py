@@ -8,9 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.files import publish_json, publish_text, read_json
+from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.plan import PLAN_STAGE
+from clozeline.pipeline.execution.plan_file import read_plan
 from clozeline.pipeline.execution.report_origins import (
     draw_provenance,
     iter_deciders,
@@ -79,7 +80,7 @@ def write_run_report(output: Path, names: Sequence[str]) -> Path:
 
 
 def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
-    plan = read_json(output / PLAN_STAGE / "plan.json") or {"inputs": []}
+    plan = _plan(output / PLAN_STAGE / "plan.json")
     holders = [stage for stage in stages if stage.documents.is_dir()]
     inputs, size = plan["inputs"], sum(facts["bytes"] for facts in plan["inputs"])
     shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": size_text(size)}
@@ -104,6 +105,13 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     yield section("What is dropped", *_iter_drops(holders))
     yield section("Tokens", *iter_fertility(stages))
     yield section("Where it comes from", *_provenance(output, plan, stages))
+
+
+def _plan(path: Path) -> Mapping[str, Any]:
+    try:
+        return read_plan(path)
+    except (OSError, ValueError, KeyError, TypeError):
+        return {"inputs": []}
 
 
 def _outcome(steps: Sequence[Step]) -> str:

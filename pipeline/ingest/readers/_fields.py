@@ -81,7 +81,13 @@ def explain_unusable(text_key: str, names: list[str]) -> str:
 
 def _repair(text: str) -> str:
     r"""Join surrogate pairs and replace lone surrogates (JSON's `\ud800`): Arrow requires valid Unicode."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def _to_json(value: Any) -> Any:

@@ -15,7 +15,8 @@ from clozeline.pipeline.clean.quality_cut import CUTS_FILE
 from clozeline.pipeline.clean.unit_counts import count_characters
 from clozeline.pipeline.execution.dropped_documents import has_dropped
 from clozeline.pipeline.execution.kept_state import KeptState, record_key
-from clozeline.pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
+from clozeline.pipeline.execution.plan import PLAN_STAGE
+from clozeline.pipeline.execution.plan_file import PLAN_FORMAT, unpack_plan
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.stage_report import read_report
 from clozeline.pipeline.execution.unit_record import DOCUMENTS_FOLDER, TEMPORARY, Counts, UnitRecord, add_counts
@@ -163,8 +164,8 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
     if folder.name == PLAN_STAGE:
         plan, content = folder / "plan.json", _read_json(folder / "plan.json", PLAN_FORMAT)
         try:
-            planned = sum(unit["end"] - unit["start"] for unit in content["units"])
-        except (KeyError, TypeError) as error:
+            planned = sum(unit["end"] - unit["start"] for unit in unpack_plan(content)["units"])
+        except (KeyError, TypeError, ValueError) as error:
             raise IntegrityError(f"{plan}: expected units with start and end; {repair_of(plan)}") from error
         yield path, "bytes_in", counts["bytes_in"], planned
     if (folder / "documents").is_dir():
