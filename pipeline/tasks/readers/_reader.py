@@ -154,6 +154,13 @@ class TaskReader(ABC):
         """Class index of each label."""
         return {label: number for number, label in enumerate(self.facts.labels)}
 
+    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
+        """Return the rows of an official file with arbitrary answers, each with its id; None: read by `input_columns`.
+
+        The indices of the rows count them.
+        """
+        return None
+
     def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
         """Yield the lines of a file from which `read` returns these texts and classes, if there is such a layout."""
         raise ConfigurationError(f"the reader {type(self).__name__} has no layout of classes that can be written")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -17,6 +18,7 @@ from clozeline.pipeline.tasks.readers import (
     TaskReader,
 )
 from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
 _TRUTH: Final = ("false", "true")
@@ -148,6 +150,39 @@ class Superglue(TaskReader):
                     questions += 1
             else:
                 yield self._row(row, index)
+
+    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
+        """Return every row with the `idx` by which a submission names it: of MultiRC those of text, question, answer.
+
+        None for a file that has no JSON lines.
+        """
+        _, line = next(text_lines(path, self.limits), (0, ""))
+        return self._unlabeled_rows(path) if isinstance(line, str) and line.lstrip().startswith("{") else None
+
+    def _unlabeled_rows(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+        require_fields(path, self.limits, *_TASKS[self.options.task].fields)
+        label: Any = self.facts.labels[0] if self.facts.labels not in ((), _TRUTH) else 0
+        count = 0
+        for index, row in json_objects(path, self.limits):
+            if isinstance(row, Rejected) or any(field_of(row, n) is None for n in _TASKS[self.options.task].fields):
+                found: list[tuple[TaskItem | Rejected, Any]] = [(Rejected("fields", count), None)]
+            elif self.options.task == "multirc":
+                found = [
+                    (next(self._answers(str(row["passage"]["text"]), {**question, "answers": [{**answer, "label": 0}]},
+                                        count, "")), [row.get("idx"), question.get("idx"), answer.get("idx")])
+                    for question in maps(row["passage"]["questions"]) for answer in maps(question.get("answers"))
+                ]  # fmt: skip
+            elif self.options.task == "record":
+                found = [
+                    (question_of({"question": query.get("query"), "id": count, "answers": []}, row["passage"]["text"],
+                                 count, "", unanswerable=True), query.get("idx"))
+                    for query in maps(row["qas"])
+                ]  # fmt: skip
+            else:
+                found = [(self._row({**row, "label": label}, index), row.get("idx"))]
+            for item, key in found:
+                yield replace(item, index=count), key  # type: ignore[type-var]
+                count += 1
 
     def row_count(self, file: TaskFile) -> int:
         task = _TASKS[self.options.task]

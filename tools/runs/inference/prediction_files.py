@@ -14,11 +14,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish, publish_json, publish_text, read_json
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.runs.inference.row_predictions import Record, flat_record
+from clozeline.tools.runs.inference.superglue_submission import submission_rows
 
-Layout: TypeAlias = Literal["glue", "squad", "conll", "race"]
+Layout: TypeAlias = Literal["glue", "superglue", "squad", "conll", "race"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
 _HEADS: Final[Mapping[Layout, tuple[str, ...]]] = {
-    "glue": ("classification", "regression"), "squad": ("span",), "conll": ("tagging",), "race": ("multiple_choice",),
+    "glue": ("classification", "regression"), "superglue": ("classification", "multiple_choice", "span"),
+    "squad": ("span",), "conll": ("tagging",), "race": ("multiple_choice",),
 }  # fmt: skip
 """Heads whose predictions an official layout holds."""
 _FACTS: Final = "predict.json"
@@ -85,6 +87,8 @@ def write_output(output: Path, layout: Layout | None, records: Iterable[Record],
         if layout == "glue":
             file.write("index\tprediction\n")
             file.writelines(f"{record.get('id', record['row'])}\t{_glue_answer(record)}\n" for record in records)
+        elif layout == "superglue":
+            file.writelines(f"{json.dumps(line, ensure_ascii=False)}\n" for line in submission_rows(records, facts))
         elif layout == "conll":
             for record in records:
                 pairs = zip(record.get("words", ()), record.get("tags", ()), strict=True)

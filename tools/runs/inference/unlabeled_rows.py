@@ -52,7 +52,8 @@ class InputColumns:
 def read_unlabeled(path: Path, opened: TaskRun, reader: TaskReader, columns: InputColumns) -> Iterator[Item]:
     """Yield every row of a file in order, as an item with an arbitrary answer or a rejection.
 
-    A file in SQuAD's layout, and CoNLL's columns for a run that was trained on them, need no names of columns.
+    A file in SQuAD's layout, and those of CoNLL and SuperGLUE for a run that was trained on them, need no names of
+    columns.
     """
     limits, facts = Limits(), opened.facts
     if facts.head == "span" and path.suffix == ".json" and not columns.keys:
@@ -63,6 +64,9 @@ def read_unlabeled(path: Path, opened: TaskRun, reader: TaskReader, columns: Inp
             words = tuple(line.split()[reader.options.word_column] for line in sentence.lines)
             rejected = Rejected(sentence.damage or "fields", number)
             yield (rejected if sentence.damage else TaggedWords(words, (0,) * len(words), number)), None
+        return
+    if not columns.keys and columns.id is None and (official := reader.read_unlabeled(path)) is not None:
+        yield from official
         return
     file = open_columns(path, limits, columns.delimiter, columns.columns)
     keys = _keys_of(file.names, opened, reader, columns)
