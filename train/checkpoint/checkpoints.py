@@ -25,6 +25,7 @@ from torch import Tensor
 from clozeline.errors import CheckpointError, ConfigurationError, SaveError
 from clozeline.files import replacing, sweep, sync
 from clozeline.train.checkpoint import zero_partitions as partitions
+from clozeline.train.checkpoint.copies import CheckpointCopies
 from clozeline.train.checkpoint.find_checkpoint import LATEST, candidates, check_share, choose
 from clozeline.train.checkpoint.format import (
     FORMAT,
@@ -85,6 +86,8 @@ class Checkpoints:
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._copies: dict[str, Tensor] = {}
         """Copies for background saves, reused by the next one."""
+        place = config.copy_to if world.rank == 0 else None
+        self._second = None if place is None else CheckpointCopies(place, report)
 
     def prepare(self) -> None:
         """Create the directory and remove the files of interrupted saves."""
@@ -123,6 +126,8 @@ class Checkpoints:
 
     def poll(self) -> bool:
         """Commit a background save if all ranks have written their parts; False if the last save failed."""
+        if self._second is not None:
+            self._second.tell()
         if self._pending is not None and all(self.world.gather(self._pending.written.done())):
             return self.finish()
         return not self._failures
@@ -134,6 +139,11 @@ class Checkpoints:
             return not self._failures
         return self._report_end(pending.state.step, pending.final, self._conclude(pending))
 
+    def close(self, beat: Callable[[], None]) -> None:
+        """Wait until the second place has the last checkpoint; `beat` is called every few seconds."""
+        if self._second is not None:
+            self._second.finish(beat)
+
     def _report_end(self, step: int, final: Path, problem: str | None) -> bool:
         # committed: prune old checkpoints
         if problem is None:
@@ -143,6 +153,8 @@ class Checkpoints:
             self._report("save", step=step, checkpoint=final.name)
             if self.world.rank == 0:
                 self._prune(final.name, self.config.keep_last)
+            if self._second is not None:
+                self._second.start(final)
             return True
         # failed: count it, and give up after `max_failures`
         self._failures += 1
@@ -167,6 +179,8 @@ class Checkpoints:
             scores = {key: value for key, value in state.plain().items() if key.startswith(_SCORES)}
             replace(index, state={**index.state, **scores}).write(path)
             self._prune(path.name, self.config.keep_last)
+            if self._second is not None:
+                self._second.start(path)
         except (OSError, CheckpointError) as error:
             self._report("score_failed", step=state.step, error=str(error))
 
@@ -214,12 +228,16 @@ class Checkpoints:
     def find(self) -> tuple[Path, Index] | None:
         """Return the checkpoint to resume from: `latest` if it is valid, else the newest valid one.
 
-        Every skipped checkpoint is reported with the reason. Nothing is written.
+        Every skipped checkpoint is reported with the reason. Nothing is written, but a checkpoint that is fetched from
+        the second place, if the directory has none.
 
         Raises:
             CheckpointError: there are checkpoints, but none is valid.
             NewerFormatError: a newer version wrote the preferred one.
         """
+        with self.world.together():
+            if self._second is not None and not steps_in(self.directory):
+                self._second.fetch(self.directory)
         names, ignored = self.world.gather(candidates(self.directory))[0]
         if ignored:
             self._report("latest_ignored", reason=ignored)

@@ -62,7 +62,7 @@ def refuse_output(config: TrainConfig) -> None:
         why = f"it holds {other[0]}: choose another one"
         raise ConfigurationError(f"output: {output} is an output of the pipeline, {why}")
     # what `resume` demands
-    if config.resume == "must" and not checkpoints:
+    if config.resume == "must" and not checkpoints and config.checkpoint.copy_to is None:
         remedy = "choose another output, or start with resume=auto"
         raise ConfigurationError(f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: {remedy}")
     if config.resume == "never" and names:
