@@ -1,15 +1,16 @@
 """Label texts with a fine-tuned run, for self-training: `clozeline pseudo-label RUN input=FILE output=FILE`.
 
 The input has one text per line, or the two texts of a pair separated by a tab. Each gets the class with the highest
-probability; rows with a probability of at least `threshold` are written in the format of the run's task. `clozeline
-finetune ... pseudo=FILE` trains on that file in addition to the labeled one. FILE.json counts what was written and why
-the rest was not.
+probability; rows with a probability of at least `threshold` are written in the format of the run's task. With several
+classes per row, a text gets those above one half, and each decision for or against a class must be that probable.
+`clozeline finetune ... pseudo=FILE` trains on that file in addition to the labeled one. FILE.json counts what was
+written and why the rest was not.
 """
 
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,7 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json, publish_text
+from clozeline.pipeline.tasks.readers import LabeledText
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.labeled_texts import LabeledByModel, label_texts, read_texts, task_reader
@@ -38,7 +40,7 @@ class PseudoLabelOptions:
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
     """lowest probability of a label to keep"""
     per_class: Annotated[int, Field(ge=1)] | None = None
-    """maximum rows per class, the most probable ones; default: all"""
+    """maximum rows per class, or per combination of classes, the most probable ones; default: all"""
     step: Annotated[int, Field(ge=1)] | None = None
     """step of the checkpoint; default: the newest"""
 
@@ -48,9 +50,8 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
     if not options.input.is_file():
         raise ConfigurationError(f"input: {options.input}: no such file; give one with texts")
     opened = open_task_run(run, "train", step=options.step, set_paths=sets)
-    if opened.facts.head != "classification" or opened.facts.multi_label:
-        got = "several classes per row" if opened.facts.multi_label else opened.facts.head
-        raise ConfigurationError(f"{run}: expected a run of the head classification with a class per row, got {got}")
+    if opened.facts.head != "classification":
+        raise ConfigurationError(f"{run}: expected a run of the head classification, got {opened.facts.head}")
     reader = task_reader(opened.train.manifest)
     items, refused = read_texts(options.input, opened.facts)
     judged, lost = label_texts(opened, items)
@@ -59,7 +60,7 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
         raise ConfigurationError(
             f"{options.input}: no row has a label with a probability of {options.threshold:g}: lower the threshold"
         )
-    lines = list(reader.format_lines([replace(row.item, label=row.label) for row in kept]))
+    lines = list(reader.format_lines([_with_label(row) for row in kept]))
     publish_text(options.output, "".join(f"{line}\n" for line in lines))
     names = opened.facts.labels
     facts = {
@@ -74,10 +75,21 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
         "per_class": options.per_class,
         "rows_in": len(items) + sum(refused.values()),
         "skipped": {**refused, **({"no_tokens": lost} if lost else {}), **dropped},
-        "labelled": {names[label]: number for label, number in sorted(Counter(row.label for row in kept).items())},
+        "rows_out": len(kept),
+        "labelled": {names[label]: number for label, number in sorted(Counter(_classes_in(kept)).items())},
     }
     publish_json(options.output.with_name(f"{options.output.name}.json"), facts)
     return facts
+
+
+def _with_label(row: LabeledByModel) -> LabeledText:
+    own = {"label": row.label} if isinstance(row.label, int) else {"classes": row.label}
+    return replace(row.item, **own)
+
+
+def _classes_in(rows: Sequence[LabeledByModel]) -> Iterator[int]:
+    for row in rows:
+        yield from (row.label,) if isinstance(row.label, int) else row.label
 
 
 def select(
@@ -94,7 +106,7 @@ def select(
         ([2, 3], {'below_threshold': 1, 'beyond_per_class': 1})
     """
     sure = [row for row in judged if row.probability >= threshold]
-    by_class: dict[int, list[LabeledByModel]] = defaultdict(list)
+    by_class: dict[int | tuple[int, ...], list[LabeledByModel]] = defaultdict(list)
     for row in sorted(sure, key=lambda row: (-row.probability, row.item.index)):
         by_class[row.label].append(row)
     kept = [row for rows in by_class.values() for row in rows[:per_class]]
@@ -114,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         per_label = ", ".join(f"{name} {number:,}" for name, number in facts["labelled"].items())
         skipped = ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items()) or "none"
         sys.stdout.write(
-            f"{chosen_options.output}: {plural(sum(facts['labelled'].values()), 'row')} of {facts['rows_in']:,} "
+            f"{chosen_options.output}: {plural(facts['rows_out'], 'row')} of {facts['rows_in']:,} "
             f"labeled ({per_label}); not written: {skipped}\n"
         )
 

@@ -383,4 +383,6 @@ class Labelled(TaskReader):
         for item in items:
             sides = zip((options.text, options.text_pair), item.texts, strict=False)
             texts = {name: text if not at else "" for columns, text in sides for at, name in enumerate(columns)}
-            yield json.dumps({**texts, **fixed, self._answer: values[item.label or 0]}, ensure_ascii=False)
+            several = None if options.labels is None else [values[number] for number in item.classes or ()]
+            answer = values[item.label or 0] if several is None else several
+            yield json.dumps({**texts, **fixed, self._answer: answer}, ensure_ascii=False)

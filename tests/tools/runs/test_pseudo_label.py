@@ -12,8 +12,12 @@ import torch
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs import pseudo_label
+from clozeline.tools.runs.evaluation.labeled_texts import task_reader
+from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.trained_model import load_trained
+from tests.distributed import RankPool
 from tests.pipeline.task_files import make_sets, open_split, sentences, texts_of, write_recipe
+from tests.tools.runs.evaluation.task_runs import several_run
 from tests.tools.runs.inference.test_trained_model import write_run_on
 
 
@@ -91,6 +95,35 @@ def test_the_stage_reads_them_beside_the_labelled_ones(run: Path, tmp_path: Path
     assert sum(map(len, held.values())) == 20
     for text, row in zip(texts, probabilities(run, texts), strict=True):
         assert set(held[text]) == {row.index(max(row))}
+
+
+def test_several_classes_are_those_above_one_half(one_rank: RankPool, tmp_path: Path) -> None:
+    """The least certain class decides whether a row is kept; the stage reads back what was written."""
+    run = several_run(one_rank, tmp_path / "first")
+    texts = [text for text, _ in sentences(30, first=100)]
+    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
+    source.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    trained, expected, certain = load_trained(run), [], []
+    special, names = trained.tokenizer.vocabulary.specials, open_task_run(run, "train").facts.labels
+    for encoding in trained.tokenizer.encode(texts):
+        ids = [special["cls"], *encoding.ids.tolist(), special["sep"]]
+        row = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
+        with torch.no_grad():
+            found = trained.model.logits({**row, "lengths": torch.tensor(len(ids))})["classification"][0].sigmoid()
+        expected.append([name for name, chance in zip(names, found.tolist(), strict=True) if chance > 0.5])
+        certain.append(min(max(chance, 1 - chance) for chance in found.tolist()))
+    threshold = sorted(certain)[12] - 1e-5
+    assert pseudo_label.main([str(run), f"input={source}", f"output={output}", f"threshold={threshold}"]) == 0
+    written = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    kept = [index for index in range(30) if certain[index] >= threshold]
+    assert len({tuple(classes) for classes in expected}) > 1
+    assert [list(row.values())[-1] for row in written] == [expected[index] for index in kept]
+    facts = json.loads((tmp_path / "pseudo.jsonl.json").read_text(encoding="utf-8"))
+    assert facts["rows_out"] == len(kept)
+    assert sum(facts["labelled"].values()) == sum(len(expected[index]) for index in kept)
+    reader = task_reader(open_task_run(run, "train").train.manifest)
+    items = list(reader.read(reader.open(output)))
+    assert [[names[n] for n in item.classes] for item in items] == [expected[index] for index in kept]
 
 
 @pytest.mark.parametrize(

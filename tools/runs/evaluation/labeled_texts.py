@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,13 @@ _CORPUS = "pseudo"
 
 @dataclass(frozen=True, slots=True)
 class LabeledByModel:
-    """A text, and the index and probability of the class that a model assigns."""
+    """A text, and the class or classes that a model assigns."""
 
     item: LabeledText
-    label: int
+    label: int | tuple[int, ...]
+    """index of the class; with several classes per row, of those above one half"""
     probability: float
+    """of the class; with several per row, of the least certain decision for or against a class"""
 
 
 def task_reader(manifest: Manifest) -> TaskReader:
@@ -69,9 +71,13 @@ def label_texts(opened: TaskRun, items: Sequence[LabeledText]) -> tuple[list[Lab
     options = manifest.objective.options
     form = Form(FRAMES[options["frame"]], options["max_length"])
     kind = LabeledRows(opened.facts, form, opened.trained.tokenizer, _CORPUS, _CORPUS)
-    rows = kind.rows([LabeledText(item.texts, 0, None, item.index) for item in items])  # a class that is not read
-    model = opened.trained.model
-    predictions = predict_share(model, opened.train, rows, opened.head, 0, 1, _most_probable_class) if len(rows) else {}
+    several = opened.facts.multi_label
+    own = {"label": None, "classes": ()} if several else {"label": 0}  # classes that are not read
+    rows = kind.rows([replace(item, **own) for item in items])
+    decide = _probable_classes if several else _most_probable_class
+    predictions = {}
+    if len(rows):
+        predictions = predict_share(opened.trained.model, opened.train, rows, opened.head, 0, 1, decide)
     items_by_uid = {document_uid(_CORPUS, _CORPUS, "row", item.index): item for item in items}
     judged = [
         LabeledByModel(items_by_uid[rows.fixed["document_uid"][row].tobytes()], label, probability)
@@ -85,3 +91,11 @@ def _most_probable_class(scores: Tensor, tensors: Mapping[str, Tensor], rows: Ro
     if not torch.isfinite(best.values).all():
         raise IntegrityError("a row got no finite score: the weights are unusable")
     return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+
+
+def _probable_classes(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
+    chances = scores.float().sigmoid()
+    if not torch.isfinite(chances).all():
+        raise IntegrityError("a row got no finite score: the weights are unusable")
+    sure = chances.maximum(1 - chances).amin(-1).tolist()
+    return [(tuple(row.nonzero()[:, 0].tolist()), least) for row, least in zip(chances > 0.5, sure, strict=True)]
