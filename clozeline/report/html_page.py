@@ -61,7 +61,7 @@ details{margin:1rem 0}.grid>details{grid-column:1/-1}summary{cursor:pointer;font
 """
     + _HOVER
 )
-_QUANTITY: Final = re.compile(r"-?[\d,.]+ (%|s|bytes|[KMGTP]B)|[\d,]+ (min|h) \d+ (s|min)")
+_QUANTITY: Final = re.compile(r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?( ?(%|s|bytes|[KMGTP]B))?|[\d,]+ (min|h) \d+ (s|min)")
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
@@ -102,8 +102,8 @@ def section(title: str, *parts: str) -> str:
 
 
 def lead(text: str) -> str:
-    """Return the sentences that say what happened, above everything else."""
-    return f"<p class=lead>{escape(text)}</p>"
+    """Return the sentences that say what happened, above everything else; "" where there is none."""
+    return f"<p class=lead>{escape(text)}</p>" if text else ""
 
 
 def facts(values: Mapping[str, str]) -> str:
@@ -134,7 +134,7 @@ def quote(text: str, origin: str = "") -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a scrollable table; numbers, quantities such as `1.5 MB`, and their headers are right-aligned."""
+    """Return a scrollable table; numbers, also as text and with units (`1.5 MB`), are right-aligned."""
 
     def is_number(value: Any) -> bool:
         return isinstance(value, int | float) or _QUANTITY.fullmatch(str(value)) is not None

@@ -23,7 +23,9 @@ from clozeline.errors import ConfigurationError, reading_run
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.rendering import print_view
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
-from clozeline.report.html_page import grid, page, section, table
+from clozeline.pipeline.execution.free_space import size_text
+from clozeline.report.axis_units import duration
+from clozeline.report.html_page import grid, lead, page, section, table
 from clozeline.report.svg import SHADES
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
@@ -132,9 +134,36 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
     raise ConfigurationError(f"{paths[0]}: the same run is given twice")
 
 
-def _format_figure(value: float | None) -> str:
+def _headline(names: Sequence[str], figures: Sequence[Mapping[str, float]]) -> str:
+    """Return which run has the lowest loss on each held-out set that all runs have, if its labels are the same."""
+    told = []
+    for title in figures[0]:
+        losses = [(of_run.get(title), name) for of_run, name in zip(figures, names, strict=True)]
+        known = sorted((loss, name) for loss, name in losses if loss is not None)
+        if not title.endswith(" loss, best") or len(known) < max(2, len(names)):
+            continue
+        heldout = title.removesuffix(" loss, best")
+        if len({of_run.get(f"{heldout} unigram entropy") for of_run in figures}) > 1:
+            told.append(f"The {heldout} losses are of different labels: do not compare them.")
+        else:
+            (lowest, best), (second, _) = known[:2]
+            told.append(
+                f"{best} has the lowest {heldout} loss, {lowest:.4f} nats, {second - lowest:.4f} below the next."
+            )
+    return " ".join(told)
+
+
+def _format_figure(title: str, value: float | None) -> str:
     if value is None:
         return ""
+    if title == "flops":
+        return f"{value:.3e}"
+    if title == "seconds":
+        return duration(value)
+    if " bytes " in title:
+        return size_text(value)
+    if title.startswith(("MFU", "share")):
+        return f"{100 * value:.2f} %"
     if isinstance(value, int) or (abs(value) >= 1e3 and abs(value) < 1e12):
         return f"{value:,.0f}"
     return f"{value:.4g}" if abs(value) >= 1e12 or abs(value) < 1e-3 else f"{value:.4f}"
@@ -157,14 +186,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         states = ["not known" if (status := read_status(path)) is None else status.text for path in options.runs]
         keys = config_differences(configs)
         titles = list(dict.fromkeys(title for of_run in figures for title in of_run))
-        rows = [[title, *(_format_figure(of_run.get(title)) for of_run in figures)] for title in titles]
-        sheets = [("figures", [["state", *states], *rows])]
+        rows = [[title, *(_format_figure(title, of_run.get(title)) for of_run in figures)] for title in titles]
+        sheets = [("Figures", [["state", *states], *rows])]
         if len(names) > 1:
-            sheets.append(("configuration: keys that differ", [[key, *values] for key, values in keys.items()]))
+            sheets.append(("Configuration: keys that differ", [[key, *values] for key, values in keys.items()]))
         if options.html is not None:
             parts = [section(title, table(["", *names], rows)) for title, rows in sheets if rows]
             title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
-            publish_text(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
+            publish_text(
+                options.html, page(title, [lead(_headline(names, figures)), parts[0], grid(*curves(runs)), *parts[1:]])
+            )
         if options.json:
             run_list = [{"name": name, "figures": of_run} for name, of_run in zip(names, figures, strict=True)]
             print(json.dumps({"runs": run_list, "differences": keys}, indent=1))

@@ -154,8 +154,9 @@ def _build_filters(listed: Sequence[Chosen], folder: Path) -> Iterator[Threshold
 def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View:
     """Return the tables of a report."""
     total = Counter({reason: facts.rejected for reason, facts in reasons.items()})
-    rows = tuple((facts.filter, name, f"{facts.rejected:,}") for name, facts in reasons.items())
-    sheets = [Sheet("rejected documents", ("filter", "reason", "documents"), rows)]
+    ranked = sorted(reasons.items(), key=lambda item: -item[1].rejected)
+    rows = tuple((name, f"{facts.rejected:,}", facts.filter) for name, facts in ranked)
+    sheets = [Sheet("Rejected documents", ("reason", "documents", "filter"), rows)]
     for name, facts in reasons.items():
         sides = [("rejected", neighbor) for neighbor in sorted(facts.below)]  # the nearest last, next to the kept ones
         sides += [("kept", neighbor) for neighbor in sorted(facts.above, reverse=True)]

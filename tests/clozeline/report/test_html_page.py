@@ -87,7 +87,7 @@ def test_text_is_legible_in_both_schemes() -> None:
 
 
 def test_quantities_are_set_right_as_numbers_are() -> None:
-    rows = [["a", "1.5 MB", "54.8 %", "1 min 3 s", "2.0 s", "v1 s"]]
-    parsed = checked(page("", [table(["", *"bcdef"], rows)]))
+    rows = [["a", "1.5 MB", "54.8 %", "1 min 3 s", "2.0 s", "v1 s", "1.06e+12", "0.10.1"]]
+    parsed = checked(page("", [table(["", *"bcdefgh"], rows)]))
     classes = [kind.get("class") for tag, kind in parsed.tags if tag == "td"]
-    assert classes == [None, "n", "n", "n", "n", None]
+    assert classes == [None, "n", "n", "n", "n", None, "n", None]

@@ -122,3 +122,18 @@ def test_mistakes_are_one_message(
 def test_keys_that_one_configuration_lacks_differ() -> None:
     configs = [{"a": {"b": 1, "c": 2}, "output": "x"}, {"a": {"b": 1}, "output": "y", HOSTILE: True}]
     assert config_differences(configs) == {"a.c": ["2", "absent"], HOSTILE: ["absent", "True"]}
+
+
+def test_the_page_begins_with_the_run_of_the_lowest_loss(tmp_path: Path) -> None:
+    """Held-out losses at step 2 are 2 and 2.5; of runs with other labels nothing is said to be lower."""
+    runs = [write_run(tmp_path / name, [5.0, 3.0 + n / 2]) for n, name in enumerate(("base", "more"))]
+    target = tmp_path / "page.html"
+    assert main([*map(str, runs), "--html", str(target)]) == 0
+    page = checked(target.read_text())
+    assert "base has the lowest held-out loss, 2.0000 nats, 0.5000 below the next." in page.texts
+    assert page.cells[page.cells.index("seconds") + 1] == "4.0 s"
+    assert page.cells[page.cells.index("MFU, median") + 1] == "25.00 %"
+    path = runs[1] / "metrics.jsonl"
+    path.write_text(path.read_text().replace('"unigram_entropy": 2.75', '"unigram_entropy": 3.5'))
+    assert main([*map(str, runs), "--html", str(target)]) == 0
+    assert "The held-out losses are of different labels: do not compare them." in checked(target.read_text()).texts

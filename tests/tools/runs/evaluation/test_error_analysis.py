@@ -68,6 +68,7 @@ def test_the_worst_rows_come_first() -> None:
     html = error_page("t dev", FACTS, records)
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
+    assert "2 of 3 rows have an error (66.7 %). Most often a is predicted as b: 1 of 3." in html
 
 
 def test_every_prediction_of_a_split_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
