@@ -1,16 +1,22 @@
-"""Speed of the models on one GPU: a JSON line per experiment; experiments that the file already has are skipped.
+"""Speed of models and training on one GPU: a JSON line per experiment, the most valuable first, in ten minutes.
 
-    python -m benchmarks.gpu [--output gpu.jsonl] [--only NAME ...] [--warm 30] [--steps 50] [--tiny]
+    python -m benchmarks.gpu [--output gpu.jsonl] [--only NAME ...] [--minutes 10] [--limit 120]
+    python -m benchmarks.gpu --device cpu     small models in fp32: shows that every line works, and measures nothing
     python -m benchmarks.gpu --fake [--recipes NAME ...] [--json FILE]    without a GPU: see benchmarks/fake_gpu.py
 
-Forward and backward passes in bf16 without dropout, timed by events of the device. Every line has the median and the
-quartiles of a step in milliseconds, tokens per second, MFU (operations divided by the vendor's peak), peak memory,
-clock and temperature at the end, and the ten slowest kernels. Without a GPU nothing runs; --tiny runs small models in
-fp32 on any device, which shows that the script works and measures nothing.
+Each experiment runs in a process of its own, for at most `--limit` seconds. One that fails or takes longer leaves a
+line with `failed`, and the next one starts. Run the command again to continue: finished experiments are skipped.
 
+Steps are forward and backward passes in bf16 without dropout, timed by events of the device: 30 to warm up, 50 timed.
+Every line has the median and the quartiles of a step in milliseconds, tokens per second, MFU (operations divided by the
+vendor's peak) with its goal, peak memory, clock and temperature at the end, and the ten slowest kernels.
+
+- bert 256 x 128, gpt2 32 x 1024: compiled; goals 0.50 and 0.45
+- documents: BERT-base on documents of natural lengths, packed (read by the kernel for flat rows) and padded
+- attention: that kernel against a mask, in bf16: errors of outputs and gradients, and dropout
+- training: the trainer at ZeRO stages 1, 2 and 3: waits for data, bytes of weights, gradients and optimizer state
 - product: matrices of BERT-base's feed-forward block, at 16k to 128k tokens: the peak that its width allows
 - bert, gpt2, t5: eager, and each layer and head compiled, at several micro-batches
-- documents: BERT-base on documents of natural lengths, packed (read by the kernel for flat rows) and padded
 - heads: BERT-base over all positions, and GPT-2's scores 4,096 labels at a time
 - recomputed: layer activations recomputed in the backward pass
 - deterministic: deterministic algorithms
@@ -23,15 +29,20 @@ fp32 on any device, which shows that the script works and measures nothing.
 import argparse
 import json
 import os
+import signal
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
+
+from benchmarks.harness import ROOT
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +51,7 @@ from torch.sparse import to_sparse_semi_structured
 
 from benchmarks import fake_gpu
 from benchmarks.gpu_models import Experiment, build, give_scores
+from benchmarks.gpu_runs import LENGTH, compare_attention, train
 from benchmarks.model import (
     batch_packed_rows,
     document_sizes,
@@ -53,24 +65,34 @@ from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.train.logs.peak_flops import peak_of
 
 Step = Callable[[], object]
+_LEAST = 20.0
+"""Seconds that an experiment needs at least: imports and compilation."""
 
 
 def experiments() -> dict[str, Experiment]:
-    """Return the experiments by name, the quick ones first."""
-    by_name = {f"product {tokens // 1024}k": Experiment(rows=tokens, columns=1) for tokens in (16384, 32768, 131072)}
+    """Return the experiments by name, in the order of their value."""
     bert = Experiment(preset="bert_base", rows=128)
     gpt2 = Experiment(preset="gpt2_small", rows=32, columns=1024, share=1.0)
     t5 = Experiment(preset="t5_base", rows=64, targets=114, share=1.0)
+    documents = replace(bert, rows=256)
+    by_name = {
+        "bert 256 x 128": replace(bert, rows=256, columns=128, compiled=True, goal=0.50),
+        "gpt2 32 x 1024": replace(gpt2, compiled=True, goal=0.45),
+        "documents packed": replace(documents, layout="packed"),
+        "attention": Experiment(attention=True, rows=1),
+        "training, stage 1": replace(bert, rows=512, columns=LENGTH, stage=1),
+        "documents padded": replace(documents, layout="padded"),
+        "training, stage 2": replace(bert, rows=512, columns=LENGTH, stage=2),
+        "training, stage 3": replace(bert, rows=512, columns=LENGTH, stage=3),
+    }
+    by_name |= {f"product {tokens // 1024}k": Experiment(rows=tokens, columns=1) for tokens in (16384, 32768, 131072)}
     for name, model, sizes in (("bert", bert, (32, 128, 256)), ("gpt2", gpt2, (16, 32, 64)), ("t5", t5, (32, 64, 128))):
         for rows in sizes:
             for compiled in (False, True):
                 mode = "compiled" if compiled else "eager"
                 by_name[f"{name} {mode} {rows} rows"] = replace(model, rows=rows, compiled=compiled)
-    documents = replace(bert, preset="tinybert_6", rows=256)
     return {
         **by_name,
-        "documents packed": replace(documents, layout="packed"),
-        "documents padded": replace(documents, layout="padded"),
         "heads all positions": replace(bert, share=1.0, compiled=True),
         "heads in chunks": replace(gpt2, label_chunk=4096),
         "recomputed": replace(bert, compiled=True, recomputed=True),
@@ -180,13 +202,21 @@ def measure(experiment: Experiment, device: torch.device, warm: int, count: int,
     torch.use_deterministic_algorithms(experiment.deterministic)
     if cuda:
         torch.cuda.reset_peak_memory_stats()
-    step, tokens, operations = steps(experiment, device, tiny)
-    low, middle, high = quantiles(times(step, device, warm, count), n=4)
     peak = peak_of(device, "bf16", float("nan"))
-    line: dict[str, Any] = {**asdict(experiment), "tiny": tiny, "ms": middle, "ms_quartiles": [low, high]}
-    line |= {"tokens_per_s": 1000 * tokens / middle, "operations_per_s": 1000 * operations / middle}
-    line |= {"mfu": line["operations_per_s"] / peak.operations if cuda else None, "peak": peak.origin if cuda else None}
-    line |= {"kernels": kernels(step, device)}
+    line: dict[str, Any] = {**asdict(experiment), "tiny": tiny}
+    if experiment.attention:
+        line |= compare_attention(device, tiny)
+    else:
+        if experiment.stage is None:
+            step, tokens, operations = steps(experiment, device, tiny)
+            low, middle, high = quantiles(times(step, device, warm, count), n=4)
+            line |= {"ms": middle, "ms_quartiles": [low, high], "kernels": kernels(step, device)}
+        else:
+            line |= train(experiment, device, tiny, count)
+            middle, tokens, operations = line["ms"], line.pop("tokens"), line.pop("operations")
+        line |= {"tokens_per_s": 1000 * tokens / middle, "operations_per_s": 1000 * operations / middle}
+        line["mfu"] = line["operations_per_s"] / peak.operations if cuda else None
+        line |= {"peak": peak.operations if cuda else None, "peak_origin": peak.origin if cuda else None}
     torch.use_deterministic_algorithms(before)
     line |= {"torch": torch.__version__, "device": str(device)}
     if cuda:
@@ -198,40 +228,94 @@ def measure(experiment: Experiment, device: torch.device, warm: int, count: int,
     return line
 
 
+def shrink(experiment: Experiment) -> Experiment:
+    """Return an experiment with a few short rows."""
+    most = {"rows": 4, "columns": 16, "targets": 5}
+    small = {name: min(getattr(experiment, name), limit) for name, limit in most.items()}
+    return replace(experiment, **small, label_capacity=64)
+
+
+def describe(line: dict[str, Any]) -> str:
+    """Return what is printed of a line."""
+    if "failed" in line:
+        return f"FAILED: {line['failed']}"
+    if "errors" in line:
+        return f"{'equal' if line['holds'] else 'DIFFERENT'}: {line['errors']}, dropout {line['dropout of 0.1']}"
+    goal = "" if line["goal"] is None else f" (goal {line['goal']:.2f})"
+    share = "" if line["mfu"] is None else f", MFU {line['mfu']:.2f}{goal} of {line['peak'] / 1e12:.0f} TFLOP/s"
+    waits = f", {line['waited_share']:.1%} waiting for data" if "waited_share" in line else ""
+    return f"{line['ms']:.2f} ms, {line['tokens_per_s']:,.0f} tokens/s{share}{waits}"
+
+
+def run_alone(name: str, words: list[str], limit: float) -> dict[str, Any]:
+    """Return the line of an experiment, measured in a process of its own that is ended after `limit` seconds."""
+    command = [sys.executable, "-m", "benchmarks.gpu", "--alone", name, *words]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=errors, start_new_session=True)
+        try:
+            process.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with the compiler's workers, which it has started
+            process.wait()
+            return {"name": name, "failed": f"took more than {limit:.0f} s"}
+        out.seek(0)
+        errors.seek(0)
+        if process.returncode:
+            said = errors.read().strip().splitlines() or ["no message"]
+            return {"name": name, "failed": f"exit code {process.returncode}: {said[-1][:500]}"}
+        line: dict[str, Any] = json.loads(out.read().splitlines()[-1])
+        return line
+
+
+def run_all(names: Sequence[str], output: Path, words: list[str], minutes: float, limit: float) -> int:
+    """Append a line per experiment to a file, except for finished ones; return 1 if one fails."""
+    lines = output.read_text(encoding="utf-8").splitlines() if output.exists() else []
+    finished = {line["name"] for line in map(json.loads, lines) if "failed" not in line}
+    end, failed = time.monotonic() + 60 * minutes, 0
+    for name in names:
+        if name in finished:
+            continue
+        left = end - time.monotonic()
+        if left < min(limit, _LEAST):
+            print(f"{minutes:g} minutes are over before '{name}': run the command again to continue")
+            break
+        line = run_alone(name, words, min(limit, left))
+        failed += "failed" in line or not line.get("holds", True)
+        with output.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(f"{name}: {describe(line)}", flush=True)
+    return int(failed > 0)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the experiments that the file does not have yet."""
+    every = experiments()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("gpu.jsonl"), metavar="FILE")
-    parser.add_argument("--only", nargs="*", choices=list(experiments()), default=list(experiments()), metavar="NAME")
+    parser.add_argument("--only", nargs="*", choices=list(every), default=list(every), metavar="NAME")
+    parser.add_argument("--minutes", type=float, default=10.0, help="no experiment starts later; default: %(default)s")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds of an experiment; default: %(default)s")
     parser.add_argument("--warm", type=int, default=30, metavar="N")
     parser.add_argument("--steps", type=int, default=50, metavar="N", help="timed steps, 2 or more")
-    parser.add_argument("--tiny", action="store_true", help="small models on any device: measures nothing")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: small models, measures nothing")
+    parser.add_argument("--alone", choices=list(every), help=argparse.SUPPRESS)
     parser.add_argument("--fake", action="store_true", help="a step of every recipe on a pretended GPU")
     parser.add_argument("--recipes", nargs="+", default=[], metavar="NAME", help="with --fake: these only")
     parser.add_argument("--json", type=Path, metavar="FILE", help="with --fake: also write the rows to this file")
     options = parser.parse_args(arguments)
     if options.fake:
         return fake_gpu.run(options.recipes, options.json)
-    if not options.tiny and not torch.cuda.is_available():
+    if options.device == "cuda" and not torch.cuda.is_available():
         print("no GPU here: nothing was run")
         return 0
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    lines = options.output.read_text(encoding="utf-8").splitlines() if options.output.exists() else []
-    known = {json.loads(line)["name"] for line in lines}
-    for name in options.only:
-        if name in known:
-            continue
-        experiment = experiments()[name]
-        if options.tiny:
-            most = {"rows": 4, "columns": 16, "targets": 5}
-            small = {name: min(getattr(experiment, name), limit) for name, limit in most.items()}
-            experiment = replace(experiment, **small, label_capacity=64)
-        line = {"name": name, **measure(experiment, device, options.warm, options.steps, options.tiny)}
-        with options.output.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        share = "" if line["mfu"] is None else f", MFU {line['mfu']:.2f}"
-        print(f"{name}: {line['ms']:.2f} ms, {line['tokens_per_s']:,.0f} tokens/s{share}", flush=True)
-    return 0
+    if options.alone:
+        tiny, experiment = options.device == "cpu", every[options.alone]
+        experiment = shrink(experiment) if tiny else experiment
+        line = measure(experiment, torch.device(options.device), options.warm, options.steps, tiny)
+        print(json.dumps({"name": options.alone, **line}))
+        return 0
+    words = ["--device", options.device, "--warm", str(options.warm), "--steps", str(options.steps)]
+    return run_all(options.only, options.output, words, options.minutes, options.limit)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,12 @@ class Experiment:
     """Format that the linear maps are stored in."""
     scores: str | None = None
     """Scores of a teacher, BERT-base: stored or live."""
+    stage: int | None = None
+    """A run of the trainer at this ZeRO stage."""
+    attention: bool = False
+    """Attention in documents compared with a mask."""
+    goal: float | None = None
+    """MFU."""
 
 
 def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:

@@ -42,13 +42,13 @@ class Attention(nn.Module):
         self.dropout = config.dropout.attention
         self.prefix: Before | None = None  # of an adapter in use
 
-    def forward(self, x: Tensor, source: Tensor, plan: AttentionPlan) -> Tensor:
-        """Map [B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]."""
-        if source is x and plan.cache is None:
+    def forward(self, x: Tensor, source: Tensor | None, plan: AttentionPlan) -> Tensor:
+        """Map [B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]; the source None is x."""
+        if source is None and plan.cache is None:
             query, key, value = apply_jointly((self.query, self.key, self.value), x)
             key, value = self.split_heads(key, self.key_norm, plan), self._split(value)
         else:
-            query, (key, value) = self.query(x), self.keys_and_values(source, plan)
+            query, (key, value) = self.query(x), self.keys_and_values(x if source is None else source, plan)
         query = self.split_heads(query, self.query_norm, plan)
         return self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
 

@@ -104,7 +104,7 @@ class BottleneckAttention(Attention):
         super().__init__(config)
         self.value = nn.Linear(value_width, self.value.out_features, bias=config.bias.qkv)
 
-    def forward(self, x: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:
+    def forward(self, x: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:  # type: ignore[override]
         """Map [B, T, dim] and [B, T, value_width] to [B, T, dim]."""
         query, key, value = self._split(self.query(x)), self._split(self.key(x)), self._split(self.value(values))
         return self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))

@@ -44,7 +44,7 @@ class DisentangledAttention(Attention):
 
     def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """Map [B, T, dim] to the same shape; keys and values come from `source` [B, T, dim], or `x` if that is None."""
-        return super().forward(x, x if source is None else source, plan)
+        return super().forward(x, source, plan)
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
         assert plan.relative is not None

@@ -15,7 +15,7 @@ class SelfAttention(Attention):
     """Attention of a sequence to itself; a separate class, so that the norm is applied to `x` once."""
 
     def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:  # type: ignore[override]
-        return super().forward(x, x, plan)
+        return super().forward(x, None, plan)
 
     def keys_and_values(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
         """Return keys and values of the entire sequence: a cache adds those of the earlier tokens."""

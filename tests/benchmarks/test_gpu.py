@@ -3,38 +3,106 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import gpu
+from benchmarks import gpu, gpu_runs
 from benchmarks.gpu_models import SMALL, Experiment
 from benchmarks.model import batch_packed_rows, pack_documents
 
-QUICK = ["--tiny", "--warm", "0", "--steps", "2"]
+CPU = torch.device("cpu")
+SOME = {"rows", "ms", "tokens_per_s", "operations_per_s", "kernels", "goal"}
 
 
-def test_finished_experiments_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def line(name: str) -> dict[str, Any]:
+    """The line of an experiment in small, without a process of its own."""
+    return gpu.measure(gpu.shrink(gpu.experiments()[name]), CPU, 0, 2, tiny=True)
+
+
+def test_finished_experiments_are_skipped_and_failed_ones_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, asked = tmp_path / "gpu.jsonl", []
+
+    def run(name: str, words: list[str], limit: float) -> dict[str, Any]:
+        asked.append((name, limit))
+        failed = {"failed": "no memory"} if name == "update" and len(asked) == 2 else {}
+        return {"name": name, "ms": 1.0, "tokens_per_s": 2.0, "mfu": 0.4, "peak": 9.89e14, "goal": 0.5, **failed}
+
+    monkeypatch.setattr(gpu, "run_alone", run)
+    words = ["--device", "cpu", "--output", str(output), "--limit", "50", "--only"]
+    assert gpu.main([*words, "t5 eager 32 rows", "update"]) == 1
+    assert gpu.main([*words, "t5 eager 32 rows", "update", "deterministic"]) == 0
+    assert [name for name, _ in asked] == ["t5 eager 32 rows", "update", "update", "deterministic"]
+    assert {limit for _, limit in asked} == {50.0}
+    assert len(output.read_text().splitlines()) == 4
+    said = capsys.readouterr().out
+    assert "update: FAILED: no memory" in said
+    assert "MFU 0.40 (goal 0.50) of 989 TFLOP/s" in said
+    assert gpu.main([*words[:-1], "--minutes", "0", "--only", "forward int8"]) == 0
+    assert "run the command again to continue" in capsys.readouterr().out
+
+
+def test_a_process_of_its_own_is_ended_at_the_limit() -> None:
+    words = ["--device", "cpu", "--warm", "0", "--steps", "2"]
+    assert gpu.run_alone("update", words, 0.1) == {"name": "update", "failed": "took more than 0 s"}
+    broken = gpu.run_alone("update", ["--device", "nowhere"], 60)
+    assert "exit code 2" in broken["failed"]
+    assert "nowhere" in broken["failed"]
+
+
+@pytest.mark.slow
+def test_every_experiment_runs_in_small(tmp_path: Path) -> None:
     output = tmp_path / "gpu.jsonl"
-    names = ["t5 eager 32 rows", "heads in chunks", "update"]
-    assert gpu.main([*QUICK, "--output", str(output), "--only", names[0]]) == 0
-    first = output.read_text()
-    assert gpu.main([*QUICK, "--output", str(output), "--only", *names]) == 0
-    assert output.read_text().startswith(first)
+    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--warm", "0", "--steps", "2"]
+    subprocess.run([*command, "--minutes", "60", "--output", str(output)], cwd=gpu.ROOT, check=True)
     lines = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [line["name"] for line in lines] == names
-    assert all(line["tiny"] and len(line["kernels"]) == 10 for line in lines)
-    assert capsys.readouterr().out.count("tokens/s") == len(names)
+    assert [line["name"] for line in lines] == list(gpu.experiments())
+    assert all(line["tiny"] for line in lines)
 
 
-def test_compression_has_its_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = ["product 2:4", "forward dense", "forward int8", "student alone", "student of stored scores"]
-    names.append("student of a live teacher")
-    assert gpu.main([*QUICK, "--output", str(tmp_path / "gpu.jsonl"), "--only", *names]) == 0
-    lines = [json.loads(line) for line in (tmp_path / "gpu.jsonl").read_text().splitlines()]
-    work = {line["name"]: line["operations_per_s"] * line["ms"] for line in lines}
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_the_most_valuable_experiments_come_first() -> None:
+    first, second, *_ = gpu.experiments().items()
+    assert (first[0], first[1].goal) == ("bert 256 x 128", 0.50)
+    assert (second[0], second[1].goal) == ("gpt2 32 x 1024", 0.45)
+    made = line(first[0])
+    assert made.keys() >= SOME
+    assert len(made["kernels"]) == 10
+
+
+def test_the_kernel_of_documents_is_compared_with_a_mask() -> None:
+    assert line("attention")["holds"]
+
+
+def test_a_kernel_that_drops_elsewhere_in_the_backward_pass_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = gpu_runs.attend
+
+    def wrong(query: Any, key: Any, value: Any, *more: Any) -> Any:
+        out, other = (right(query, key, value, *more) for _ in range(2))
+        return out.detach() + (other - other.detach())
+
+    monkeypatch.setattr(gpu_runs, "attend", wrong)
+    assert not line("attention")["holds"]
+
+
+def test_the_trainer_runs_at_a_stage() -> None:
+    made = line("training, stage 1")
+    assert 0 <= made["waited_share"] < 1
+    assert made["state_bytes"]["optimizer"] == pytest.approx(2 * made["state_bytes"]["weights"], rel=0.01)
+    assert made["operations_per_s"] > 0
+
+
+def test_compression_has_its_rows() -> None:
+    names = ("forward dense", "forward int8", "student alone", "student of stored scores", "student of a live teacher")
+    work = {name: (made := line(name))["operations_per_s"] * made["ms"] for name in names}
+    assert line("product 2:4")["sparse"]
     assert work["forward dense"] == pytest.approx(work["forward int8"])
     assert work["student of stored scores"] == pytest.approx(work["student alone"])
     assert work["student of a live teacher"] > 1.3 * work["student alone"]
