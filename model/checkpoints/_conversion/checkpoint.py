@@ -134,7 +134,10 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     plain = read_json(folder / _PUBLISHED)
     if "quantization_config" in plain:
         raise ConfigurationError(f"{folder / _PUBLISHED}: quantized weights are not read; take the original ones")
-    key_map = map_of_class(plain)
+    try:
+        key_map = map_of_class(plain)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{folder / _PUBLISHED}: {error}") from error
     stored, files = read_tensors(folder)
     config = key_map.read_config(plain, stored)
     rows = key_map.vocab_size(plain)

@@ -1,6 +1,7 @@
 """Read the tensors of a directory: safetensors or torch files, single or sharded. Code in a file never runs."""
 
 import json
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -103,11 +104,12 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
         if grown > (size := path.stat().st_size):
             raise WeightsError(f"{path}: {size} bytes would grow to {grown}; expected an uncompressed file")
     try:
-        plain = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch has no error of its own for what its loader refuses
-        first = str(error).strip().partition("\n")[0][:200]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            plain = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch has no error of its own for what its loader refuses, and advises to load it
         why = "a torn file, or one that holds classes, which are never loaded: ask its owner for safetensors"
-        raise WeightsError(f"{path}: cannot be read as tensors alone ({first}); {why}") from error
+        raise WeightsError(f"{path}: cannot be read as tensors alone: {why}") from error
     for wrapper in _WRAPPERS:
         if isinstance(plain, dict) and isinstance(plain.get(wrapper), dict):
             plain = plain[wrapper]

@@ -35,6 +35,7 @@ _BY_MODEL_TYPE: Final = {"albert": "Albert", "t5": "T5", "mt5": "MT5", "umt5": "
                          "deberta-v2": "DebertaV2", "xlm-roberta": "XLMRoberta", "xlm-roberta-xl": "XLMRoberta",
                          "mbart": "MBart"}  # fmt: skip
 """Families with a SentencePiece model, by `model_type` of config.json."""
+_T5_SENTINELS: Final = 100
 _NO_ROLES: Final = "no tokenizer_config.json: the roles of special tokens are those that their names say"
 _MBART_CODES: Final = tuple(
     f"{code[:2]}_{code[2:]}"
@@ -115,15 +116,23 @@ def _directory(path: Path) -> Source:
     for name in reversed(_CONFIGS):
         config |= _read(path / name)
     family = str(config.get("tokenizer_class") or "").removesuffix("Fast").removesuffix("Tokenizer")
+    is_described = bool(config)
     # added tokens by ascending id
-    added = {int(token): _content(entry) for token, entry in config.get("added_tokens_decoder", {}).items()}
-    added |= {token: piece for piece, token in _read(path / "added_tokens.json").items()}
+    try:
+        added = {int(token): _content(entry) for token, entry in config.get("added_tokens_decoder", {}).items()}
+        added |= {int(token): piece for piece, token in _read(path / "added_tokens.json").items()}
+        config["extra_ids"] = _T5_SENTINELS if config.get("extra_ids") is None else int(config["extra_ids"])
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"tokenizer.path {path}: tokenizer_config.json or added_tokens.json: expected pieces by id, and a number "
+            f"as extra_ids ({error}); restore the file"
+        ) from error
     behind = {token: added[token] for token in sorted(added) if added[token]}
     facts: dict[str, Any] = {
         "roles": {role: piece for role in _ROLES if (piece := _content(config.get(f"{role}_token")))},
         "behind": list(behind.values()),
         "behind_ids": list(behind),
-        "guesses": [] if config else [_NO_ROLES],
+        "guesses": [] if is_described else [_NO_ROLES],
         "pad_id": (model := _read(path / "config.json")).get("pad_token_id"),
         "model_type": model.get("model_type"),
     }
@@ -183,7 +192,7 @@ def _family_of_model(path: Path, name: str) -> tuple[str, str]:
 def _appended(family: str, config: Mapping[str, Any]) -> Sequence[str]:
     """Return the pieces that a class appends to those of its model; of T5 `extra_ids` sentinels, 100 by default."""
     if family in ("T5", "MT5"):
-        return [f"<extra_id_{number}>" for number in reversed(range(int(config.get("extra_ids", 100))))]
+        return [f"<extra_id_{number}>" for number in reversed(range(config["extra_ids"]))]
     return _APPENDED.get(family, [])
 
 

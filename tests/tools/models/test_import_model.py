@@ -1,6 +1,7 @@
 """A folder of transformers becomes one of ours, from which the same model is built."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from clozeline.errors import WeightsError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.tools.models.import_model import main
-from tests.model.checkpoints.published import TYPES, difference, saved
+from tests.model.checkpoints.published import TYPES, difference, edit_config, saved
 
 
 @pytest.mark.parametrize("model_type", TYPES)
@@ -40,6 +41,59 @@ def test_refusals_change_nothing(tmp_path, capsys):
     assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 64
     assert "model_type: expected one of" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+class Command:
+    """What a pickled file may run."""
+
+    def __reduce__(self):
+        return os.system, ("touch executed",)
+
+
+def pickled(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({"weight": Command()}, folder / "pytorch_model.bin")
+
+
+def cut(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def without_a_tensor(folder):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    del tensors["transformer.ln_f.weight"]
+    save_file(tensors, path)
+
+
+def looped(folder):
+    (folder / "config.json").unlink()
+    (folder / "config.json").symlink_to(folder / "config.json")
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "said"),
+    [
+        (pickled, 65, "pytorch_model.bin: cannot be read as tensors alone: a torn file, or one that holds classes"),
+        (cut, 65, "model.safetensors: cannot be read as safetensors"),
+        (without_a_tensor, 65, "1 tensors are missing: transformer.ln_f.weight"),
+        (looped, 64, "expected a folder with config.json and weights"),
+        (lambda folder: edit_config(folder, model_type="bloom"), 64, "in/config.json: model_type: expected one of"),
+        (lambda folder: edit_config(folder, vocab_size=36), 65, "of another shape than config.json implies"),
+    ],
+)
+def test_a_damaged_folder_gives_one_message_and_no_output(tmp_path, damage, code, said, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    saved(tmp_path / "in", "gpt2")
+    damage(tmp_path / "in")
+    capsys.readouterr()  # the progress of transformers
+    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == code
+    message = capsys.readouterr().err
+    assert said in message
+    assert message.startswith("error: ")
+    assert message.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"in"}  # nothing was written, no code ran
 
 
 def test_an_imported_folder_is_not_imported_again(tmp_path, capsys):

@@ -79,6 +79,12 @@ def test_a_folder_whose_ids_are_not_known_is_refused(tmp_path, names, family, sa
         find_source(folder_of(tmp_path, names, family))
 
 
+@pytest.mark.parametrize("facts", [{"extra_ids": "many"}, {"added_tokens_decoder": ["<x>"]}])
+def test_a_configuration_of_other_types_is_refused(tmp_path, facts):
+    with pytest.raises(ConfigurationError, match=r"expected pieces by id, and a number as extra_ids .*restore"):
+        find_source(folder_of(tmp_path, ["spiece.model"], "T5", facts))
+
+
 @pytest.mark.parametrize(("name", "said"), [("none", "no such file"), ("weights.bin", r"expected tokenizer\.json")])
 def test_other_files_are_refused(tmp_path, name, said):
     (tmp_path / "weights.bin").write_bytes(b"")
