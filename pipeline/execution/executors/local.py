@@ -23,6 +23,7 @@ from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.pipeline.recipe import ExecutorConfig
 
 _POLL_S: Final = 0.2
+# The logs of local tasks stay in memory: a killed worker would leave a folder of them.
 _LOGS: Final = "memory://datatrove"
 
 
@@ -41,18 +42,18 @@ class Local:
     def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
         workers = min(self._config.workers or os.cpu_count() or 1, deal.tasks)
         if workers == 1:
-            _run_tasks(replace(deal, tick=tick), range(deal.tasks))
+            run_tasks(replace(deal, tick=tick), range(deal.tasks))
         else:
             _supervise(deal, workers, tick)
         return {}
 
 
-def _run_tasks(deal: Deal, ranks: Sequence[int]) -> None:
+def run_tasks(deal: Deal, ranks: Sequence[int], logs: str = _LOGS) -> None:
+    """Run some tasks of a deal in this process by datatrove's executor."""
     logs_apart()
     from datatrove.executor.local import LocalPipelineExecutor
 
-    # Its logs stay in memory: a killed worker would leave a folder of them.
-    executor = LocalPipelineExecutor([deal], tasks=deal.tasks, workers=1, logging_dir=_LOGS, skip_completed=False)
+    executor = LocalPipelineExecutor([deal], tasks=deal.tasks, workers=1, logging_dir=logs, skip_completed=False)
     for rank in ranks:
         # `run()` starts a manager process even for one worker, which outlives a killed driver.
         executor._run_for_rank(rank)
@@ -63,7 +64,7 @@ def _worker(deal: Deal, ranks: Sequence[int], driver: int) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     die_with(driver)
     try:
-        _run_tasks(deal, ranks)
+        run_tasks(deal, ranks)
     except (ClozelineError, OSError) as error:  # not even a failure can be recorded: the driver meets the same error
         raise SystemExit(getattr(error, "exit_code", 74)) from None
 

@@ -1,20 +1,41 @@
-"""Run tasks as actors of a Ray cluster, by datatrove's executor. Needs the extra `ray`."""
+"""Run tasks in actors of a Ray cluster, which stay from pass to pass. Needs the extra `ray`.
 
+An actor starts a process and imports the stages once; a pass of few units then takes a fraction of a second. Each task
+runs datatrove's executor inside an actor.
+"""
+
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.executors import Deal, logs_apart
+from clozeline.pipeline.execution.executors.local import run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
+
+_POLL_S: Final = 0.2
+
+
+class _Worker:
+    """An actor: runs one task after another, of any pass."""
+
+    def is_ready(self) -> bool:
+        return True
+
+    def run(self, deal: Deal, rank: int, logs: str) -> None:
+        run_tasks(deal, [rank], logs)
 
 
 class Ray:
     """The tasks of a round run as the cluster has room for them; their logs are in `OUT/<stage>/logs/<pass>/`."""
 
     final = False
+    _actors: ClassVar[dict[tuple[Any, ...], list[Any]]] = {}
+    """idle actors of this process, by job and resources"""
 
     @config_class
     class Options:
@@ -36,20 +57,53 @@ class Ray:
             raise ConfigurationError(
                 "executor.name ray: install the extra first: pip install 'clozeline[ray]'"
             ) from error
-        from datatrove.executor import RayPipelineExecutor
-
         folder = deal.step.logs.resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        executor = RayPipelineExecutor(
-            [deal], tasks=deal.tasks, workers=self._config.workers or -1, cpus_per_task=self._options.cpus_per_task,
-            mem_per_cpu_gb=self._options.mem_per_cpu_gb, logging_dir=str(folder), skip_completed=False,
-        )  # fmt: skip
         try:
             if not ray.is_initialized():
                 ray.init(address=self._options.address, include_dashboard=False, log_to_driver=False)
-            executor.run()
+            self._run(ray, deal, folder, tick)
         except (ConnectionError, ray.exceptions.RayError) as error:
             raise StorageError(f"executor ray: the cluster cannot be used: {error}") from error
         tick()
         why = f"its Ray task ended before this unit was done; logs: {folder / 'logs'}"
         return dict.fromkeys(range(deal.tasks), why)
+
+    def _run(self, ray: Any, deal: Deal, folder: Path, tick: Callable[[], None]) -> None:
+        """Give each task to an actor that has started; a task whose actor dies is not given again."""
+        cores, memory = self._options.cpus_per_task, int(self._options.mem_per_cpu_gb * 2**30)
+        resources = {"num_cpus": cores, "memory": int(cores * memory)}
+        room = max(1, int(ray.cluster_resources().get("CPU", 1) // cores))
+        idle = self._actors.setdefault((ray.get_runtime_context().get_job_id(), *resources.values()), [])
+        actors = [idle.pop() for _ in range(min(len(idle), deal.tasks))]
+        worker = ray.remote(_Worker).options(**resources)
+        while len(actors) < min(self._config.workers or room, deal.tasks):
+            actors.append(worker.remote())
+        shared, waiting = ray.put(deal), deque(range(deal.tasks))
+        # what each actor does: a task, or to start (None), which it may never do on a full cluster
+        calls: dict[Any, tuple[Any, int | None]] = {actor.is_ready.remote(): (actor, None) for actor in actors}
+        try:
+            while calls and (waiting or any(rank is not None for _, rank in calls.values())):
+                done, _ = ray.wait(list(calls), timeout=_POLL_S)
+                for call in done:
+                    actor, rank = calls.pop(call)
+                    try:
+                        ray.get(call)
+                    except ray.exceptions.RayActorError:
+                        if rank is not None:  # a process that cannot start would not start again
+                            replaced = worker.remote()
+                            calls[replaced.is_ready.remote()] = (replaced, None)
+                        continue
+                    except ray.exceptions.RayTaskError:
+                        pass  # not even a failure could be recorded: the driver meets the same error
+                    if waiting:
+                        rank = waiting.popleft()
+                        calls[actor.run.remote(shared, rank, str(folder))] = (actor, rank)
+                    else:
+                        idle.append(actor)
+                tick()
+        except BaseException:  # such as Ctrl-C: no task goes on without its driver
+            for actor, _ in calls.values():
+                ray.kill(actor)
+            raise
+        idle.extend(actor for actor, _ in calls.values())

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, PartialFailureError
+from clozeline.pipeline.execution.executors.ray import Ray
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun, stage_key
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 
 
-def execute(output, name: str, **options: Any) -> dict[str, bytes]:
+def execute(output, name: str, fault: str = "", **options: Any) -> dict[str, bytes]:
     executor = ExecutorConfig(name=name, tasks=2, workers=1, options=options)
-    toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor))
+    toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor), fault)
     StageRun(toy, stage_key(toy, "upstream"), False).execute(Progress())
     return {name: content for name, content in tree(output / "dedup").items() if not name.startswith("logs/")}
 
@@ -31,9 +32,15 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         there = execute(tmp_path / "ray", "ray", mem_per_cpu_gb=0.25)
+        (actor,) = idle = next(iter(Ray._actors.values()))
+        again = execute(tmp_path / "again", "ray", mem_per_cpu_gb=0.25)
+        assert idle == [actor], "one actor ran both passes of both stages"
+        with pytest.raises(PartialFailureError, match="its Ray task ended before this unit was done"):
+            execute(tmp_path / "killed", "ray", fault="die always", mem_per_cpu_gb=0.25)
+        assert len(list((tmp_path / "killed/dedup/tmp").glob("*.txt"))) == 5, "the other units are there"
     finally:
         ray.shutdown()
-    assert there == execute(tmp_path / "local", "local")
+    assert there == again == execute(tmp_path / "local", "local")
     assert (tmp_path / "ray/dedup/logs/square/logs/task_00000.log").exists()
 
 
