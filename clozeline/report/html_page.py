@@ -46,7 +46,7 @@ svg{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}
 svg *{stroke-linejoin:round;stroke-linecap:butt}svg text{font-family:inherit!important}
 .scroll{overflow-x:auto;max-width:100%;background:
 linear-gradient(90deg,var(--paper) 30%,transparent) 0 0/3rem 100% no-repeat local,
-linear-gradient(270deg,var(--paper) 30%,transparent) 100% 0/3rem 100% no-repeat local,
+linear-gradient(270deg,var(--paper) 30%,transparent) calc(100% + 2px) 0/3rem 100% no-repeat local,
 linear-gradient(90deg,var(--edge),transparent) 0 0/1rem 100% no-repeat scroll,
 linear-gradient(270deg,var(--edge),transparent) 100% 0/1rem 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:.92rem}
