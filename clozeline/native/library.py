@@ -86,16 +86,35 @@ class Function:
         return self._function(*arguments)
 
 
+_HEAD: Final = object.__basicsize__
+"""Offset of the data pointer in numpy's array object: it is the first field after the object's head."""
+
+
+def _read_pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p.from_address(id(array) + _HEAD)
+
+
+def _ask_numpy(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+# numpy's way takes 2 to 4 microseconds an array, more than the copy of a small batch; the other one a quarter
+_probes = (np.zeros(3), np.arange(9)[3:], np.zeros((2, 2), np.uint8))
+_address = _read_pointer if all(_read_pointer(a).value == a.ctypes.data for a in _probes) else _ask_numpy
+
+
 @cache
-def array_of(dtype: DTypeLike) -> Any:
-    """Return the parameter type of contiguous arrays of a dtype."""
-    wanted = np.dtype(dtype)
+def array_of(dtype: DTypeLike | None) -> Any:
+    """Return the parameter type of contiguous arrays of a dtype; None: of any, which the caller has checked."""
+    wanted = None if dtype is None else np.dtype(dtype)
 
     class Pointer:
         @classmethod
         def from_param(cls, array: NDArray[Any]) -> ctypes.c_void_p:
-            if array.dtype != wanted or not array.flags.c_contiguous:
-                raise TypeError(f"expected a contiguous array of {wanted}, got {array.dtype}, strides {array.strides}")
-            return ctypes.c_void_p(array.ctypes.data)
+            if (wanted is not None and array.dtype != wanted) or not array.flags.c_contiguous:
+                raise TypeError(
+                    f"expected a contiguous array of {wanted or 'any type'}, got {array.dtype}, {array.strides}"
+                )
+            return _address(array)
 
     return Pointer
