@@ -33,7 +33,7 @@ _WRITTEN_FOR_PEOPLE = re.compile(
 _FIGURES = re.compile(rb'"(step|samples|loss|gradient_norm|learning_rate|heldout[^"]*)": ([^,}]+)')
 """What metrics.jsonl records apart from times."""
 _TIMES = re.compile(
-    r"[\d,.]+ (tokens/s|seconds?|bytes|s\b)|at least [\d,.]+ s |[\d,.]+ │$"
+    r" *[\d,.]+[kMG]? (tok/s|tokens/s|seconds?|bytes|[KMGTP]B|s\b)|at least [\d,.]+ s |\d+:\d\d:\d\d left| {2,}| $"
     r"|^.*(operations a second|ms, batch| x\)|saves ).*$",
     re.MULTILINE,
 )
