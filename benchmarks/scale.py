@@ -1,28 +1,50 @@
-"""A million shards and ten thousand ranks: the cost of opening a set and finding a rank's blocks, without any data.
+"""A million shards, 100,000 units and 512 ranks: what a start, a plan and a save cost, without any data.
 
-    python -m benchmarks.scale [--shards 1000000] [--ranks 10000] [--json FILE]
+    python -m benchmarks.scale [--shards 1000000] [--ranks 10000] [--units 100000] [--savers 512] [--json FILE]
 
 The manifest and the index are synthetic (one full block a shard) and the only files; listing the files of the shards,
 some microseconds each, is not counted. For a sample of ranks it measures opening, memory, a block of the order, a round
 of a rank's lanes, and the origin of a row in a late epoch.
+
+The second table runs the code of starts and saves on synthetic metadata, each part in a process of its own:
+
+- `plan`: inputs of 100 TB in sparse files are cut into units, and the plan is written and found again;
+- `resume`: the records and files of a complete stage are checked, added up and hashed;
+- `files`: one rank compares a listing of all shards with the manifest; one in ten shards is a real, sparse file;
+- `checkpoint`: the index of a 7B model's ZeRO parts of all ranks is written, read and pruned.
 """
 
 import json
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from benchmarks.harness import Claim, finish, parser, print_table, resident_bytes, run_script
+from benchmarks.harness import Claim, finish, parser, print_table, resident_bytes, run_script, system_load
 
 import numpy as np
 
 from benchmarks.peers.clozeline import BLOCK_ROWS, finish_set
-from clozeline.pipeline.shards import Block, ShardInfo
+from clozeline.configuration.config import validate
+from clozeline.pipeline.execution.plan import freeze_plan, load_plan
+from clozeline.pipeline.execution.runner import StageRun
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.shards import Block, ShardInfo, open_shards
 from clozeline.pipeline.shards.index import read_index
 from clozeline.pipeline.shards.manifest import Manifest
+from clozeline.pipeline.shards.shard_files import compare_files, list_folders
+from clozeline.pipeline.shards.shard_table import paths_of
+from clozeline.sealed_json import seal
+from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
+from clozeline.train.checkpoint.retention import prune
+from clozeline.train.configuration.config import CheckpointConfig
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 
 _ROW_BYTES = 1057
@@ -86,17 +108,154 @@ def in_fresh_process(folder: Path, ranks: int) -> Mapping[str, float]:
     return figures
 
 
+def timed(steps: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """Return the seconds of some steps, and the growth of memory over all of them in MiB."""
+    before, figures = resident_bytes(), dict[str, float]()
+    for name, step in steps.items():
+        start = time.perf_counter()
+        step()
+        figures[f"{name} s"] = time.perf_counter() - start
+    return {**figures, "memory MiB": (resident_bytes() - before) / 2**20}
+
+
+def measure_plan(folder: Path, units: int) -> dict[str, float]:
+    """Plan 100 TB in ten files, in that many units."""
+    (folder / "in").mkdir()
+    for number in range(10):
+        with (folder / f"in/{number}.jsonl").open("wb") as file:
+            file.write(b'{"text": "a"}\n')
+            file.truncate(10**13)
+    plain = {"corpus": "c", "input": [str(folder / "in")], "output": str(folder / "out"), "clean": {},
+             "plan": {"unit_bytes": 10**14 // units}}  # fmt: skip
+    figures = timed({
+        "write": lambda: freeze_plan(validate(Recipe, plain, "scale")),
+        "find": lambda: load_plan(validate(Recipe, plain, "scale")),
+    })  # fmt: skip
+    return {**figures, "file MB": (folder / "out/clean/plan.json").stat().st_size / 1e6}
+
+
+@dataclass(frozen=True)
+class _Units(Pass[Counts]):
+    """A pass that is complete."""
+
+    units: int
+    name: str = "main"
+
+    def run(self, unit: int, output: Output) -> Counts:
+        raise NotImplementedError
+
+
+class _Complete(Stage[Any, Any]):
+    """A stage of that many units, of which every record and file is there."""
+
+    name, order = "clean", 10
+
+    def __init__(self, recipe: Recipe, units: int) -> None:
+        super().__init__(recipe)
+        self._units = units
+
+    def version(self) -> int:
+        return 1
+
+    def passes(self) -> list[Pass[Any]]:
+        return [_Units(self._units)]
+
+    def row(self, counts: Any) -> Row:
+        return Row(amount(counts["documents_in"], "document"))
+
+
+def measure_resume(folder: Path, units: int) -> dict[str, float]:
+    """Check a complete stage as a start does."""
+    stage = _Complete(validate(Recipe, {"corpus": "c", "output": str(folder)}, "scale"), units)
+    for name in ("records", "documents"):
+        (stage.folder / name).mkdir(parents=True)
+    for unit in range(units):
+        relative = f"documents/{unit:06d}.arrow"
+        (stage.folder / relative).write_bytes(b"x")
+        record = {"pass_name": "main", "unit": unit, "key": "k", "status": "ok", "counts": {"documents_in": unit},
+                  "outputs": {relative: {"bytes": 1, "xxh3_128": "0" * 32}}}  # fmt: skip
+        UnitRecord.path(stage.folder, "main", unit).write_text(json.dumps(seal(record)))
+    run = StageRun[Any](stage, "k", False)
+    return timed({
+        "check": lambda: _require(run.missing() == []),
+        "add up": lambda: _require(run.counts()["documents_in"] == units * (units - 1) // 2),
+        "hash": lambda: run.digest("upstream"),
+    })  # fmt: skip
+
+
+def _require(holds: bool) -> None:
+    if not holds:
+        raise RuntimeError("the figures would be of something else")
+
+
+def measure_files(folder: Path, shards: int) -> dict[str, float]:
+    """Compare the sizes of shards with a manifest, one in ten from a real listing."""
+    write_synthetic(folder, shards)
+    size = BLOCK_ROWS * _ROW_BYTES + 1000
+    (folder / "real").mkdir()
+    for number in range(shards // 10):
+        with (folder / f"real/{number}").open("wb") as file:
+            file.truncate(size)
+    manifest = Manifest.load(folder / "manifest.json")
+    listed = {"": dict.fromkeys(paths_of(manifest.shards), size)}
+    return timed({
+        "list a tenth": lambda: list_folders(folder, ["real"]),
+        "compare": lambda: compare_files(str(folder), manifest, listed, ()),
+        "open without": lambda: open_shards(folder, check_files=False),
+    })  # fmt: skip
+
+
+def measure_checkpoint(folder: Path, ranks: int) -> dict[str, float]:
+    """Write, read and prune indexes of 7 billion parameters in 291 tensors, each split over all ranks."""
+    size, keys = 7 * 10**9 // 291, ["weight", "exp_avg", "exp_avg_sq"]
+    bounds = [size * rank // ranks for rank in range(ranks + 1)]
+    slices = [(rank, start, stop - start) for rank, (start, stop) in enumerate(pairwise(bounds))]
+    parameters = {f"layer.{number}.weight": ParameterRecord([size], "decay", keys, slices) for number in range(291)}
+    files = {part_name(rank): FileRecord(10**9, "0" * 32) for rank in range(ranks)}
+    index = Index({"step": 1}, {"decay": {"step": 1.0}}, parameters, [], files)
+    steps = [folder / f"step-{number:08d}" for number in range(1, 6)]
+    for path in steps:
+        path.mkdir()
+    config = validate(CheckpointConfig, {}, "scale")
+    return timed({
+        "write": lambda: index.write(steps[0]),
+        "read": lambda: Index.read(steps[0]),
+        "copies": lambda: [shutil.copy(steps[0] / "checkpoint.json", path) for path in steps[1:]],
+        "prune five": lambda: prune(folder, steps[-1].name, 3, config, ()),
+    })  # fmt: skip
+
+
+_PARTS: Final[dict[str, tuple[Callable[[Path, int], dict[str, float]], str]]] = {
+    "plan": (measure_plan, "units"), "resume": (measure_resume, "units"), "files": (measure_files, "shards"),
+    "checkpoint": (measure_checkpoint, "savers"),
+}  # fmt: skip
+
+
 def main() -> int:
     """Write the synthetic set in one process, measure it in another; the exit code is 1 if a limit is exceeded."""
     folder: Any = (Path, "measure the set in this folder, which is there already")
-    options = parser(__doc__, shards=1_000_000, ranks=10_000, folder=folder).parse_args()
+    part: Any = (str, "measure a single part of the second table")
+    options = parser(
+        __doc__, shards=1_000_000, ranks=10_000, units=100_000, savers=512, folder=folder, part=part
+    ).parse_args()
     if options.folder:
         print(json.dumps(measure(options.folder, options.ranks)))
+        return 0
+    if options.part:
+        work, amount_of = _PARTS[options.part]
+        with tempfile.TemporaryDirectory() as temporary:
+            print(json.dumps(work(Path(temporary), getattr(options, amount_of))))
         return 0
     with tempfile.TemporaryDirectory() as temporary:
         write_synthetic(Path(temporary), options.shards)
         figures = in_fresh_process(Path(temporary), options.ranks)
     print_table(figures, [[f"{value:,.1f}" for value in figures.values()]])
+    starts = {}
+    for name, (_, amount_of) in _PARTS.items():
+        count = getattr(options, amount_of)
+        starts[f"{name}, {count:,} {amount_of}"] = run_script(__file__, "--part", name, f"--{amount_of}", count)
+    rows = [(name, ", ".join(f"{key} {value:,.1f}" for key, value in row.items())) for name, row in starts.items()]
+    print_table(("starts and saves", "figures"), rows, system_load())
     case = f"{figures['shards']:,.0f} shards, {figures['ranks']:,.0f} ranks"
     figures = {**figures, "open s": figures["manifest s"] + figures["index s"]}
     return finish([Claim(case, name, figures[name], limit) for name, limit in _LIMITS.items()], options.json)

@@ -1,0 +1,33 @@
+"""The parts of the simulated scale, small: each runs the real code on what it made up, and its figures have names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.scale import _PARTS
+
+
+@pytest.mark.parametrize(
+    ("part", "count", "figures"),
+    [
+        ("plan", 40, {"write s", "find s", "memory MiB", "file MB"}),
+        ("resume", 30, {"check s", "add up s", "hash s", "memory MiB"}),
+        ("files", 20, {"list a tenth s", "compare s", "open without s", "memory MiB"}),
+        ("checkpoint", 3, {"write s", "read s", "copies s", "prune five s", "memory MiB"}),
+    ],
+)
+def test_each_part_measures_the_amount_that_it_is_given(
+    tmp_path: Path, part: str, count: int, figures: set[str]
+) -> None:
+    measured = _PARTS[part][0](tmp_path, count)
+    assert measured.keys() == figures
+    assert all(value >= 0 for name, value in measured.items() if name.endswith(" s"))
+    made = {
+        "plan": lambda: len(list((tmp_path / "in").iterdir())) == 10,
+        "resume": lambda: len(list((tmp_path / "clean/records").iterdir())) == count,
+        "files": lambda: len(list((tmp_path / "real").iterdir())) == count // 10,
+        "checkpoint": lambda: len(list(tmp_path.glob("step-*"))) == 3,
+    }
+    assert made[part]()
