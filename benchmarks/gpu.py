@@ -94,7 +94,7 @@ def experiments() -> dict[str, Experiment]:
     return {
         **by_name,
         "heads all positions": replace(bert, share=1.0, compiled=True),
-        "heads in chunks": replace(gpt2, label_chunk=4096),
+        "heads in chunks": replace(gpt2, label_chunk=4096, compiled=True),
         "recomputed": replace(bert, compiled=True, recomputed=True),
         "deterministic": replace(bert, compiled=True, deterministic=True),
         "update": replace(bert, update=True),
