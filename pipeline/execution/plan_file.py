@@ -1,6 +1,6 @@
 """Write plans of many files compactly: what they share once, and a row of numbers for each file.
 
-A plan with fewer than 1,000 inputs lists them as objects, and the ranges of its units too. With more, its `format` is
+A plan with fewer than 1,000 inputs and ranges lists them as objects. With more, its `format` is
 3: a row of values for each input, those that repeat by their index in `values`, and of the ranges only the number in
 each unit, the labels of their sources, and the bounds of files that are cut. Both read as the same plain data.
 """
@@ -41,8 +41,8 @@ def publish_plan(path: Path, plain: Mapping[str, Any]) -> None:
 
 
 def pack_plan(plain: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the compact form of a plan with many inputs; a plan that has no such form stays as it is."""
-    if len(plain["inputs"]) < FEWEST:
+    """Return the compact form of a plan with many inputs or units; a plan that has no such form stays as it is."""
+    if max(len(plain["inputs"]), len(plain["units"])) < FEWEST:
         return plain
     values: dict[str, int] = {}
 

@@ -4,11 +4,12 @@ import math
 import shutil
 from collections.abc import Collection
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import CheckpointError, NewerFormatError
-from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.format import INDEX, Index, steps_in
 from clozeline.train.configuration.config import CheckpointConfig
 
 HIDDEN: Final = ".tmp-"
@@ -27,8 +28,8 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
         kept |= {path.name for path in valid if _step(path.name) % every == 0}
     states: dict[str, dict[str, Any]] = {}
     for path in valid:
-        with suppress(CheckpointError, NewerFormatError):
-            states[path.name] = Index.read(path).state
+        with suppress(CheckpointError, NewerFormatError, OSError):
+            states[path.name] = _state_of(path, (path / INDEX).stat().st_mtime_ns)
     losses = {name: state["heldout_loss"] for name, state in states.items() if state.get("heldout_loss") is not None}
     finite = [(loss, name) for name, loss in losses.items() if math.isfinite(loss)]
     if config.keep_best and finite:
@@ -40,6 +41,12 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
     for path in paths:
         if path.name not in kept:
             remove(path)
+
+
+@lru_cache(maxsize=64)
+def _state_of(path: Path, written: int) -> dict[str, Any]:
+    """Return the state in an index, read once for each time that it was written: one of 512 ranks takes seconds."""
+    return Index.read(path).state
 
 
 def _step(name: str) -> int:

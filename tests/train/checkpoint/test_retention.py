@@ -52,3 +52,20 @@ def test_removal_hides_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (folder / ".tmp-old-step-00000003" / "checkpoint.json").exists()
     remove(folder / "step-00000009" / "checkpoint.json")
     remove(folder / "step-00000099")
+
+
+def test_an_index_is_read_once_for_each_time_that_it_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the index of a checkpoint whose evaluation came later: it is the best then."""
+    folder, reads = written(tmp_path), list[str]()
+    read = Index.read
+    monkeypatch.setattr(Index, "read", lambda path: (reads.append(path.name), read(path))[1])
+    config = CheckpointConfig(keep_last=9, keep_best=True)
+    for _ in range(3):
+        prune(folder, "step-00000009", 9, config, ())
+    assert sorted(reads) == [f"step-{step:08d}" for step in LOSSES]
+    Index({"step": 6, "samples": 6, "heldout_loss": 0.01}, {}, {}, [], {}).write(folder / "step-00000006")
+    prune(folder, "step-00000009", 1, config, ())
+    assert reads[len(LOSSES) :] == ["step-00000006"]
+    assert {path.name for path in folder.glob("step-0*")} == {"step-00000006", "step-00000009"}
