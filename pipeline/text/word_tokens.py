@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 _LONGEST: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
 _SUFFIX_CHARS: Final = 32
-_CACHED: Final = 1 << 16
+_CACHED: Final = 1 << 17
 _ROOM: Final = 1 << 12
 _ANY_LETTER: Final = re.compile(r"[^\W\d_]")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
@@ -56,6 +56,7 @@ _CONTRACTION: Final = re.compile(
     "(n?['’](?:d|ll|m|re|s|t|ve))(['’]ve)?|(can)(not)",
     re.IGNORECASE,
 )
+_PLAIN_MARKS: Final = (",", ";", "!", "?")
 _PLAIN: Final = re.compile("\\w+|[^\\w\\s]")
 
 
@@ -137,6 +138,14 @@ def _split_any(chunk: str) -> tuple[str, ...]:
 
 
 def _split_chunk(chunk: str) -> tuple[str, ...]:
+    # most chunks are letters, or letters and a mark: no pattern but that of `cannot` matches inside of them
+    word, mark = (chunk[:-1], chunk[-1:]) if chunk[-1:] in _PLAIN_MARKS else (chunk, "")
+    if word.isalpha() and not (len(word) == 6 and word.lower() == "cannot"):
+        return (word, mark) if mark else (word,)
+    return _split_marks(chunk)
+
+
+def _split_marks(chunk: str) -> tuple[str, ...]:
     before: list[str] = []
     after: list[str] = []
     start, end = 0, len(chunk)

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.text import word_tokens as module
@@ -74,3 +74,11 @@ def test_statistics_do_not_depend_on_what_the_table_knows(monkeypatch):
         measures = ("words", "mean_word_length", "tokens_with_letter", "token_count", "letter_share", "tokens")
         assert [getattr(shared, name) for name in measures] == [getattr(own, name) for name in measures]
         assert [shared.top_ngram_chars(n) for n in (2, 3)] == [own.top_ngram_chars(n) for n in (2, 3)]
+
+
+@given(st.text(st.characters(categories=["L"]) | st.sampled_from("cannotCANNOTſ'’.,;!?0-"), min_size=1, max_size=9))
+@example("cannot,")
+@example("Cannot")
+@example("ſ!")
+def test_the_short_way_of_plain_words_gives_the_same_tokens(chunk):
+    assert module._split_chunk(chunk) == module._split_marks(chunk)
