@@ -114,7 +114,7 @@ def _task_rows(config: TrainConfig, random: np.random.RandomState) -> tuple[dict
         "tagging": {"tag_positions": [[1, 4, 9]] * _ROWS, "tags": [[0, 1, 2]] * _ROWS},
         "span": {"answer_span": [[3, 5]] * _ROWS, "answer_places": [range(2, size) for size in sizes]},
         "multiple_choice": {"choice": [[1]] * _ROWS, "choice_starts": [[0, 6], [0, 6, 11]] * (_ROWS // 2)},
-        "similarity": {"input_ids_b": columns["input_ids"][::-1]},
+        "similarity": {"input_ids_b": columns["input_ids"][::-1], "target": [[row / 16] for row in range(_ROWS)]},
         "lm": {"label_positions": [[3, 4, 5]] * _ROWS, "label_ids": [[_FIRST] * 3] * _ROWS},
     }  # fmt: skip
     for head in config.model.heads:
