@@ -1,4 +1,8 @@
-"""The trainer's command line: parse arguments, run, and turn errors into one message and an exit code."""
+"""The trainer's command line: parse arguments, run, and turn errors into one message and an exit code.
+
+Everything that imports torch, which takes seconds, is imported where it is used: a mistake in the arguments is told at
+once.
+"""
 
 import argparse
 import os
@@ -8,16 +12,11 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-import torch
-
 from clozeline.command import Parser, add_detail_options, keys_of, print_keys, program_name
-from clozeline.configuration.config import config_file, load_config
+from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, message_text
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.failures import explain
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
-from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.without_pandas import skip_pandas
 
 _ALGORITHMS: Final = (
     ("optimizer", "name", "clozeline.train.optim.optimizers"),
@@ -52,14 +51,27 @@ def main(arguments: Sequence[str]) -> int:
         options = parser.parse_intermixed_args(list(arguments))
         if options.help:
             if rank == "0":
+                from clozeline.train.configuration.config import TrainConfig
+
                 parser.print_help()
                 print_keys(keys_of(TrainConfig, _ALGORITHMS))
             return 0
         if options.config is None:
             parser.error("--config is missing")
-        config = load_config(TrainConfig, config_file(options.config, "train.yaml"), options.overrides)
+        path = config_file(options.config, "train.yaml")
+        read_mapping(path)  # a missing file and invalid YAML are told at once
+        from clozeline.train.configuration.config import TrainConfig
+
+        skip_pandas()
+        config = load_config(TrainConfig, path, options.overrides)
         # run
-        return dry_run(config) if options.dry_run else run(config, detail=options.detail)
+        if options.dry_run:
+            from clozeline.train.startup.dry_run import dry_run
+
+            return dry_run(config)
+        from clozeline.train.run import run
+
+        return run(config, detail=options.detail)
     except (KeyboardInterrupt, Interrupted) as signal:  # before the first step
         if local == "0":
             sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")
@@ -70,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
             sys.stderr.write(message_text(traceback.format_exc()))
         if message:
             sys.stderr.write(message_text(f"error: {message}\n"))
-        return _end(code, 0.0 if message else _PATIENCE_S[torch.distributed.is_initialized()])
+        return _end(code, 0.0 if message else _PATIENCE_S[_has_joined()])
 
 
 def _end(code: int, patience_s: float = 0.0) -> int:
@@ -85,12 +97,20 @@ def _end(code: int, patience_s: float = 0.0) -> int:
 
 def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
     """Return (exit code, message); the message is empty if another rank prints it."""
-    code, text = explain(error)
     if isinstance(error, ClozelineError):
         # joined ranks all raise the same error; before, each machine may have its own
-        prints = (rank if torch.distributed.is_initialized() else local) == "0"
-        return code, text if prints else ""
+        prints = (rank if _has_joined() else local) == "0"
+        return error.exit_code, str(error) if prints else ""
+    from clozeline.train.distributed.failures import explain
+
+    code, text = explain(error)
     if code == PEER_LOST and local != "0":  # every other rank notices, too
         return code, ""
     fault = "a mistake in Clozeline, not in your configuration: please report the lines below\n" if code == 1 else ""
     return code, f"rank {rank}: {fault}{text}"
+
+
+def _has_joined() -> bool:
+    """Return whether this rank has joined the others; none has before torch is imported."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed is not None and distributed.is_initialized()

@@ -11,10 +11,8 @@ from clozeline.train.distributed.stopping import leave_at_interrupt
 def main(arguments: Sequence[str]) -> NoReturn:
     """Train, and exit the process."""
     leave_at_interrupt()
-    from clozeline.train.command import main as train  # the import takes seconds
-    from clozeline.without_pandas import skip_pandas
+    from clozeline.train.command import main as train  # after the handlers: imports take time
 
-    skip_pandas()
     code = train(arguments)
     sys.stdout.flush()
     sys.stderr.flush()

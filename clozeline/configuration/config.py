@@ -60,12 +60,8 @@ def config_file(location: str, kind: str) -> Path:
     return _RECIPES / name / kind
 
 
-def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
-    """Read a YAML file, apply `a.b=value` overrides (the values are YAML), validate.
-
-    ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
-    has the wrong type or range. A mistake that the file alone does not have is one of the command line.
-    """
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Read a YAML file of keys and values; ConfigurationError if it is missing or holds anything else."""
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -77,6 +73,16 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
         raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: expected keys and values, got {type(data).__name__}")
+    return data
+
+
+def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+    """Read a YAML file, apply `a.b=value` overrides (the values are YAML), validate.
+
+    ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
+    has the wrong type or range. A mistake that the file alone does not have is one of the command line.
+    """
+    data = read_mapping(path)
     remember(data)
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)

@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clozeline.command import (
+    Detail,
     Parser,
     Terminal,
     add_detail_options,
@@ -18,20 +19,11 @@ from clozeline.command import (
 )
 from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
-from clozeline.native.library import missing_note
-from clozeline.pipeline import stage_names
-from clozeline.pipeline.execution.free_space import check_free_space, free_bytes, size_text
-from clozeline.pipeline.execution.growth import check_extension
-from clozeline.pipeline.execution.plan import load_plan
-from clozeline.pipeline.execution.plan_size import check_plan_size, exchange_text, foreseen_disk, worker_memory
-from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
-from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, stage_of, stages_of
-from clozeline.pipeline.execution.stage_report import earlier_report
-from clozeline.pipeline.execution.stages import StageSummary
-from clozeline.pipeline.execution.summary_table import print_table
+from clozeline.pipeline import all_stages, stage_names
 from clozeline.pipeline.recipe import Recipe, load_recipe
+
+if TYPE_CHECKING:  # imported where it is used, as all that only a run needs: help and mistakes do not wait for it
+    from clozeline.pipeline.execution.runner import StageRun
 
 # Algorithms whose options are next to other keys of a recipe.
 _ALGORITHMS: Final = (
@@ -75,28 +67,51 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     if options.config is None:
         parser.error("--config FILE is missing")
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
+    from clozeline.pipeline.execution.stage_order import check_recipe
+
     check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)
+    return _run(recipe, stage, options.detail, verify=options.verify)
+
+
+def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> int:
+    """Run the stages, or one of them, print the table and write the report."""
+    from clozeline.native.library import missing_note
+    from clozeline.pipeline.execution.progress import Progress
+    from clozeline.pipeline.execution.report import write_run_report
+    from clozeline.pipeline.execution.runner import run_recipe
+    from clozeline.pipeline.execution.stage_order import stages_of
+    from clozeline.pipeline.execution.stage_report import earlier_report
+    from clozeline.pipeline.execution.stages import StageSummary
+    from clozeline.pipeline.execution.summary_table import print_table
+
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
-    if options.detail != "quiet" and (note := missing_note()):
+    if detail != "quiet" and (note := missing_note()):
         Terminal().print(f"note: {note}", highlight=False, soft_wrap=True)
     try:
         with stopping_at_signals():
-            run_recipe(recipe, stage, Progress(options.detail), summaries, verify=options.verify)
+            run_recipe(recipe, only, Progress(detail), summaries, verify=verify)
     finally:
-        if summaries and options.detail != "quiet":
+        if summaries and detail != "quiet":
             print_table(summaries)
     names = stages_of(recipe)
-    path = write_run_report(recipe.output_folder, names if stage is None else names[: names.index(stage) + 1])
-    if options.detail != "quiet":
+    path = write_run_report(recipe.output_folder, names if only is None else names[: names.index(only) + 1])
+    if detail != "quiet":
         Terminal().print(wrap_log(f"report: {path}"), highlight=False, soft_wrap=True)
     return 0
 
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
+    from clozeline.pipeline.execution.free_space import check_free_space, free_bytes, size_text
+    from clozeline.pipeline.execution.growth import check_extension
+    from clozeline.pipeline.execution.plan import load_plan
+    from clozeline.pipeline.execution.plan_size import check_plan_size, exchange_text, foreseen_disk, worker_memory
+    from clozeline.pipeline.execution.runner import stage_runs
+    from clozeline.pipeline.execution.stage_order import stage_of, stages_of
+
     console = Terminal()
     plan = load_plan(recipe)
     if recipe.extend:

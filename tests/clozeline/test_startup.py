@@ -14,8 +14,12 @@ from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 LARGE = {"torch", "deepspeed", "transformers", "datatrove", "pandas", "scipy", "sklearn"}
 _LISTING = """
-import sys, clozeline.__main__
-code = clozeline.__main__.main()
+import os, sys, clozeline.__main__
+os._exit = sys.exit  # the trainer's last call, which would skip the list
+try:
+    code = clozeline.__main__.main()
+except SystemExit as end:
+    code = end.code
 sys.stdout.write("\\nmodules " + " ".join(sys.modules))
 raise SystemExit(code)
 """
@@ -41,8 +45,11 @@ def test_the_list_of_commands_imports_no_stage_and_no_library(tmp_path: Path) ->
     [
         (["pipeline", "--help"], 0, ""),
         (["pipeline", "--config", "recipe:demo", "inptu=x"], 64, "did you mean 'input'?"),
+        (["train"], 64, "--config is missing"),
+        (["train", "--config", "recipe:demo", "--step=3"], 64, "--step: no such option"),
+        (["train", "--config", "nowhere.yaml"], 64, "nowhere.yaml: no such file"),
     ],
-    ids=["help", "wrong key"],
+    ids=["help", "wrong key", "train without a file", "train with a wrong option", "train with a wrong file"],
 )
 def test_help_and_a_mistake_need_no_large_library(words: list[str], code: int, error: str, tmp_path: Path) -> None:
     found, said, modules = start(*words, cwd=tmp_path)

@@ -255,15 +255,15 @@ def test_interrupt_before_training_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, point: str
 ) -> None:
     from clozeline.train import command, run
-    from clozeline.train.startup import checks
+    from clozeline.train.startup import checks, dry_run
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    holder = {"dry_run": command, "load_config": command, "open_datasets": checks}.get(point, run)
+    holder = {"dry_run": dry_run, "load_config": command, "open_datasets": checks}.get(point, run)
     monkeypatch.setattr(holder, point, interrupted)
     if point == "claim":
-        monkeypatch.setattr(run, "start", lambda **_: World(0, 1, 0, torch.device("cpu"), None))
+        monkeypatch.setattr(run, "start", lambda *_, **__: World(0, 1, 0, torch.device("cpu"), None))
         monkeypatch.setattr(World, "raise_everywhere", lambda _self, _error: None)
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     words = ["--config", str(config), *(["--dry-run"] if point == "dry_run" else [])]

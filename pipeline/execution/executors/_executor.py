@@ -1,12 +1,15 @@
 """Executors, one per file: where the units of a pass run. The output does not depend on the executor."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from clozeline.pipeline.execution.unit_runner import UnitRunner
-from clozeline.pipeline.recipe import ExecutorConfig
+if TYPE_CHECKING:  # the options of executors are listed without what they run
+    from clozeline.pipeline.execution.unit_runner import UnitRunner
+    from clozeline.pipeline.recipe import ExecutorConfig
 
 
 @dataclass(frozen=True)
