@@ -45,7 +45,7 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
     _, size = describe_environment()
     checked = check_start(config, size)
     deterministic = checked.config.deterministic is True
-    world = joined or start(checked.config.collective_timeout_s, deterministic=deterministic)
+    world = joined or start(timeout_s=checked.config.collective_timeout_s, deterministic=deterministic)
     if world.size > 1:
         with world.together():
             checked.datasets.check_files(world.rank, world.local_rank)
