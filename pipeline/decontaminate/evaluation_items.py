@@ -180,7 +180,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 def _damage_error(file: EvaluationFile, line: Rejected) -> ConfigurationError:
     return ConfigurationError(
         f"decontaminate.against: {file.path}: line {line.index + 1}: expected an item, but "
-        f"{line.detail or line.reason.replace('_', ' ')}: fix the line, for no item may be missed"
+        f"{line.detail or line.reason.replace('_', ' ')}: correct the line, for no item may be missed"
     )
 
 

@@ -88,8 +88,10 @@ def _restore(key: str, value: Any, values: Sequence[Any]) -> Any:
     return values[value] if key in _REPEATED else value
 
 
-def unpack_plan(data: Mapping[str, Any]) -> dict[str, Any]:
+def unpack_plan(data: Any) -> dict[str, Any]:
     """Return a plan with its inputs and ranges as objects; ValueError, KeyError or TypeError if it is none."""
+    if not isinstance(data, Mapping):
+        raise TypeError(f"expected a mapping, got {type(data).__name__}")
     if data.get("format") != PLAN_FORMAT:
         return dict(data)
     values, packed = data["values"], data["units"]

@@ -80,7 +80,7 @@ def test_layouts(tmp_path: Path, name: str, content: str, expected: list[Item]) 
         ("a.jsonl", lines({"text": "one"}, {"text": 2}), "got the fields text in line 2"),
         ("a.jsonl", lines({"good": "one", "bad": ""}, {"good": "two"}), "got the fields good in line 2"),
         ("a.json", json.dumps({"data": [1]}, indent=1), "expected text .* it is no JSON"),
-        ("a.jsonl", lines({"text": "one"}, "{broken"), r"line 2: expected an item, but it is no JSON .*: fix the line"),
+        ("a.jsonl", lines({"text": "one"}, "{broken"), r"line 2: expected an item, but it is no JSON .*: correct"),
         ("a.jsonl", lines({"text": "one"}, [1]), "line 2: expected an item, but it is no JSON object"),
     ],
 )

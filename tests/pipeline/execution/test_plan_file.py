@@ -97,3 +97,9 @@ def test_a_start_computes_its_plan_once(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Plan, "as_json", lambda self: (computed.append(self), as_json(self))[1])
     assert len(load_plan(recipe).inputs) == 1100
     assert len(computed) == 2  # the saved one, and the present one
+
+
+@pytest.mark.parametrize("content", [None, [], 7, "plan"])
+def test_another_type_is_no_plan(content: object) -> None:
+    with pytest.raises(TypeError, match="expected a mapping"):
+        unpack_plan(content)
