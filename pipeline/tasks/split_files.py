@@ -65,7 +65,8 @@ def split_files(
         names = ", ".join(str(file.path) for file in others[:5])
         raise ConfigurationError(
             f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; name them by "
-            "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'"
+            "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to take dev from a single file: "
+            "input='[{path: FILE, source: train}]' tasks.carve='{dev: 0.2}'"
             + (", or name folders train, dev and test, with folders of .txt files in them" if in_folders else "")
         )
     return dict(sorted(splits.items())), tuple(others)

@@ -2,11 +2,12 @@
 
 Prints the text and the example, with colors for masks, replaced tokens and spans, then what the model sees, what it
 predicts and what is not scored. Without OBJECTIVE, all objectives are listed. The options of an objective are keys too:
-`clozeline show masked_lm "It is raining." mask_rate=0.4 seed=3`.
+`clozeline show masked_lm "It is raining." mask_rate=0.4 seed=3`; `clozeline show masked_lm --help` lists them.
 """
 
 import argparse
 import inspect
+import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Final
@@ -73,12 +74,15 @@ def _objectives() -> Table:
     return table
 
 
-def _parser() -> Arguments:
+def _parser(arguments: Sequence[str]) -> Arguments:
+    """Return the parser; its help also lists the options of the objective among the arguments."""
+    named = [registry.find(_OBJECTIVES, word).Options for word in arguments if word in registry.names(_OBJECTIVES)]
     parser = IntermixedArguments(__doc__)
     parser.add_argument("objective", nargs="?", metavar="OBJECTIVE", help="name of an objective; none: list them")
     parser.add_argument("text", nargs="?", metavar="TEXT", help=f"text to corrupt (default: {_TEXT!r})")
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
-    add_settings(parser, ShowSettings, help_text="settings, listed below, and options of the objective")
+    listed = "settings, listed below, and options of the objective, which `clozeline show OBJECTIVE --help` lists"
+    add_settings(parser, ShowSettings, *named[:1], help_text=listed)
     return parser
 
 
@@ -96,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.html is not None:
             print(f"page: {options.html}")
 
-    return run_tool(_parser(), arguments, action)
+    return run_tool(_parser(sys.argv[1:] if arguments is None else arguments), arguments, action)
 
 
 if __name__ == "__main__":

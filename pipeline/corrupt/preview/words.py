@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.tokenize.encode.sentence_starts import sentence_starts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 from clozeline.seeding import hash64
@@ -45,6 +46,17 @@ class TokenizerPieces:
         """Return the tokens of a text."""
         return [int(token) for token in self.decoder.encode([text])[0].ids]
 
+    def document(self, sentences: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Return the tokens of sentences that follow each other, and the first token of each, as `encode` does."""
+        text = "".join(sentences)
+        encoding = self.decoder.encode([text])[0]
+        if not len(encoding.ids):
+            return [], []
+        ends = np.cumsum([len(sentence) for sentence in sentences])[:-1].tolist()
+        visible = [end + len(after) - len(after.lstrip()) for end, after in zip(ends, sentences[1:], strict=True)]
+        starts = sentence_starts(text, [0, *visible], encoding.starts, encoding.ends)
+        return encoding.ids.tolist(), starts.tolist()
+
     def words(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces as the tokenizer's model writes them: `Ġthe`, `▁the`."""
         return [self.decoder.piece(int(token)) for token in ids]
@@ -73,6 +85,11 @@ class Words:
     def ids(self, text: str) -> list[int]:
         """Return the tokens of words and specials between blanks."""
         return [self._ids[word] for word in text.split()]
+
+    def document(self, sentences: Sequence[str]) -> tuple[list[int], list[int]]:
+        """Return the tokens of sentences that follow each other, and the first token of each."""
+        ids = [self.ids(sentence) for sentence in sentences]
+        return [token for tokens in ids for token in tokens], np.cumsum([0, *map(len, ids)])[:-1].tolist()
 
     def words(self, ids: Iterable[int]) -> list[str]:
         return [self._shown[token] for token in ids]
@@ -104,8 +121,7 @@ def sample_rows_of(objective: Objective, codec: TextCodec, texts: Sequence[Text]
 
 def token_documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
     """Return token documents, as groupings read them."""
-    sentences = [[codec.ids(sentence) for sentence in text.sentences] for text in texts]
-    starts = [np.cumsum([0, *map(len, ids)])[:-1] for ids in sentences]
+    documents = [codec.document(text.sentences) for text in texts]
     targets = [codec.ids(text.target) if text.target else [] for text in texts]
     fixed: dict[str, Any] = {
         "document_uid": np.stack([text.uid for text in texts]),
@@ -115,8 +131,8 @@ def token_documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
     }
     dtype = codec.vocabulary.id_dtype
     columns = {
-        "token_ids": Ragged.from_lists([np.concatenate(ids).astype(dtype) for ids in sentences], dtype),
-        "sentence_starts": Ragged.from_lists(starts, np.uint32),
+        "token_ids": Ragged.from_lists([ids for ids, _ in documents], dtype),
+        "sentence_starts": Ragged.from_lists([starts for _, starts in documents], np.uint32),
         "target_ids": Ragged.from_lists(targets, dtype),
         "target_language": Ragged.from_lists([[text.target_language] * bool(text.target) for text in texts], np.uint8),
     }

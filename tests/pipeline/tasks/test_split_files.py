@@ -112,5 +112,7 @@ def test_two_files_of_one_split() -> None:
 def test_no_split_at_all() -> None:
     with pytest.raises(ConfigurationError, match=r"expected files named train, dev or test .*got in/a\.tsv"):
         split_files(files("a.tsv"))
+    with pytest.raises(ConfigurationError, match=r"source: train\}\]' tasks\.carve='\{dev: 0\.2\}'"):
+        split_files(files("reviews.csv"))
     with pytest.raises(ConfigurationError, match=r"expected the name of a split.*got 'trian'"):
         split_files(files("a.tsv", source="trian"))

@@ -47,7 +47,7 @@ def test_the_whole_chain(one_rank: RankPool, tmp_path: Path, capsys: pytest.Capt
         right = [row["label"] == row["gold"] for row in map(json.loads, predicted)]
         assert held["metrics"]["accuracy"] == pytest.approx(sum(right) / 21)
     assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
-    assert "holds runs of other words: overrides was ['log.tensorboard=false']" in capsys.readouterr().err
+    assert "holds runs with other settings: overrides was ['log.tensorboard=false']" in capsys.readouterr().err
     other = tmp_path / "random"
     further = [f"tests={{other: {files / 'dev.tsv'}}}", f"pseudo={files / 'dev.tsv'}"]
     assert main([*words, f"output={other}", "seeds=1", "from=random", *further, "log.tensorboard=false"]) == 0
@@ -106,6 +106,7 @@ def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
         words = [str(word) for word in command]
         steps.append("train" if "train/main.py" in words else "sets")
         (output / "sets" / "tasks" / "toy" / "train").mkdir(parents=True, exist_ok=True)
+        (output / "sets" / "tasks" / "config.yaml").write_text("", encoding="utf-8")  # as the stage writes it
         if refused & {*words}:
             raise ConfigurationError("refused")
         if steps[-1] == "train":
@@ -118,7 +119,7 @@ def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
     given = FinetuneOptions(task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, seeds=1)
     for words, message, last in (
         (["tasks.max_length=8"], "refused", "sets"), (["steps=-1"], "refused", "train"),
-        (["steps=9"], "stopped", "train"), (["steps=8"], "holds runs of other words", "train"),
+        (["steps=9"], "stopped", "train"), (["steps=8"], "holds runs with other settings", "train"),
     ):  # fmt: skip
         with pytest.raises(ConfigurationError, match=message):
             finetune(body, given, words)

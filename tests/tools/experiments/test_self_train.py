@@ -86,4 +86,4 @@ def test_rounds_until_the_score_stays(one_rank: RankPool, tmp_path: Path, capsys
     assert before == [(output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)]
     assert pseudo == (output / "round-1" / "pseudo.tsv").stat()
     assert main([*words[:-2], "threshold=0.7", "log.tensorboard=false"]) == 64
-    assert "holds runs of other words: threshold was 0.5, is 0.7" in capsys.readouterr().err
+    assert "holds runs with other settings: threshold was 0.5, is 0.7" in capsys.readouterr().err

@@ -79,4 +79,4 @@ def test_eight_texts_a_class(one_rank: RankPool, tmp_path: Path, capsys: pytest.
     assert main([str(body), *words]) == 0
     assert (output / "head" / "metrics.jsonl").stat() == before
     assert main([str(body), *words, "steps=9"]) == 64
-    assert "holds runs of other words: overrides was" in capsys.readouterr().err
+    assert "holds runs with other settings: overrides was" in capsys.readouterr().err

@@ -40,6 +40,18 @@ def test_settings_and_options_are_those_of_the_call_from_python() -> None:
     assert "a=3" in str(show("masked_lm", "a=3 is what it says.", [])).replace(" ", "")
 
 
+def test_help_lists_the_options_of_the_named_objective(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {}
+    for words in (["span_corruption", "--help"], ["--help"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+        shown[len(words)] = capsys.readouterr().out
+    assert "  noise_density: float = 0.15: " in shown[2]
+    assert "noise_density" not in shown[1]
+    assert all("  tokenizer: str or null" in text for text in shown.values())
+
+
 def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("byte_bpe", "unigram", "wordpiece"):
         trained(name, tmp_path / name)

@@ -148,7 +148,9 @@ def record_folder_facts(path: Path, facts: Mapping[str, Any]) -> None:
 
 def require_same_facts(path: Path, facts: Mapping[str, Any]) -> None:
     """Check that an output folder holds no runs of a different command; without a run, its note is ignored."""
-    if not path.exists() or not any(path.parent.rglob("config.yaml")):
+    configs = (file.relative_to(path.parent) for file in path.parent.rglob("config.yaml"))
+    # Stages keep a configuration too, and make their sets again for other keys.
+    if not path.exists() or all("sets" in file.parts for file in configs):
         return
     recorded = read_json(path)
     if recorded is None:
@@ -156,8 +158,8 @@ def require_same_facts(path: Path, facts: Mapping[str, Any]) -> None:
     if changed := sorted(key for key in {*recorded, *facts} if recorded.get(key) != facts.get(key)):
         key = changed[0]
         raise ConfigurationError(
-            f"output: {path.parent} holds runs of other words: {key} was {recorded.get(key)!r}, is {facts.get(key)!r}; "
-            "choose another output"
+            f"output: {path.parent} holds runs with other settings: {key} was {recorded.get(key)!r}, is "
+            f"{facts.get(key)!r}; choose another output"
         )
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
+from clozeline.pipeline.corrupt.preview.words import Text, TokenizerPieces, Words, sample_rows_of
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
+from tests.pipeline.tokenize.published.published_files import sentencepiece_model
 
 WORD = st.text("abc#", min_size=1, max_size=4)
 
@@ -24,6 +29,19 @@ def test_ids_and_words_are_inverse(texts: list[list[str]]) -> None:
         assert words.vocabulary.word_start[ids].tolist() == [not word.startswith("##") for word in text]
     different = {word for text in texts for word in text}
     assert words.vocabulary.size == len(SPECIALS) + SENTINELS + len(MODES) + len(different)
+
+
+def test_a_document_has_the_tokens_of_its_entire_text(tmp_path: Path) -> None:
+    """SentencePiece puts a space in front of each text that it is given: sentences must not be encoded one by one."""
+    file = sentencepiece_model(tmp_path)
+    sentences = ("the cat sat.", " it ran away.", " ")
+    codec = TokenizerPieces(import_tokenizer(file, tmp_path / "ours"))
+    ids, starts = codec.document(sentences)
+    library = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    assert ids == library.encode("".join(sentences))
+    assert len(starts) == 2
+    assert library.decode(ids[: starts[1]]).rstrip() == sentences[0]
+    assert codec.document(["", ""]) == ([], [])
 
 
 def test_specials_come_first_in_their_order_and_are_written_as_papers_write_them() -> None:

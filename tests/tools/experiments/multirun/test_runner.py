@@ -99,7 +99,7 @@ def test_a_folder_is_for_one_thing(tmp_path: Path) -> None:
     (tmp_path / "runs" / "seed-0").mkdir()
     (tmp_path / "runs" / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
     record_folder_facts(note, {"seeds": [1], "task": "a"})
-    with pytest.raises(ConfigurationError, match=r"runs holds runs of other words: task was 'a', is 'b'; choose"):
+    with pytest.raises(ConfigurationError, match=r"runs holds runs with other settings: task was 'a', is 'b'; choose"):
         record_folder_facts(note, {"task": "b", "seeds": [1]})
     with pytest.raises(ConfigurationError, match="more was None, is 1"):
         record_folder_facts(note, {"task": "a", "seeds": [1], "more": 1})
