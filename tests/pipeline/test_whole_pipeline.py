@@ -129,9 +129,9 @@ def test_mistakes_end_in_one_message(corpus, tmp_path, capsys, arguments, code, 
     ("name", "content", "reason", "message"),
     [
         ("empty.warc.gz", b"", "1 empty_file", "no document was found in the input"),
-        ("noise.warc.gz", bytes(range(256)) * 64, "1 record not_gzip", "no document was found in the input"),
-        ("bad.jsonl", b'{"text": "a \xff b"}\n', "1 record bad_utf8", "no document was found in the input"),
-        ("long.txt", b"x" * 20_000_001, "1 document too_long", "every document was rejected"),
+        ("noise.warc.gz", bytes(range(256)) * 64, "(records): 1 not_gzip", "no document was found in the input"),
+        ("bad.jsonl", b'{"text": "a \xff b"}\n', "(records): 1 bad_utf8", "no document was found in the input"),
+        ("long.txt", b"x" * 20_000_001, "(documents): 1 too_long", "every document was rejected"),
     ],
 )
 def test_input_without_a_document_ends_with_its_reasons(corpus, tmp_path, capsys, name, content, reason, message):

@@ -16,11 +16,11 @@ _LARGEST: Final = 4096
 def row_multiple(rows: int, vocab_size: int) -> int | None:
     """Return the multiple to which a vocabulary is padded to give `rows`; None if there is none up to 4096.
 
-    Prefers the smallest power of two, then the smallest multiple of 8, then the smallest number: the 151,936 rows of
-    Qwen 2 and 3 are 128 x 1187, for 151,646 ids or more.
+    Prefers the smallest power of two, then the smallest multiple of 8, then the smallest number that adds less than a
+    hundredth: the 151,936 rows of Qwen 2 and 3 are 128 x 1187, for 151,646 ids or more.
     """
     powers = (1 << power for power in range(_LARGEST.bit_length()))
-    numbers = (*powers, *range(8, _LARGEST + 1, 8), *range(1, _LARGEST + 1))
+    numbers = (*powers, *range(8, _LARGEST + 1, 8), *range(1, min(_LARGEST, rows // 100) + 1))
     return next((number for number in numbers if table_rows(vocab_size, number) == rows), None)
 
 

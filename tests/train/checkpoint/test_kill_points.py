@@ -68,7 +68,7 @@ def straight(begun: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]
     seen = json.loads(finished.outputs[0].splitlines()[-1])
     assert [name for name in seen if name not in ("status.json", "report.html")] == RENAMES
     assert seen.count("status.json") >= STATUSES
-    assert seen.count("report.html") == 1
+    assert seen.count("report.html") >= 1, "at the end, and at saves while that costs little of the run's time"
     return logged(folder)
 
 
