@@ -30,7 +30,10 @@ ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks"
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Immutable properties of the ids of a tokenizer; `folder` and `token_counts` are not part of its identity."""
+    """Immutable properties of the ids of a tokenizer.
+
+    `folder`, and what belongs to a corpus (`token_counts`, `languages`), are not part of its identity.
+    """
 
     size: int  # number of ids, specials included
     specials: dict[str, int]  # name (`pad cls sep mask bos eos unk`) to id; absent names have no entry
@@ -43,6 +46,8 @@ class Vocabulary:
     folder: Path | None = field(default=None, repr=False)  # of the tokenizer, None for one that was not loaded
     token_counts: NDArray[np.uint64] | None = field(default=None, repr=False)
     """[size], occurrences of each id in the corpus, None where unknown"""
+    languages: tuple[str, ...] = field(default=(), repr=False)
+    """language of each code in the rows of the corpus, empty where unknown"""
     ends_in_space: NDArray[np.bool_] | None = field(default=None, repr=False)
     """[size], ids whose piece ends in white space other than a space: a word opens after it. None, as in files that
     were written before there was this fact, is none of them."""
@@ -115,7 +120,7 @@ class Vocabulary:
     def save(self, path: Path) -> None:
         """Write as JSON; bitmaps packed to bits, base64."""
         fields = asdict(self)
-        del fields["folder"], fields["token_counts"]
+        del fields["folder"], fields["token_counts"], fields["languages"]
         if self.ends_in_space is None or not self.ends_in_space.any():
             del fields["ends_in_space"]
         for name in fields.keys() & {*_BITMAPS}:

@@ -50,6 +50,8 @@ OWN = {
     "{name: masked_lm, label: forward, attention: left_to_right, grouping: sentence_pair, max_length: 128}, "
     "{name: masked_lm, label: backward, attention: right_to_left, grouping: sentence_pair, max_length: 128}]}",
     "xlm": "{name: masked_lm, label: xlm, max_length: 128, grouping: document, languages: true}",
+    "mbart": "{name: composition, label: mbart, max_length: 128, source_head: none, "
+    "language_tokens: {en: <reserved_0>}, steps: [sentence_reordering, text_infilling]}",
     "mass": "{name: mass, label: mass, max_length: 128}",
     "ul2": "{name: mixture, label: ul2, parts: ["
     "{name: span_corruption, label: R, mode: R, input_length: 128, target_length: 128}, "

@@ -1,7 +1,7 @@
 """Passes of the stage `corrupt`: one unit per objective, sample shard and variant; then the manifests."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -79,8 +79,9 @@ class CorruptShards(Pass[CorruptCounts]):
 
     def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
         """Return the objective and the sample set it reads; ConfigurationError if `group` does not make that set."""
-        fingerprint = Manifest.load(self.tokens).tokenizer.fingerprint
-        objective = entry.build(vocabulary_of(self.tokens / "manifest.json", fingerprint))
+        tokens = Manifest.load(self.tokens)
+        vocabulary = vocabulary_of(self.tokens / "manifest.json", tokens.tokenizer.fingerprint)
+        objective = entry.build(replace(vocabulary, languages=tokens.languages))
         folder = self.samples / objective.grouping.label / split
         if not (folder / "manifest.json").is_file():
             have = ", ".join(sorted(path.parent.parent.name for path in self.samples.glob("*/train/manifest.json")))

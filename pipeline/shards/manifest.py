@@ -52,7 +52,7 @@ class FrameFacts(Strict):
     """
 
     padding_side: Literal["right", "left"] = "right"
-    decoder_start: int | None = None
+    decoder_start: int | Literal["target_end"] | None = None
     predict_from: Literal["same", "previous"] = "same"
 
     @model_serializer(mode="wrap")
@@ -212,7 +212,7 @@ class Manifest(Strict):
         if self.kind in ("samples", "examples") and have != fixed:
             raise ValueError(f"the first columns of {self.kind} are {', '.join(FIXED_COLUMNS)}")
         start = self.objective.frame.decoder_start if self.objective else None
-        if start is not None and not 0 <= start < self.tokenizer.vocab_size:
+        if isinstance(start, int) and not 0 <= start < self.tokenizer.vocab_size:
             raise ValueError(f"decoder_start {start} is not below the vocabulary's {self.tokenizer.vocab_size}")
         if len(self.shards) != self.totals.shards:
             raise ValueError(f"totals say {self.totals.shards} shards, {len(self.shards)} are listed")

@@ -38,6 +38,7 @@ class Skip(IntEnum):
     ONE_SENTENCE = 4
     NO_MASKABLE = 5
     NO_PARTNER = 6
+    NO_LANGUAGE_TOKEN = 7
 
     @property
     def reason(self) -> str:
@@ -51,12 +52,13 @@ class Frame:
 
     Args:
         padding_side: side of the padding.
-        decoder_start: first id of the decoder's input, None for rows without a decoder input.
+        decoder_start: first id of the decoder's input, or `target_end` for the last token of the row's target, as
+            `shift_tokens_right` of mBART does it; None for rows without a decoder input.
         predict_from: the label at position i is predicted from position i (`same`) or i - 1 (`previous`).
     """
 
     padding_side: Literal["left", "right"] = "right"
-    decoder_start: int | None = None
+    decoder_start: int | Literal["target_end"] | None = None
     predict_from: Literal["same", "previous"] = "same"
 
 

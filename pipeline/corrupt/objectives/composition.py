@@ -6,12 +6,15 @@ from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from clozeline.arrays import Int64, UInt8
 from clozeline.configuration.config import config_class, to_plain
-from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives import Draws, Frame, Skip
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
-from clozeline.pipeline.rows import ExampleBatch, Ragged
+from clozeline.pipeline.kernels.ragged import insert_at
+from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Row, SampleBatch
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen, OneOf, choose
 
@@ -24,6 +27,9 @@ class Composition(DenoisingPair):
     The name of a step keys its draws, so adding one step never changes the draws of another; rates count the tokens of
     the step's own input. A step that cannot apply (one sentence, one token) leaves the row unchanged. Features:
     `input_ids`, `target_ids`, and the noise of each step, prefixed with its name: `text_infilling_span_starts`.
+
+    With `language_tokens` (mBART, arXiv 2001.08210 §2.2), input and target end with `</s>` and the token of the row's
+    language, which is also the first token of the decoder's input.
 
     Example (order 1, 0, then the span success . Hard; without special tokens):
         target   Hard work leads to success . Success brings happiness .
@@ -40,6 +46,24 @@ class Composition(DenoisingPair):
         )
         """Denoising objectives with their options, except those of rows and grouping: structure, then deletion or
         reordering, then masking or infilling"""
+        language_tokens: dict[str, str] = field(default_factory=dict)
+        """Special piece of each language, such as `{en: <en>, de: <de>}`; rows of other languages are skipped. It
+        replaces `decoder_start`. Empty: none."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.language_tokens and self.grouping != "document":
+                raise ValueError("language_tokens needs grouping: document; other rows hold several languages")
+            if len({*self.language_tokens.values()}) < len(self.language_tokens):
+                raise ValueError(f"language_tokens: two languages have the same token, got {self.language_tokens}")
+
+        @model_serializer(mode="wrap")
+        def _without_default(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+            # manifests and stage keys without language tokens stay as they were before the option existed
+            options: dict[str, Any] = plain(self)
+            if not self.language_tokens:
+                del options["language_tokens"]
+            return options
 
     options: Options
 
@@ -57,6 +81,56 @@ class Composition(DenoisingPair):
             )
         noise = [(step.label, feature) for step in self.steps for feature in step.noise_features]
         self.noise_features = tuple(replace(feature, name=f"{label}_{feature.name}") for label, feature in noise)
+        if options.language_tokens:
+            self.grouping = self.make_grouping(options.grouping, self.grouping.length - 1)
+            self.frame = Frame("right", "target_end")
+            self._language_ids = self._find_language_ids()
+
+    def _find_language_ids(self) -> Int64:
+        """Return the id of the language token for each language code, -1 where there is none, [codes]."""
+        vocabulary, wanted = self.vocabulary, self.options.language_tokens
+        if vocabulary.folder is None or not vocabulary.languages:  # there are no rows to corrupt
+            return np.zeros(0, np.int64)
+        piece = load_tokenizer(vocabulary.folder).piece
+        ids = {piece(token): token for token in np.flatnonzero(vocabulary.special).tolist()}
+        # entries of languages that the corpus does not have may lack a piece
+        present = [wanted[language] for language in vocabulary.languages if language in wanted]
+        if lacking := [token for token in present if token not in ids]:
+            raise self.refuse_options(
+                f"language_tokens: the tokenizer has no special piece {', '.join(lacking)}; train it with "
+                f"`train_tokenizer.options.reserved: [{', '.join(lacking)}, ...]`, or name pieces that it has"
+            )
+        return np.array([ids[wanted[name]] if name in wanted else -1 for name in vocabulary.languages], np.int64)
+
+    def skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
+        """Skip rows whose language has no token."""
+        if self.options.language_tokens:
+            codes = samples.fixed["language"]
+            if len(codes) and codes.max() >= len(self._language_ids):
+                raise self.refuse_options("language_tokens: only the sets of a recipe name the languages of their rows")
+            skips[(skips == Skip.NONE) & (self._language_ids[codes] < 0)] = Skip.NO_LANGUAGE_TOKEN
+        return skips
+
+    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+        """Apply the noise, then add special tokens, the language token last."""
+        columns = dict(super().kernel(samples, draws))
+        if self.options.language_tokens:
+            last = self._language_ids[samples.fixed["language"]]
+            for name in ("input_ids", "target_ids"):
+                rows = columns[name]
+                offsets = rows.offsets + np.arange(len(rows) + 1)
+                columns[name] = Ragged(insert_at(rows.values, offsets[1:] - 1, last), offsets)
+        return columns
+
+    def invert(self, example: Example) -> NDArray[Any]:
+        """Return the original; with language tokens, check that input and target end with the same one."""
+        if self.options.language_tokens:
+            rows = {name: example[name] for name in ("input_ids", "target_ids")}
+            if rows["input_ids"][-1] != rows["target_ids"][-1]:
+                raise ValueError("input and target end with different language tokens")
+            columns = {name: example[name] for name in example.columns} | {name: ids[:-1] for name, ids in rows.items()}
+            example = Row(example.fixed, columns)
+        return super().invert(example)
 
     def _step(self, chosen: Chosen, vocabulary: Vocabulary) -> DenoisingPair:
         if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):

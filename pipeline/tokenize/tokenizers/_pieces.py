@@ -25,17 +25,22 @@ TRAINING_DOCUMENT: Final = 1 << 20
 """Maximum characters of a document in training, so that no single document dominates."""
 
 
-def special_pieces(spares: int) -> list[str]:
+def spare_pieces(spares: int | Sequence[str]) -> list[str]:
+    """Return the names of the spare pieces, from their names or their number."""
+    return [f"<reserved_{number}>" for number in range(spares)] if isinstance(spares, int) else list(spares)
+
+
+def special_pieces(spares: int | Sequence[str]) -> list[str]:
     """Return the pieces without text, in order of their ids from 0: specials, sentinels, modes, spares."""
     return [
         *(SPECIAL_PIECES[name] for name in SPECIALS),
         *(f"<extra_{number}>" for number in range(SENTINELS)),
         *(f"<{mode}>" for mode in MODES),
-        *(f"<reserved_{number}>" for number in range(spares)),
+        *spare_pieces(spares),
     ]
 
 
-def foreseen_vocabulary(size: int, spares: int) -> Vocabulary:
+def foreseen_vocabulary(size: int, spares: int | Sequence[str]) -> Vocabulary:
     """Return a placeholder for the vocabulary of a tokenizer not trained yet: its special ids and dummy pieces."""
     reserved = special_pieces(spares)
     ordinary = size - len(reserved)

@@ -3,13 +3,24 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, spare_pieces, special_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.vocabulary import MODES, SENTINELS
+
+
+def _require_distinct(names: list[str]) -> list[str]:
+    if len({*names, *special_pieces(0)}) < len(names) + len(special_pieces(0)):
+        raise ValueError(f"expected names that differ from each other and from <pad>, <mask> ..., got {names}")
+    return names
+
+
+SparePieces = Annotated[
+    list[Annotated[str, Field(pattern=r"^<[^<>\s]{1,32}>$")]], Field(max_length=4096), AfterValidator(_require_distinct)
+]
 
 
 @config_class
@@ -18,8 +29,8 @@ class TrainingOptions:
 
     size: Annotated[int, Field(ge=1, le=2**31)] = 32000
     """number of ids, including specials, bytes and characters; too little text gives fewer"""
-    reserved: Annotated[int, Field(ge=0, le=4096)] = 16
-    """spare special ids, 0 to 4096"""
+    reserved: Annotated[int, Field(ge=0, le=4096)] | SparePieces = 16
+    """spare special ids, 0 to 4096, or their names, such as the language tokens `[<de>, <en>]`"""
 
 
 @config_class
@@ -49,12 +60,12 @@ def count_letters(words: Mapping[str, int], letters: Callable[[str], Sequence[st
     return sorted(counts, key=counts.__getitem__, reverse=True)  # a stable sort
 
 
-def special_piece_roles(spares: int, *, lower_case: bool = False) -> Published:
+def special_piece_roles(spares: int | Sequence[str], *, lower_case: bool = False) -> Published:
     """Return the roles of `special_pieces(spares)`."""
     return Published(
         specials=dict(SPECIAL_PIECES),
         sentinels=[f"<extra_{number}>" for number in range(SENTINELS)],
         modes={mode: f"<{mode}>" for mode in MODES},
-        spares=[f"<reserved_{number}>" for number in range(spares)],
+        spares=spare_pieces(spares),
         lower_case=lower_case,
     )

@@ -98,6 +98,8 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
         facts["initial weights"] = origin_of(config.model.init_from)
     if (loss := index.state.get("heldout_loss")) is not None:
         facts["held-out loss"] = f"{loss:.4f}"
+    if languages := trained_on.objective.options.get("language_tokens"):
+        facts["decoder_start_token_id"] = f"of the output's language: {', '.join(languages.values())}"
     if state.token_rule:
         facts["token pruning"] = f"{state.token_rule}, by clozeline alone: these weights keep all tokens"
     tokenizer = None
@@ -177,7 +179,7 @@ def _extend_rope_range(config: ModelConfig, trained_on: RecordedSet) -> ModelCon
 
 
 def _token_ids(trained_on: RecordedSet) -> dict[str, int]:
-    """Return `pad_token_id` and similar keys."""
+    """Return `pad_token_id` and similar keys; where each row has a start of its own, callers of `generate` give it."""
     ids = {f"{name}_token_id": number for name, number in trained_on.tokenizer.special_ids.items()}
     start = trained_on.objective.frame.decoder_start
-    return ids if start is None else ids | {"decoder_start_token_id": start}
+    return ids | {"decoder_start_token_id": start} if isinstance(start, int) else ids

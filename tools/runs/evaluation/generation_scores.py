@@ -34,6 +34,8 @@ def generate_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[in
     for batch in iterate_batches(rows, rank, size):
         prompts = [_prompt_of(rows, row) for row in batch.tolist()]
         start = objective.frame.decoder_start
+        # a task's rows start with one token; only rows with language tokens start with their target's last one
+        assert start != "target_end", objective.label
         continuations = generate(opened.trained.model, prompts, decoding, end_ids=end, decoder_start=start)
         texts = (decode_text(tokenizer, continuation.ids) for continuation in continuations)
         texts_by_row |= dict(zip(batch.tolist(), texts, strict=True))

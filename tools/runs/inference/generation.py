@@ -30,6 +30,8 @@ class Settings(Decoding):
     """Texts whose token sequences are forbidden, with and without a space before; other tokens can still spell them."""
     allowed: tuple[Annotated[str, Field(min_length=1)], ...] | Path | None = None
     """The only continuations, as a list or as a file with one per line; what comes out is one of them, up to blanks."""
+    language: str | None = None
+    """Language of the text and its continuations; needed by models whose rows end with language tokens (mBART)."""
     step: Annotated[int, Field(ge=0)] | None = None
     """Step of the checkpoint; null = the newest complete one."""
 
@@ -49,7 +51,8 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     objective = trained_on.objective
     tokenizer = trained.tokenizer
     blanks = text[len(text.rstrip()) :] if settings.allowed is not None else ""
-    prompt = prompt_ids(tokenizer, objective, text.removesuffix(blanks))
+    language = find_language_token(tokenizer, objective, settings.language)
+    prompt = [*prompt_ids(tokenizer, objective, text.removesuffix(blanks)), *([] if language is None else [language])]
     banned = tokenizer.encode([form for text in settings.ban for form in (text, f" {text}")])
 
     def has_stop(ids: list[int]) -> bool:
@@ -65,7 +68,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
         "allowed": allowed,
         "banned": [encoding.ids.tolist() for encoding in banned if len(encoding.ids)],
         "finishes": has_stop if settings.stop else None,
-        "decoder_start": objective.frame.decoder_start,
+        "decoder_start": objective.frame.decoder_start if language is None else language,
         "prefix": "prefix_length" in trained_on.columns,
     }
     if settings.mode == "beam":
@@ -118,9 +121,32 @@ def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> li
     return ids
 
 
+def find_language_token(tokenizer: Tokenizer, objective: ObjectiveFacts, language: str | None) -> int | None:
+    """Return the id that ends the prompt and starts the decoder, None for rows without language tokens.
+
+    Raises:
+        ConfigurationError: the language is needed, unknown, or given although rows have no language tokens.
+    """
+    wanted: dict[str, str] = objective.options.get("language_tokens", {})
+    ids = _special_pieces(tokenizer)
+    pieces = {name: ids[piece] for name, piece in wanted.items() if piece in ids}
+    if not wanted:
+        if language is not None:
+            raise ConfigurationError(f"language: the rows of {objective.label} have no language tokens; remove the key")
+        return None
+    if language not in pieces:
+        got = language or "none"
+        raise ConfigurationError(f"language: expected the language of TEXT, one of {', '.join(pieces)}, got {got}")
+    return pieces[language]
+
+
+def _special_pieces(tokenizer: Tokenizer) -> dict[str, int]:
+    special = tokenizer.vocabulary.special.nonzero()[0]
+    return {tokenizer.decode([int(token)]): int(token) for token in special}
+
+
 def _encode_with_pieces(tokenizer: Tokenizer, text: str) -> list[int]:
-    vocabulary = tokenizer.vocabulary
-    specials = {tokenizer.decode([int(token)]): int(token) for token in vocabulary.special.nonzero()[0]}
+    specials = _special_pieces(tokenizer)
     parts = re.split(f" ?({'|'.join(map(re.escape, specials))})", text)
     ids: list[int] = []
     for number, part in enumerate(parts):

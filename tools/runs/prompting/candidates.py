@@ -127,8 +127,8 @@ class Answer:
         head = objective.options.get("source_head", "none")
         self._head = () if head == "none" else (vocabulary.id_of(head, label),)
         self._sentinel = vocabulary.sentinels[0] if objective.name == "span_corruption" else None
-        if objective.frame.decoder_start is None:
-            raise ConfigurationError(f"{label}: its rows have no token that the decoder reads first")
+        if not isinstance(objective.frame.decoder_start, int):
+            raise ConfigurationError(f"{label}: its rows have no token of their own that the decoder reads first")
         self._start = objective.frame.decoder_start
 
     def candidate(self, prompt: Prompt, word: str) -> Candidate:

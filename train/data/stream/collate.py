@@ -21,6 +21,7 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors, rows_of_choices
 from clozeline.train.data.stream.labels import (
+    TARGET_END,
     build_decoder_rows,
     build_label_weights,
     build_labels,
@@ -71,7 +72,8 @@ class Collate:
         architecture: encoder, decoder or encoder_decoder.
         columns: list columns of the examples; columns without a rule here (kept for inversion) are ignored.
         special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked positions.
-        decoder_start: first id of decoder inputs; needed by encoder-decoders.
+        decoder_start: first id of decoder inputs, or `target_end`: the last id of the row's target; needed by
+            encoder-decoders.
         padding_side: left only for encoder rows, whose last token is then [CLS].
         cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
             positions restart with every document and no label crosses a boundary.
@@ -89,7 +91,7 @@ class Collate:
         columns: Iterable[str],
         special_ids: Mapping[str, int],
         *,
-        decoder_start: int | None = None,
+        decoder_start: int | Literal["target_end"] | None = None,
         padding_side: str = "right",
         cross_documents: bool = True,
         predict_from: str = "same",
@@ -102,7 +104,8 @@ class Collate:
         self.token_dtype = token_dtype
         unread = set() if architecture == "encoder" else {*(HEAD_OF_COLUMN.keys() - ANSWER_COLUMNS), "languages"}
         self.columns = tuple(name for name in _KNOWN if name in have - unread)
-        self._decoder_start = -1 if decoder_start is None else decoder_start
+        start = -1 if decoder_start is None else decoder_start
+        self._decoder_start = TARGET_END if start == "target_end" else start
         self._mask = special_ids.get("mask", -1)
         self._restart = "document_starts" in have and not cross_documents
         if not self._restart:
@@ -142,9 +145,10 @@ class Collate:
             if name in self.columns and other not in have:
                 raise ConfigurationError(f"the column {name} needs {other} as well; columns: {sorted(have)}")
         if architecture == "encoder_decoder":
-            if self._decoder_start < 0:
+            if decoder_start is None:
                 raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
-            if "target_ids" not in have and not ({"label_positions", "label_ids"} <= have and self._mask >= 0):
+            inserted = {"label_positions", "label_ids"} <= have and self._mask >= 0 and decoder_start != "target_end"
+            if "target_ids" not in have and not inserted:
                 raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
         if self._restart and "crop_start" in self.columns:
             raise ConfigurationError(

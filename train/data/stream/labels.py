@@ -19,6 +19,9 @@ from clozeline.train.data.stream.row_buffer import Column
 
 _STARTS: Final = "target_document_starts"
 
+TARGET_END: Final = -2
+"""Instead of the first id of decoder inputs: the last id of the row's target."""
+
 
 def build_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
     """Return the stored labels; rows with `previous` predict them one position earlier."""
@@ -121,13 +124,17 @@ def build_target_rows(
     """Return decoder inputs: the target shifted right after `begin`; every target position is a label.
 
     MASS targets (`target_start`) keep their positions in the source, and start with the source token before them.
-    Where documents are kept `apart`, each starts with `begin` and at position 0; `begin` is one for all rows, or [B].
+    Where documents are kept `apart`, each starts with `begin` and at position 0; `begin` is one for all rows, or [B],
+    and `TARGET_END` is the last token of the row's target (mBART).
     """
     # shift the targets right [B, T]
     targets, lengths = pad_rows(columns["target_ids"], pad)
     shape, in_order = targets.shape, np.arange(targets.shape[1])
     valid = in_order < lengths[:, None]
     inputs = np.empty_like(targets)
+    if np.any(np.equal(begin, TARGET_END)):
+        last = targets[np.arange(len(targets)), np.maximum(lengths - 1, 0)]
+        begin = np.where(np.equal(begin, TARGET_END), last, begin)
     inputs[:, 0], inputs[:, 1:] = begin, targets[:, :-1]
     positions, documents = None, None
     # start every document with `begin`, at position 0

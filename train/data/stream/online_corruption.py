@@ -1,7 +1,7 @@
 """Corrupt samples while they are streamed, with the kernel that writes example sets."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ def _build_corruption(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
             raise
         raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
     # the grouping of the set must be the one that the objective reads
-    objective = entry.build(vocabulary)
+    objective = entry.build(replace(vocabulary, languages=manifest.languages))
     expected = objective.grouping.entry()
     grouping = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}
     different = {key: (grouping.get(key), value) for key, value in expected.items() if grouping.get(key) != value}

@@ -86,6 +86,8 @@ OF_KERNELS = [
      "tests/model/layers/test_masks.py"),
     ("model/layers/masks.py", "(mode == 2) & earlier.T", "(mode == 2) & earlier", COLLATE),
     ("train/data/stream/labels.py", "starts[inside] - 1]", "starts[inside]]", COLLATE),
+    ("train/data/stream/labels.py", "np.maximum(lengths - 1, 0)]", "np.maximum(lengths - 2, 0)]",
+     "tests/train/data/stream/test_language_tokens.py"),
     ("train/data/stream/labels.py", "columns >= first[:, None]", "columns > first[:, None]", COLLATE),
 ]  # fmt: skip
 MUTATIONS = [

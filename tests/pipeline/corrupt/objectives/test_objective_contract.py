@@ -26,7 +26,7 @@ from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, samples, vocabul
 
 NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
 LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
-REASONS = {"empty", "too_short", "too_long", "one_sentence", "no_maskable", "no_partner"}
+REASONS = {"empty", "too_short", "too_long", "one_sentence", "no_maskable", "no_partner", "no_language_token"}
 
 each = pytest.mark.parametrize("name", NAMES)
 

@@ -223,6 +223,15 @@ def test_training_twice_gives_one_fingerprint(folder, tmp_path):
     assert other.vocabulary.fingerprint != again.vocabulary.fingerprint
 
 
+def test_reserved_pieces_with_names_are_special(folder, tmp_path):
+    """Language tokens have ids, and no text of that spelling gives them."""
+    trained((folder / "name").read_text().strip(), tmp_path, reserved=["<de>", "<en>"])
+    tokenizer = load_tokenizer(tmp_path)
+    ids = {tokenizer.piece(int(token)): int(token) for token in np.flatnonzero(tokenizer.vocabulary.special)}
+    assert {"<de>", "<en>"} < set(ids)
+    assert not {ids["<de>"], ids["<en>"]} & set(tokenizer.encode(["the <de> fox <en>"])[0].ids.tolist())
+
+
 def test_too_small_a_size_names_the_least(folder, tmp_path):
     kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
     with pytest.raises(ConfigurationError, match=r"size 100 is too small.*need\s\d\d\d"):

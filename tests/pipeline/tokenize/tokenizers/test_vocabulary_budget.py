@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import check_room, count_letters, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.word import Word
 
@@ -18,6 +20,17 @@ def test_reserved_pieces_have_their_roles():
         "<extra_127>",
         ["<reserved_0>", "<reserved_1>"],
     )
+
+
+def test_reserved_pieces_may_have_names():
+    assert special_piece_roles(["<de>", "<en>"]).spares == special_pieces(["<de>", "<en>"])[-2:] == ["<de>", "<en>"]
+    assert len(special_pieces(["<de>", "<en>"])) == len(special_pieces(2))
+
+
+@pytest.mark.parametrize("names", [["<de>", "<de>"], ["<mask>"], ["<extra_0>"], ["de"], ["<d e>"], ["<de"]])
+def test_names_of_reserved_pieces_are_checked(names):
+    with pytest.raises(ConfigurationError, match="reserved"):
+        validate(Word.Options, {"reserved": names}, "test")
 
 
 def test_room_is_checked():

@@ -9,7 +9,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.inference.generation import prompt_ids
+from clozeline.tools.runs.inference.generation import find_language_token, prompt_ids
 from tests.tools.small_run import example_sets
 
 
@@ -33,3 +33,20 @@ def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets: Path) -> None:
     assert objectives["causal_lm"] is not None
     with pytest.raises(ConfigurationError, match="at least one token"):
         prompt_ids(tokenizer, objectives["causal_lm"], "")
+
+
+def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets: Path) -> None:
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    bart = open_shards(example_sets(shard_sets)["bart"][0]).manifest.objective
+    assert bart is not None
+    mbart = bart.model_copy(update={"options": {**bart.options, "language_tokens": {"de": "<reserved_1>"}}})
+    token = find_language_token(tokenizer, mbart, "de")
+    assert token is not None
+    assert tokenizer.piece(token) == "<reserved_1>"
+    assert find_language_token(tokenizer, bart, None) is None
+    with pytest.raises(ConfigurationError, match="one of de, got none"):
+        find_language_token(tokenizer, mbart, None)
+    with pytest.raises(ConfigurationError, match="one of de, got en"):
+        find_language_token(tokenizer, mbart, "en")
+    with pytest.raises(ConfigurationError, match="bart have no language tokens"):
+        find_language_token(tokenizer, bart, "de")
