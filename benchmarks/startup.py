@@ -1,4 +1,4 @@
-"""CPU time from typing a command to its answer: help, a mistake, and a pipeline that is already complete.
+"""CPU time from typing a command to its answer: help, a mistake, and a complete pipeline.
 
     python -m benchmarks.startup [--repeats 5] [--baseline FOLDER] [--json FILE]
 
@@ -69,6 +69,8 @@ def main() -> int:
             "clozeline pipeline --help": (["pipeline", "--help"], 0, 0.3),
             "clozeline pipeline, a wrong key": (["pipeline", *recipe, "inptu=x"], 64, 0.5),
             "clozeline pipeline, complete": (["pipeline", *recipe], 0, 1.0),
+            "clozeline train, no such file": (["train", "--config", f"{folder}/train.yaml"], 64, 0.3),
+            "clozeline import-model --help": (["import-model", "--help"], 0, 0.5),
         }
         claims = []
         for name, (words, code, limit) in cases.items():

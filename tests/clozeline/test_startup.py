@@ -9,10 +9,30 @@ from pathlib import Path
 
 import pytest
 
+from clozeline.__main__ import commands
 from clozeline.pipeline.execution.recipe_command import main
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 LARGE = {"torch", "deepspeed", "transformers", "datatrove", "pandas", "scipy", "sklearn"}
+WITH_TORCH = {
+    *("train", "augment", "evaluate", "extract-features", "fill-mask", "generate", "predict", "prompt"),
+    *("pseudo-label", "compare-logits", "compress", "export-model"),
+    *("finetune", "forgetting", "race", "self-train", "setfit", "study"),
+}
+"""Commands whose help lists keys of models or trainings, or whose functions name tensors."""
+_ALL_HELP = """
+import sys
+from clozeline.__main__ import commands
+known = {name: command for group in commands().values() for name, command in group.items()}
+for name in sys.argv[1:]:
+    try:
+        code = known[name].run(["--help"])
+    except SystemExit as end:
+        code = end.code
+    if code or "torch" in sys.modules:
+        raise SystemExit(f"{name}: exit code {code}, or torch is imported")
+    print("\\nhelp of", name)
+"""
 _LISTING = """
 import os, sys, clozeline.__main__
 os._exit = sys.exit  # the trainer's last call, which would skip the list
@@ -56,6 +76,17 @@ def test_help_and_a_mistake_need_no_large_library(words: list[str], code: int, e
     assert (found, error in said) == (code, True)
     assert "pydantic" in modules, "the modules were listed"
     assert not modules & LARGE
+
+
+def test_help_of_most_commands_needs_no_torch(tmp_path: Path) -> None:
+    known = {name: command for group in commands().values() for name, command in group.items()}
+    assert known.keys() > WITH_TORCH
+    shown = sorted(known.keys() - WITH_TORCH)
+    done = subprocess.run(
+        [sys.executable, "-c", _ALL_HELP, *shown], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\nhelp of ") == len(shown)
 
 
 def test_the_start_of_a_complete_pipeline_needs_no_large_library(tmp_path: Path) -> None:

@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clozeline.files import publish_json, publish_text
-from clozeline.model.checkpoints import export_adapter, map_for
 from clozeline.tools.command import Arguments, natural, run_tool, some_path
-from clozeline.tools.model_folder import require_empty, write_tensors
-from clozeline.tools.models.export.exportable import open_adapted
 
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 _CARD: Final = """---
@@ -35,6 +32,10 @@ model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 
 
 def _export(options: argparse.Namespace) -> None:
+    from clozeline.model.checkpoints import export_adapter, map_for
+    from clozeline.tools.model_folder import require_empty, write_tensors
+    from clozeline.tools.models.export.exportable import open_adapted
+
     require_empty(options.output)
     adapted = open_adapted(options.run, options.step)
     original = adapted.original

@@ -11,13 +11,14 @@ import shutil
 from collections.abc import Sequence
 
 from clozeline.files import publish
-from clozeline.model.checkpoints import import_adapter
 from clozeline.tools.command import Arguments, model_path, run_tool, some_path
-from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
-from clozeline.tools.models.export.exportable import open_exportable
 
 
 def _import(options: argparse.Namespace) -> None:
+    from clozeline.model.checkpoints import import_adapter
+    from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
+    from clozeline.tools.models.export.exportable import open_exportable
+
     require_empty(options.output)
     base = open_exportable(options.base)
     checkpoint = import_adapter(options.source, base.checkpoint, model_type=options.type)

@@ -14,22 +14,23 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import MODEL, read_checkpoint
 from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
 from clozeline.tools.command import Arguments, model_path, run_tool, some_path
-from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 
 
 def _import(options: argparse.Namespace) -> None:
+    from clozeline.model.checkpoints import MODEL, read_checkpoint
+    from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
+
     source, folder = options.source, options.output
     require_empty(folder)
     if (source / MODEL).is_file():
         raise ConfigurationError(f"{source}: holds {MODEL}, it has been imported already: use it as it is")
     checkpoint = read_checkpoint(source)
     rows = checkpoint.vocab_size
-    tokenizer = "without a tokenizer" if options.no_tokenizer else _import_tokenizer(source, folder, rows)
+    tokenizer = "without a tokenizer" if options.no_tokenizer else _import_tokenizer(source, folder / TOKENIZER, rows)
     write_imported(folder, checkpoint, source)
     count = sum(tensor.numel() for tensor in checkpoint.tensors.values())
     kind, family = checkpoint.model_type, checkpoint.config.family
@@ -41,15 +42,15 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
     if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
         return f"without a tokenizer: {source} holds none of {', '.join(_TOKENIZERS)}, *.model"
     with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files
-        size = import_tokenizer(source, Path(probe) / TOKENIZER).vocabulary.size
+        size = import_tokenizer(source, Path(probe) / folder.name).vocabulary.size
     if size > rows:
         raise ConfigurationError(
             f"{source}: its tokenizer has {size} ids, the model {rows} rows: they do not belong together; "
             "--no-tokenizer imports the model alone"
         )
-    tokenizer = import_tokenizer(source, folder / TOKENIZER)
+    tokenizer = import_tokenizer(source, folder)
     line = f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint {tokenizer.vocabulary.fingerprint[:16]}"
-    return "\n  ".join([line, *(f"guessed: {guess}" for guess in guesses(source, folder / TOKENIZER))])
+    return "\n  ".join([line, *(f"guessed: {guess}" for guess in guesses(source, folder))])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -26,10 +26,7 @@ from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
 from clozeline.tools.command import IntermixedArguments, model_path, plural, run_tool
-from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
-from clozeline.tools.runs.inference.teacher_scores import plan_scores
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.startup.teacher_model import open_teacher
 
 _PLAN = "tmp/plan.json"
 
@@ -72,6 +69,10 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
         ConfigurationError: the teacher cannot score this set, or the output holds something else.
         DamagedBlock: a block of the set cannot be read.
     """
+    from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
+    from clozeline.tools.runs.inference.teacher_scores import plan_scores
+    from clozeline.train.startup.teacher_model import open_teacher
+
     shards = open_shards(options.data.shards)
     weights = open_teacher(run, None, shards, "RUN")
     stored = plan_scores(

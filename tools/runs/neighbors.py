@@ -5,11 +5,13 @@ those of the query's own text are skipped. `same=true` compares only occurrences
 tell its senses apart, while those of `layer=table` are all equal.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -17,8 +19,10 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
-from clozeline.tools.runs.inference.feature_files import Features, open_features
 from clozeline.tools.settings import settings_of
+
+if TYPE_CHECKING:
+    from clozeline.tools.runs.inference.feature_files import Features
 
 _SHOWN = 60
 """characters of a text that a line shows"""
@@ -67,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(options: argparse.Namespace) -> None:
         chosen = settings_of(NeighborOptions, options.overrides)
+        from clozeline.tools.runs.inference.feature_files import open_features
+
         features = open_features(options.features)
         nearest = find_neighbors(features, chosen)
         query = _describe_row(features, chosen.query)

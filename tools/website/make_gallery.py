@@ -9,7 +9,6 @@ from pathlib import Path
 
 from clozeline.files import publish_text
 from clozeline.tools.command import Arguments, run_tool
-from clozeline.tools.website.gallery.page import gallery
 
 _DOCS = Path(__file__).parents[2] / "docs"
 _PAGE = (_DOCS if _DOCS.is_dir() else Path()) / "objectives.md"
@@ -21,6 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=_PAGE, metavar="FILE", help="page to write")
 
     def action(options: argparse.Namespace) -> None:
+        from clozeline.tools.website.gallery.page import gallery
+
         publish_text(options.output, gallery())
         print(options.output)
 
