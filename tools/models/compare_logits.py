@@ -28,7 +28,10 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
         sides = first(ids), second(ids)
     widths = [[scores.shape[-1] for scores in side] for side in sides]
     if widths[0] != widths[1]:
-        raise ConfigurationError(f"the models' heads have {widths[0]} and {widths[1]} scores: nothing to compare")
+        raise ConfigurationError(
+            f"the models' heads have {widths[0]} and {widths[1]} scores: expected as many; "
+            "exports drop the rows that pad a vocabulary, so compare two exports, or the run with its export"
+        )
     return max(float((a - b).abs().max()) for a, b in zip(*sides, strict=True))
 
 

@@ -24,7 +24,9 @@ def test_models_of_other_vocabularies(tmp_path: Path, capsys: pytest.CaptureFixt
     for size in (37, 41):
         saved(tmp_path / str(size), "gpt2", vocab_size=size)
     assert main([str(tmp_path / "37"), str(tmp_path / "41")]) == 64
-    assert "the models' heads have [37] and [41] scores" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "the models' heads have [37] and [41] scores" in error
+    assert "compare two exports, or the run with its export" in error
 
 
 def test_the_largest_difference() -> None:
