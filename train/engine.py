@@ -26,6 +26,7 @@ from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.step_clock import StepClock
 from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
+from clozeline.train.optim.layer_statistics import LayerFigures, LayerStatistics
 from clozeline.train.optim.weights.anchor_weights import Anchors
 from clozeline.train.optim.weights.flat_buffers import iterate_flats, layout_of
 from clozeline.train.optim.weights.freezing import frozen_modules
@@ -54,6 +55,8 @@ class StepResult:
     """seconds of its parts on this rank: forward, backward with its reductions, optimizer"""
     squares: Squares | None = None
     """sums of the micro-batches' squared norms on this rank, with `log.noise_scale`"""
+    layers: LayerFigures | None = None
+    """figures by layer and head on this rank, of an observed step with `log.layers`"""
 
 
 class Engine:
@@ -97,6 +100,10 @@ class Engine:
         self.deepspeed = wrap_in_zero(model, self._builder.build(groups), config, world)
         layout = layout_of(model, self.deepspeed, world)
         self._builder.bind(self.optimizer, layout)
+        # statistics by layer, before anything else changes gradients
+        self._layers: LayerStatistics | None = None
+        if config.log.layers:
+            self._layers = LayerStatistics(model, self.optimizer, layout, world.size)
         # regularizer, moving average, freezing by step, gradient noise, pruning
         regularizer = config.regularizer
         self.anchors = None if regularizer is None else Anchors(self.optimizer, regularizer.build())
@@ -128,7 +135,13 @@ class Engine:
         return self.model.counted
 
     def step(
-        self, batches: Sequence[MicroBatch], counts: Mapping[str, float], step: int, learning_rate: float
+        self,
+        batches: Sequence[MicroBatch],
+        counts: Mapping[str, float],
+        step: int,
+        learning_rate: float,
+        *,
+        observe: bool = False,
     ) -> StepResult:
         """Do one optimizer step: forward and backward per micro-batch, then clip and update.
 
@@ -137,6 +150,7 @@ class Engine:
             counts: head → divisor of its loss in the global batch, over all ranks.
             step: index of this step, from 1; seeds dropout.
             learning_rate: of this step.
+            observe: return the figures of `log.layers`.
         """
         # set accumulation, learning rates, stages, the moving average and pruning for this step
         if len(batches) != self._accumulation:
@@ -149,6 +163,8 @@ class Engine:
             self.average.begin(flat for flat, _ in iterate_flats(self.deepspeed))
         if self.pruning is not None:
             self.pruning.begin(step, learning_rate / self.config.optimizer.options.learning_rate)
+        if self._layers is not None:
+            self._layers.begin(observe)
         # scale each head's sum so that ZeRO's average over ranks is the mean over the global batch
         scales = {
             head: weight * self.world.size / counts[head] if counts[head] else 0.0
@@ -188,7 +204,8 @@ class Engine:
         if self.pruning is not None:
             self.pruning.end(step)
         squares = None if self._squares is None else self._squares.take()
-        return StepResult(*totals, norm, skipped=norm == torch.inf, clock=clock, squares=squares)
+        layers = self._layers.take(norm, self.config.gradient_clipping) if self._layers and observe else None
+        return StepResult(*totals, norm, skipped=norm == torch.inf, clock=clock, squares=squares, layers=layers)
 
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, torch.Tensor]:
         """Return the model's inputs: the batch, and random bits where a generator samples; `step` 0: an evaluation."""

@@ -124,7 +124,8 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     # update the weights
     step = state.step + 1
     rate = config.optimizer.options.learning_rate * run.schedule(step)
-    result = engine.step(batch.micro_batches, batch.counts, step, rate)
+    log = step == config.steps or _due(step, config.log.every)
+    result = engine.step(batch.micro_batches, batch.counts, step, rate, observe=log)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
     # advance the state and record the step
     run.watchdog.beat()
@@ -132,7 +133,6 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     state = state.advance(rows=rows, tokens=batch.tokens, skipped=result.skipped)
     if engine.pruning is not None:
         state = replace(state, token_rule=engine.pruning.token_rule)
-    log = step == config.steps or _due(step, config.log.every)
     run.recorder.step(state, batch, result, rate, seconds, cpu_seconds, log=log)
     if profiler is not None:
         profiler.end(step)

@@ -35,7 +35,7 @@ def run_of(
     working = iter(saves)
     failed: list[str] = []
 
-    def step(_batches: Any, _counts: Any, number: int, _rate: float) -> Any:
+    def step(_batches: Any, _counts: Any, number: int, _rate: float, *, observe: bool) -> Any:
         log.append(f"step {number}")
         return SimpleNamespace(skipped=skipped)
 

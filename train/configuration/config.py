@@ -202,6 +202,9 @@ class TrainConfig:
         if self.log.noise_scale and data.batch_tokens is None and data.micro_batch == (smallest := min(batches)):
             expected = f"expected data.micro_batch below the global batch of {smallest} rows, got {data.micro_batch}"
             raise ValueError(f"log.noise_scale: compares the micro-batches of a step: {expected}")
+        if self.log.layers and data.label_capacity is not None:
+            why = "remove one of the two keys, log.layers or data.label_capacity"
+            raise ValueError(f"log.layers: reads the logits, which a compiled head does not return: {why}")
         if self.profile is not None:
             self.profile.check(self.steps)
         # offload, regularizer, heads, adapter

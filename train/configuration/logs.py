@@ -27,6 +27,8 @@ class LogConfig:
     noise_scale: bool = False
     """record the gradient noise scale, the batch size above which more rows hardly help, for report.html; needs several
     micro-batches per step over all ranks"""
+    layers: bool = False
+    """record the gradient norm of each layer, embedding and head, and the largest absolute logit of each head"""
 
 
 @config_class

@@ -23,6 +23,7 @@ from clozeline.train.logs.peak_flops import Peak
 from clozeline.train.logs.report import LiveReport
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.gradient_noise import estimate
+from clozeline.train.optim.layer_statistics import merge
 from clozeline.train.reporting import Reporting
 
 _ROWS_LISTED: Final = 64
@@ -109,6 +110,7 @@ class Recorder:
         if (mine := result.squares) is not None:
             square, inverse, count = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])
             noise = estimate(square, inverse, count, result.gradient_norm, self._rows(batch))
+        layers = None if result.layers is None else merge(self._engine.world.gather(result.layers))
         # counters keep their types: blocks stay integers
         stream = {
             name: type(local)(total) for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
@@ -118,6 +120,7 @@ class Recorder:
             record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds, between)
             if noise is not None:
                 record["gradient_noise"] = noise
+            record |= layers or {}
             with self._reports("spikes of the loss"):
                 self._detect_spikes(record, self._rows(batch))
             health = {**stream, "waited_share": batch.waited / seconds}

@@ -8,7 +8,8 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.parameters.sharding import full_shape
 
-_LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
+LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
+"""Start of the name of a layer's parameter."""
 
 _TABLES: Final = (".segments", ".rows")
 """Name endings of tables that are plain parameters: XLNet's segment types, rows of adapters."""
@@ -48,7 +49,7 @@ def parameter_groups(
             raise ConfigurationError(f"parameter {name} has no dimension: give it the shape [1]")
         if parameter.requires_grad:
             table = id(parameter) in tables or name.endswith(_TABLES)
-            matrix = matrices_apart and dimensions == 2 and _LAYER.match(name) and not table
+            matrix = matrices_apart and dimensions == 2 and LAYER.match(name) and not table
             kind = "matrix" if matrix else "decay" if dimensions >= 2 else "no_decay"
             depth = depths[name] if by_depth else 0
             groups[depth, kind, rates.get(id(parameter), 1.0)]["params"].append(parameter)
@@ -69,12 +70,12 @@ def depths_below_heads(model: nn.Module) -> dict[str, int]:
     """
     layers: dict[str, int] = {}
     names = [name for name, _ in model.named_parameters()]
-    for match in filter(None, map(_LAYER.match, names)):
+    for match in filter(None, map(LAYER.match, names)):
         layers[match["stack"]] = max(layers.get(match["stack"], 0), int(match["index"]) + 1)
     bottom = max(layers.values(), default=0) + 1
     depths = {}
     for name in names:
-        layer = _LAYER.match(name)
+        layer = LAYER.match(name)
         if layer is not None:
             depths[name] = layers[layer["stack"]] - int(layer["index"])
         elif name.startswith(("heads.", "distillation.")) or name.rpartition(".norm.")[0] in layers:
