@@ -59,7 +59,10 @@ def build_parser(command: str, files: Mapping[str, Path], stages: frozenset[str]
 
 def options_of(file: Path) -> set[str]:
     """Return the options that the text of a command's file adds to its parser."""
-    return {"--help", *_OPTION.findall(file.read_text(encoding="utf-8"))}
+    text = file.read_text(encoding="utf-8")
+    if "add_detail_options(" in text:
+        text += Path(__file__).with_name("command.py").read_text(encoding="utf-8")
+    return {"--help", *_OPTION.findall(text)}
 
 
 def recipes(kind: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from clozeline.files import publish_text
 from clozeline.tools.command import Arguments, run_tool
 
-_DOCS = Path(__file__).parents[2] / "docs"
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
 _PAGE = (_DOCS if _DOCS.is_dir() else Path()) / "objectives.md"
 """The page in the repository, else a file in the working directory."""
 

@@ -49,7 +49,7 @@ def disentangled(kind="none", **chosen):
         ({"heads": {"token": {"normalise": "row"}}}, "heads.token.normalise: the head token does not read this key"),
         ({"heads": {"sentence": {"group_size": 4}}}, "it reads transform, weight"),
         ({"heads": {"similarity": {"group_size": 1}}}, "greater than or equal to 2"),
-        ({"heads": {"similarity": {"negatives": "all"}}}, "'other' or 'both'"),
+        ({"heads": {"similarity": {"negatives": "all"}}}, "'bidirectional', 'both' or"),
         ({"heads": {"span_boundary": {"max_span_tokens": 0}}}, "greater than or equal to 1"),
         ({"decoder_layers": 2}, "only an encoder_decoder"),
         ({"decoder_ffn_dim": 2}, "decoder_ffn_dim: only an encoder_decoder"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clozeline.tools.website.gallery.page import gallery
-from clozeline.tools.website.make_gallery import main
+from clozeline.tools.website.make_gallery import _PAGE, main
 
 PAGE = Path(__file__).parents[3] / "docs" / "objectives.md"
 
@@ -17,3 +17,7 @@ def test_the_page_is_current() -> None:
 def test_the_command_writes_it(tmp_path: Path) -> None:
     assert main(["--output", str(tmp_path / "page.md")]) == 0
     assert (tmp_path / "page.md").read_bytes() == PAGE.read_bytes()
+
+
+def test_the_default_page_is_the_one_in_docs() -> None:
+    assert PAGE.resolve() == _PAGE
