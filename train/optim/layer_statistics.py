@@ -81,7 +81,8 @@ def module_of(name: str) -> str:
     """Return the module that a parameter is counted with: its layer, its head, or else three parts of its path."""
     if layer := LAYER.match(name):
         return f"{layer['stack']}.layers.{layer['index']}"
-    return ".".join(name.split(".")[:-1][: 2 if name.startswith("heads.") else 3]) or name
+    parts = name.split(".")
+    return ".".join(parts[:-1][: 2 if parts[0] == "heads" else 3]) if len(parts) > 2 else name
 
 
 def merge(figures: Sequence[LayerFigures]) -> dict[str, dict[str, float]]:

@@ -89,6 +89,15 @@ def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
     assert results[0][2] == ranks.run(observe, tiny(**changes))[0][2]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [2, 3])
+def test_offloaded_gradients_agree_with_their_norm(two_ranks: RankPool, stage: int) -> None:
+    config = tiny(zero={"stage": stage, "offload": "optimizer"}, log__layers=True, gradient_clipping=0.05)
+    for found, norm, _ in two_ranks.run(observe, config):
+        squares = sum(one**2 for one in found["layer_gradient_norms"].values())
+        assert math.sqrt(squares) == pytest.approx(norm, rel=2e-5)
+
+
 @pytest.mark.parametrize("stage", mark_slow_but([2], [1, 2, 3]))
 def test_bf16_agrees_with_its_own_norm(two_ranks: RankPool, stage: int) -> None:
     for found, norm, _ in two_ranks.run(observe, tiny(zero__stage=stage, precision="bf16", log__layers=True)):
@@ -122,6 +131,8 @@ def test_parameters_are_counted_with_their_layer_or_head() -> None:
     assert module_of("family.decoder.layers.11.cross.body.query.weight") == "family.decoder.layers.11"
     assert module_of("heads.masked_lm.transform.weight") == "heads.masked_lm"
     assert module_of("family.tokens.weight") == "family.tokens"
+    assert module_of("adapters.lora.stack.layers.3.attention.body.query.a") == "adapters.lora.stack.layers.3"
+    assert module_of("family.mask") == "family.mask"
     assert module_of("unused") == "unused"
 
 
