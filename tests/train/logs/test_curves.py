@@ -84,6 +84,19 @@ def test_one_run_has_its_losses_in_one_picture() -> None:
     assert "Loss by head (nats): cls from 1 to 1; lm from 1 to 1" in shown
 
 
+def test_the_highest_layers_and_logits_at_the_end_are_drawn() -> None:
+    """Ten layers, of which the last record ranks the first two lowest; a skipped step has logits alone."""
+    norms = [{f"layers.{n}": norm for n, norm in enumerate(start)} for start in (range(20, 10, -1), range(10))]
+    records = [{"step": step, "layer_gradient_norms": norm} for step, norm in enumerate(norms, 1)]
+    records.append({"step": 3, "largest_logits": {"lm": 4.0, "cls": None}})
+    shown = pictures(RecordedRun("a", records))
+    kept = "; ".join(f"layers.{n} from {20 - n} to {n}" for n in range(9, 1, -1))
+    assert [text for text in shown if text.startswith("Gradient norm by layer")] == [
+        f"Gradient norm by layer, the highest at the end: {kept}"
+    ]
+    assert "Largest logit by head, the highest at the end: lm from 4 to 4" in shown
+
+
 def test_the_time_of_steps_has_the_parts_that_all_records_have() -> None:
     old, new = {"step_ms": {"data": 1.0, "compute": 2.0}}, {"step_ms": {"data": 1.0, "forward": 2.0}}
     assert parts_of_steps([old]) == ["compute", "data"]
