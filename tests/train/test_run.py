@@ -67,10 +67,10 @@ def start_while_the_clock_is_set(world: World, config: Path) -> tuple[int, str]:
     """A run whose machine's clock is set back by a day at step 3, and forward by two days at step 6."""
     shift, real, step = 0.0, time.time, Engine.step
 
-    def set_clock(engine: Engine, batches: Any, counts: Any, number: int, rate: float) -> StepResult:
+    def set_clock(engine: Engine, batches: Any, counts: Any, number: int, *rest: Any, **more: Any) -> StepResult:
         nonlocal shift
         shift = {3: -DAY, 6: DAY}.get(number, shift)
-        return step(engine, batches, counts, number, rate)
+        return step(engine, batches, counts, number, *rest, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "time", lambda: real() + shift)
