@@ -5,7 +5,6 @@ a copy without index is not complete, and no copy is taken for one that it is no
 training continues.
 """
 
-import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,8 +18,9 @@ from clozeline.configuration.redaction import remember
 from clozeline.errors import CheckpointError, NewerFormatError, StorageError
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.train.checkpoint.find_checkpoint import LATEST
-from clozeline.train.checkpoint.format import INDEX, Index, steps_in
+from clozeline.train.checkpoint.format import INDEX, Index, checkpoint_names, steps_in
 from clozeline.train.checkpoint.part_reader import check_files
+from clozeline.train.checkpoint.retention import HIDDEN
 
 _CHUNK: Final = 1 << 20
 """Bytes read at once."""
@@ -79,7 +79,7 @@ class CheckpointCopies:
             system, base = self._open()
             listed = system.ls(base, detail=False) if system.isdir(base) else []
             names = {str(path).rstrip("/").rpartition("/")[2] for path in listed}
-            for name in sorted(filter(re.compile(r"step-[0-9]{8,}").fullmatch, names), key=_step, reverse=True):
+            for name in reversed(checkpoint_names(names)):
                 if not system.exists(f"{base}/{name}/{INDEX}"):
                     self._report("copy_refused", checkpoint=name, place=self.url, reason="it has no index")
                     continue
@@ -130,7 +130,7 @@ class CheckpointCopies:
 
 
 def _download(system: Any, source: str, directory: Path, name: str) -> None:
-    hidden = directory / f".tmp-{name}"
+    hidden = directory / f"{HIDDEN}{name}"
     shutil.rmtree(hidden, ignore_errors=True)
     hidden.mkdir(parents=True)
     try:
@@ -150,7 +150,3 @@ def _hash(system: Any, path: str) -> str:
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-def _step(name: str) -> int:
-    return int(name.removeprefix("step-"))

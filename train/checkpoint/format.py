@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, field
 from math import prod
 from pathlib import Path
@@ -134,8 +135,18 @@ def _with_checksum(plain: dict[str, Any]) -> bytes:
 
 def steps_in(directory: Path) -> list[Path]:
     """Return the checkpoint folders of a directory by step, valid or not."""
-    steps = [path for path in directory.glob("step-*") if re.fullmatch(r"step-[0-9]{8,}", path.name) and path.is_dir()]
-    return sorted(steps, key=lambda path: int(path.name.removeprefix("step-")))
+    folders = {path.name: path for path in directory.glob("step-*") if path.is_dir()}
+    return [folders[name] for name in checkpoint_names(folders)]
+
+
+def checkpoint_names(names: Iterable[str]) -> list[str]:
+    """Return those of the names that a folder of a checkpoint can have, by step."""
+    return sorted((name for name in names if re.fullmatch(r"step-[0-9]{8,}", name)), key=step_of)
+
+
+def step_of(name: str) -> int:
+    """Return the step in the name of a checkpoint's folder."""
+    return int(name.removeprefix("step-"))
 
 
 def part_name(rank: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import CheckpointError, NewerFormatError
-from clozeline.train.checkpoint.format import INDEX, Index, steps_in
+from clozeline.train.checkpoint.format import INDEX, Index, step_of, steps_in
 from clozeline.train.configuration.config import CheckpointConfig
 
 HIDDEN: Final = ".tmp-"
@@ -21,11 +21,11 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
 
     Later steps stay until the run replaces them; damaged checkpoints, which are `refused`, are not counted.
     """
-    paths = [path for path in steps_in(directory) if _step(path.name) <= _step(latest)]
+    paths = [path for path in steps_in(directory) if step_of(path.name) <= step_of(latest)]
     valid = [path for path in paths if path.name not in refused]
     kept = {latest, *(path.name for path in valid[-keep_last:])}
     if every := config.keep_every:
-        kept |= {path.name for path in valid if _step(path.name) % every == 0}
+        kept |= {path.name for path in valid if step_of(path.name) % every == 0}
     states: dict[str, dict[str, Any]] = {}
     for path in valid:
         with suppress(CheckpointError, NewerFormatError, OSError):
@@ -47,10 +47,6 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
 def _state_of(path: Path, written: int) -> dict[str, Any]:
     """Return the state in an index, read once for each time that it was written: one of 512 ranks takes seconds."""
     return Index.read(path).state
-
-
-def _step(name: str) -> int:
-    return int(name.removeprefix("step-"))
 
 
 def remove(path: Path) -> None:

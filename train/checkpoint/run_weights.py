@@ -9,7 +9,7 @@ from torch import Tensor
 from clozeline.errors import CheckpointError, ConfigurationError
 from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.train.checkpoint.find_checkpoint import check_share, find_newest
-from clozeline.train.checkpoint.format import WEIGHT, Index, steps_in
+from clozeline.train.checkpoint.format import WEIGHT, Index, step_of, steps_in
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.optim.optimizers import AVERAGE
 
@@ -22,7 +22,7 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
         CheckpointError: the checkpoint is damaged.
     """
     checkpoints = run / "checkpoints"
-    steps = [int(path.name.removeprefix("step-")) for path in steps_in(checkpoints)]
+    steps = [step_of(path.name) for path in steps_in(checkpoints)]
     if not steps:
         raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
     # newest valid checkpoint

@@ -15,7 +15,7 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Arguments, natural, positive, some_path
 from clozeline.tools.runs.data import run_sets
 from clozeline.tools.runs.data.run_steps import RunSteps
-from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.checkpoint.format import step_of, steps_in
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Key, Phase
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases, read_phases
@@ -167,7 +167,7 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     if other:
         sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
     # a killed run may have checkpoints without their lines in metrics.jsonl
-    saved_steps = [int(path.name.removeprefix("step-")) for path in steps_in(run / "checkpoints")]
+    saved_steps = [step_of(path.name) for path in steps_in(run / "checkpoints")]
     last = taken[-1][0] if taken else 0
     if max(saved_steps, default=0) > last:
         sys.stderr.write(
