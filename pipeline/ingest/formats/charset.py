@@ -40,7 +40,7 @@ def decode(body: bytes, declared: str | None = None, *, meta: bool = False) -> t
     # UTF-8 with replaced characters, if at least half of the non-ASCII characters are valid
     text = body.decode("utf-8", "replace")
     bad = text.count("\ufffd")
-    good = sum(map(len, re.findall("[^\x00-\x7f]+", text))) - bad
+    good = len(text) - len(text.encode("ascii", "ignore")) - bad
     if good >= bad:
         return (text, FLAG_REPLACEMENTS) if bad <= _REPLACED_SHARE * len(text) else None
     # guess, unless it is binary

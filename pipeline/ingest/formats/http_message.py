@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import brotli
@@ -56,6 +57,7 @@ def parse_response(message: bytes) -> HttpResponse | None:
     return HttpResponse(int(status[1]), headers, body)
 
 
+@lru_cache(maxsize=64)  # a crawl repeats few of them
 def content_type(value: str | None) -> tuple[str, str | None]:
     """Return the media type of a Content-Type header in lower case, "" if absent, and its charset."""
     if not value:

@@ -1,7 +1,5 @@
 """The interface of input files that readers use: a `Path`, or a file of a store that looks like one."""
 
-import mmap
-from pathlib import Path
 from typing import BinaryIO, Final, Literal, Protocol
 
 _CHUNK: Final = 1 << 20
@@ -34,11 +32,18 @@ class InputFile(Protocol):
 
 
 class FileBytes:
-    """The bytes of a file that cannot be mapped into memory, with the methods of `mmap` that readers use."""
+    """The bytes of a file, by offset, with the methods of `mmap` that readers use; closed with its last reference.
 
-    def __init__(self, path: InputFile) -> None:
-        self._file, self._size = path.open("rb"), path.stat().st_size
+    A mapping would count all that was read of it as memory of the process, and end the process by SIGBUS if the file
+    becomes shorter.
+    """
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._size = file, size
         self.seek, self.read = self._file.seek, self._file.read
+
+    def __del__(self) -> None:
+        self._file.close()
 
     def __len__(self) -> int:
         return self._size
@@ -59,11 +64,3 @@ class FileBytes:
                 return -1
             start += len(chunk) - len(wanted) + 1
         return -1
-
-
-def map_bytes(path: InputFile) -> mmap.mmap | FileBytes:
-    """Return the bytes of a file, which is not empty, without reading them."""
-    if not isinstance(path, Path):
-        return FileBytes(path)
-    with path.open("rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -4,7 +4,6 @@ Damage ends the stream; `resync` continues it at the next member of a compressed
 that starts like a record.
 """
 
-import mmap
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -13,11 +12,12 @@ from typing import Final, NamedTuple
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.decompression import Damage, decode_member, decompress_file, detect_codec
-from clozeline.pipeline.ingest.formats.input_file import FileBytes, InputFile, map_bytes
+from clozeline.pipeline.ingest.formats.input_file import FileBytes, InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 _PROBE_BYTES: Final = 1 << 12
+_MOST_STARTS: Final = 64  # offsets of members that are kept; those behind are dropped when there are more
 
 
 class Position(NamedTuple):
@@ -67,8 +67,8 @@ class RecordStream:
         del self.ahead[:count]
         self.account.content += count
         self._at += count
-        keep = bisect_right(self._starts, self._at) - 1
-        if keep > 16:
+        if len(self._starts) > _MOST_STARTS:
+            keep = bisect_right(self._starts, self._at) - 1
             del self._starts[:keep], self._members[:keep]
 
     def abandon(self, locator: int, dropped: int = 0) -> None:
@@ -120,16 +120,53 @@ class _GzipRecordStream(RecordStream):
 
     def __init__(
         self,
-        data: mmap.mmap | FileBytes,
+        path: InputFile,
         start: int,
         limits: Limits,
         begins_record: Callable[[bytes], bool],
         account: Account,
     ) -> None:
         super().__init__(iter(()), account, None, start)
-        self._data, self._limits, self._begins_record = data, limits, begins_record
+        self._data = FileBytes(path.open("rb"), path.stat().st_size)
+        self._limits, self._begins_record = limits, begins_record
         self._decoded: list[tuple[int, int]] = []  # offset and size of the completely decoded members
-        self._pieces = self._decode(start)
+        # the rest of the member that is being decoded, what it took of the file so far, and the next member's offset;
+        # none refers to the stream: in a cycle, file and bytes would stay until a garbage collection
+        self._content: Iterator[bytes] | None = None
+        self._member, self._next = Account(), start
+
+    def fill(self) -> bool:
+        while self.damaged is None and (self._content is not None or self._begin_member()):
+            assert self._content is not None
+            try:
+                piece = next(self._content, b"")
+            except Damage as damage:
+                self.damaged = Damage(damage.reason, self._members[-1], self._starts[-1])
+                break
+            if piece:
+                self.ahead += piece
+                return True
+            self._decoded.append((self._next, self._member.decoded))
+            self._next += self._member.decoded
+            self._content = None
+        return False
+
+    def _begin_member(self) -> bool:
+        """Note where the next member starts, in the stream and in the file; False if there is none."""
+        if self._next >= len(self._data):
+            return False
+        start = self._at + len(self.ahead)
+        if start == self._starts[-1]:
+            self._members[-1] = self._next  # the previous member was empty
+        else:
+            self._starts.append(start)
+            self._members.append(self._next)
+        if self._data[self._next : self._next + len(_GZIP_MAGIC)] != _GZIP_MAGIC:
+            self.damaged = Damage("not_gzip", self._next, start)
+            return False
+        self._member = Account()
+        self._content = decode_member(self._data, "gzip", self._next, self._limits, self._member)
+        return True
 
     def is_boundary(self, offset: int) -> bool:
         return self.position(offset).inner == 0
@@ -158,34 +195,13 @@ class _GzipRecordStream(RecordStream):
             return False
         self.damaged = None
         self._at, self._starts, self._members = 0, [0], [at]
-        self._pieces = self._decode(at)
+        self._content, self._next = None, at
         return True
 
     def close(self, stop: int, end: int) -> None:
         self.account.decoded += sum(size for member, size in self._decoded if member < stop)
         self.account.content += len(self.ahead) if self.position().member < stop else 0
         self.account.read_twice += max(0, stop - end)
-
-    def _decode(self, at: int) -> Iterator[bytes | Damage]:
-        while at < len(self._data):
-            # note where the member starts, in the stream and in the file
-            start = self._at + len(self.ahead)
-            if start == self._starts[-1]:
-                self._members[-1] = at  # the previous member was empty
-            else:
-                self._starts.append(start)
-                self._members.append(at)
-            account = Account()
-            if self._data[at : at + 3] != _GZIP_MAGIC:
-                yield Damage("not_gzip", at, start)
-                return
-            try:
-                yield from decode_member(self._data, "gzip", at, self._limits, account)
-            except Damage as damage:
-                yield Damage(damage.reason, at, start)
-                return
-            self._decoded.append((at, account.decoded))
-            at += account.decoded
 
 
 def open_record_stream(
@@ -196,7 +212,7 @@ def open_record_stream(
         head = file.read(256)
         codec = detect_codec(head)
         if codec == "gzip" or (codec is None and path.suffix == ".gz" and not begins_record(head)):
-            return _GzipRecordStream(map_bytes(path), start, limits, begins_record, account)
+            return _GzipRecordStream(path, start, limits, begins_record, account)
     if codec is None:
         return RecordStream(decompress_file(path, limits, start=start), account, None, start)
     decoding = Account()

@@ -1,10 +1,9 @@
 """Read WARC, WET and ARC files, plain or compressed: captured pages, and the texts of WET files."""
 
 import re
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import ClassVar, Final
+from collections.abc import Generator, Iterator, Mapping
+from datetime import datetime
+from typing import ClassVar, Final, Literal, NamedTuple
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
@@ -30,24 +29,40 @@ _START: Final = re.compile(rb"(?:%s|%s)" % (_WARC, _ARC))
 _NEXT: Final = re.compile(rb"(?<=\n)(?:%s|%s)" % (_WARC, _ARC))
 _HEAD_END: Final = re.compile(rb"\n\r*\n")
 _RECORD_END: Final = re.compile(rb"\r+\n\r+\n")
+_WITH_TEXT: Final = ("conversion", "response")  # types of records
 _HEAD_BYTES: Final = 1 << 16
+_BLANK_BYTES: Final = 64
 _LOOK_AHEAD: Final = 1 << 13  # longer than any first line of a record
 _NAME: Final = re.compile(r"[\w.+/-]{1,60}")
+_FIELD: Final = re.compile(
+    rb"\n(warc-(?:type|target-uri|date|truncated)|content-(?:length|type))[ \t]*:([^\n]*)", re.IGNORECASE
+)
+_NO_DIGIT: Final = re.compile(r"\D")
+_FOLD: Final = re.compile(rb"\n[ \t]+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """The header of a record: `size` is its own size, `length` that of the content, None if invalid."""
+class _Head(NamedTuple):
+    """The header of a record: `size` is its own size, `length` that of the content, None if invalid.
+
+    The rest is that of records with a text.
+    """
 
     kind: str
     size: int
     length: int | None
-    url: str | None
-    date: int | None
-    media: str
-    charset: str | None
-    truncated: bool = False
     text_mode: bool = False  # its lines end in `\r\r\n`, so its content is longer than its length says
+    url: str | None = None
+    date: int | None = None
+    media: str = ""
+    charset: str | None = None
+    truncated: bool = False
+
+
+class _Unused(NamedTuple):
+    """The reason that a record gives no document."""
+
+    group: Literal["ignored", "malformed"]
+    reason: str
 
 
 class Warc:
@@ -57,7 +72,7 @@ class Warc:
     by the length in a header.
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet", ".arc")
     reasons: ClassVar[tuple[str, ...]] = (
         *REASONS, "bad_header", "bad_length", "charset", "content_encoding", "http", "not_gzip", "too_large",
@@ -139,20 +154,19 @@ class Warc:
             yield extra
         elif extra is not None:
             length = head.size + (head.length or 0)
-            payload = bytes(stream.ahead[head.size : length + (extra if head.text_mode else 0)])
+            payload = b""
+            if head.kind in _WITH_TEXT:
+                with memoryview(stream.ahead) as ahead:
+                    payload = bytes(ahead[head.size : length + (extra if head.text_mode else 0)])
             stream.drop(length + extra)
             if extra:
                 payload = payload.replace(b"\r\r\n", b"\r\n") if head.text_mode else payload
-                head = replace(head, truncated=head.truncated or not head.text_mode)
+                head = head._replace(truncated=head.truncated or not head.text_mode)
                 yield Counted("note", "short_length", extra)
             stored = _measure_member(stream, position.member, size) if position.inner == 0 else None
             is_start = position.inner == 0 or stream.kind == "warc"
             kind = stream.kind if is_start else f"{stream.kind}:{position.inner}"
-            item = self._make_item(head, payload, locator, kind, stored or length)
-            if isinstance(item, Counted):
-                yield replace(item, bytes=length, locator=locator)
-            else:
-                yield replace(item, span=length)
+            yield self._make_item(head, payload, locator, kind, stored or length)
 
     def _check_length(self, stream: RecordStream, head: _Head, locator: int) -> Counted | int | None:
         """Return how many bytes after the next record belong to it in spite of its length, usually 0.
@@ -188,43 +202,47 @@ class Warc:
         cut = len(stream.ahead) < length and stream.kind == "warc" and _NEXT.search(stream.ahead, head.size) is None
         return Counted("malformed", "truncated" if cut else "bad_length", _seek_record(stream, head.size)[0], locator)
 
-    def _make_item(self, head: _Head, payload: bytes, locator: int, kind: str, length: int) -> Item:
-        if head.kind not in ("conversion", "response"):
-            return Counted("ignored", f"type_{_sanitize(head.kind)}", length)
-        is_page = head.kind == "response"
+    def _make_item(self, head: _Head, payload: bytes, locator: int, kind: str, stored: int) -> Item:
+        """Return the record; `stored` is its size in the file."""
+        is_page, length = head.kind == "response", head.size + (head.length or 0)
         try:
-            decoded = self._decode_page(head, payload) if is_page else decode(payload, head.charset)
+            found = self._decode_page(head, payload) if is_page else _decode_text(head, payload)
         except Damage as damage:
-            return Counted("malformed", damage.reason, length)
-        if decoded is None:
-            return Counted("malformed", "charset", length)
-        if isinstance(decoded, Counted):
-            return decoded
-        text, flags = decoded
+            found = _Unused("malformed", damage.reason)
+        if isinstance(found, _Unused):
+            return Counted(found.group, found.reason, length, locator)
+        text, flags = found
         flags |= FLAG_TRUNCATED_SOURCE if head.truncated else 0
-        return RawRecord(locator, kind, length, text, is_page, head.url, head.date, flags)
+        return RawRecord(locator, kind, stored, text, is_page, head.url, head.date, flags, span=length)
 
-    def _decode_page(self, head: _Head, payload: bytes) -> tuple[str, int] | Counted:
+    def _decode_page(self, head: _Head, payload: bytes) -> tuple[str, int] | _Unused:
         """Return HTML and flags of a captured response."""
         response = parse_response(payload)
         if response is None and head.media.startswith("application/http"):
-            return Counted("malformed", "http", len(payload))
+            return _Unused("malformed", "http")
         media, charset, body, complete = head.media, head.charset, payload, True
         if response is not None:
             if response.status != 200:
-                return Counted("ignored", f"status_{response.status}")
+                return _Unused("ignored", f"status_{response.status}")
             media, charset = content_type(response.headers.get("content-type"))
             body, complete = response.content(self._limits)
-        if not body.strip():
-            return Counted("ignored", "empty_body")
+        if not body or body.isspace():
+            return _Unused("ignored", "empty_body")
         if media not in HTML_TYPES and not (media == "" and looks_like_html(body)):
-            return Counted("ignored", f"mime_{_sanitize(media) if media else 'unknown'}")
+            return _Unused("ignored", f"mime_{_sanitize(media) if media else 'unknown'}")
         if contradicts_html(body):
-            return Counted("ignored", "mime_contradicted")
+            return _Unused("ignored", "mime_contradicted")
         decoded = decode(body, charset, meta=True)
         if decoded is None:
-            return Counted("malformed", "charset", len(payload))
+            return _Unused("malformed", "charset")
         return decoded[0], decoded[1] | (0 if complete else FLAG_TRUNCATED_SOURCE)
+
+
+def _decode_text(head: _Head, payload: bytes) -> tuple[str, int] | _Unused:
+    """Return text and flags of a record that is no page."""
+    if head.kind not in _WITH_TEXT:
+        return _Unused("ignored", f"type_{_sanitize(head.kind)}")
+    return decode(payload, head.charset) or _Unused("malformed", "charset")
 
 
 def _count_damage(stream: RecordStream, damaged: Damage) -> Counted:
@@ -256,12 +274,13 @@ def _begins_record(content: bytes) -> bool:
 def _skip_line_ends(stream: RecordStream) -> bool:
     """Skip line ends between records; False at the end of the stream."""
     while stream.ensure(1):
-        blank = len(stream.ahead) - len(stream.ahead.lstrip(b"\r\n"))
-        stream.drop(blank)
-        stream.account.separators += blank
-        if stream.ahead:
+        if stream.ahead[0] not in b"\r\n":
             stream.ensure(_LOOK_AHEAD)
             return True
+        start = stream.ahead[:_BLANK_BYTES]  # the next record may be large: copy only what is likely to be blank
+        blank = len(start) - len(start.lstrip(b"\r\n"))
+        stream.drop(blank)
+        stream.account.separators += blank
     return False
 
 
@@ -286,6 +305,8 @@ def _seek_record(stream: RecordStream, skip: int = 1) -> tuple[int, bool]:
 
 def _can_end(stream: RecordStream, at: int) -> bool:
     """Return whether a record can end there: before line ends, the end of file or member, or the next record."""
+    if stream.ahead.startswith(b"\r\n\r\n", at):
+        return True
     rest = bytes(stream.ahead[at : at + _LOOK_AHEAD])
     follows = rest.lstrip(b"\r\n")
     blank = len(rest) - len(follows)
@@ -331,23 +352,26 @@ def _parse_head(stream: RecordStream) -> _Head | None:
         end = _HEAD_END.search(stream.ahead, 0, _HEAD_BYTES)
     if end is None:
         return None
-    content = stream.ahead[: end.start()].replace(b"\r", b"").decode("utf-8", "replace")
-    lines = re.sub(r"\n[ \t]+", " ", content).split("\n")[1:]
-    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    if "warc-type" not in fields:
+    raw = bytes(stream.ahead[: end.start()])
+    lines, text_mode = raw.replace(b"\r", b""), b"\r\r\n" in raw
+    if b"\n " in lines or b"\n\t" in lines:
+        lines = _FOLD.sub(b" ", lines)
+    fields = {name.lower(): value for name, value in _FIELD.findall(lines)}
+    if b"warc-type" not in fields:
         return None
-    media, charset = content_type(fields.get("content-type"))
-    return _Head(
-        kind=fields["warc-type"].lower(),
-        size=end.end(),
-        length=_parse_number(fields.get("content-length", "")),
-        url=fields.get("warc-target-uri", "").strip("<> ") or None,
-        date=_parse_date(re.sub(r"\D", "", fields.get("warc-date", ""))),
-        media=media,
-        charset=charset,
-        truncated="warc-truncated" in fields,
-        text_mode=stream.ahead[: end.start()].count(b"\r\r\n") > 0,
-    )
+    kind = _text_of(fields, b"warc-type").lower()
+    length = _parse_number(_text_of(fields, b"content-length"))
+    if kind not in _WITH_TEXT:
+        return _Head(kind, end.end(), length, text_mode)
+    url = _text_of(fields, b"warc-target-uri").strip("<> ") or None
+    date = _parse_date(_NO_DIGIT.sub("", _text_of(fields, b"warc-date")))
+    media, charset = content_type(_text_of(fields, b"content-type"))
+    return _Head(kind, end.end(), length, text_mode, url, date, media, charset, b"warc-truncated" in fields)
+
+
+def _text_of(fields: Mapping[bytes, bytes], name: bytes) -> str:
+    """Return the value of a field, "" if it is absent."""
+    return fields.get(name, b"").decode("utf-8", "replace").strip()
 
 
 def _parse_arc_head(line: bytes) -> _Head | None:
@@ -357,7 +381,7 @@ def _parse_arc_head(line: bytes) -> _Head | None:
     url, date, media, length = " ".join(fields[: at - 1]), fields[at], fields[at + 1], fields[-1]
     kind = "filedesc" if url.startswith("filedesc:") else "response" if url.startswith("http") else "other"
     media = "" if media == "no-type" else media.lower()
-    return _Head(kind, len(line), _parse_number(length), url, _parse_date(date), media, None)
+    return _Head(kind, len(line), _parse_number(length), url=url, date=_parse_date(date), media=media)
 
 
 def _parse_number(digits: str) -> int | None:
@@ -365,8 +389,9 @@ def _parse_number(digits: str) -> int | None:
 
 
 def _parse_date(digits: str) -> int | None:
-    """Return seconds since 1970 of YYYYMMDDhhmmss (further digits are fractions); None if it is not a date."""
+    """Return seconds since 1970 of YYYYMMDDhhmmss; None if it is no date. Missing digits of the time are zeros."""
+    digits = digits[:14].ljust(14, "0")
     try:
-        return int(datetime.strptime(digits[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp())
+        return int(datetime.fromisoformat(f"{digits[:8]}T{digits[8:]}+00:00").timestamp())
     except ValueError:
         return None

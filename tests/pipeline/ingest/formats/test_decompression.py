@@ -3,11 +3,14 @@ import gzip
 import io
 import lzma
 import random
+import zlib
+from dataclasses import replace
 
 import lz4.frame
 import pytest
 import zstandard
 
+from clozeline.pipeline.ingest.formats import decompression
 from clozeline.pipeline.ingest.formats.decompression import (
     CODECS,
     Damage,
@@ -59,6 +62,55 @@ def test_what_decodes_is_given_before_the_error(codec):
     flipped[len(flipped) // 2] ^= 0x55
     found, reason = unpack(bytes(flipped))
     assert reason in (f"{codec}_error", "truncated", "trailing_junk")
+
+
+def deflated(draw):
+    """A gzip member of any block type, level, window and flush."""
+    size = int(10 ** draw.uniform(0, 4.2))
+    text = draw.choice([draw.randbytes(size), b"lorem ipsum %d " % size * (size // 8), bytes(size), b""])
+    strategy = draw.choice([zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED])
+    packer = zlib.compressobj(draw.choice([0, 1, 6, 9]), zlib.DEFLATED, 31, draw.choice([1, 8, 9]), strategy)
+    half = packer.compress(text[: size // 2]) + packer.flush(draw.choice([zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH]))
+    return half + packer.compress(text[size // 2 :]) + packer.flush()
+
+
+def joined(packed):
+    """Contents between damages, and the damages."""
+    found = []
+    for piece in decompress(io.BytesIO(packed), "gzip", Limits()):
+        if isinstance(piece, Damage):
+            found.append((piece.reason, piece.member, piece.content))
+        elif found and isinstance(found[-1], bytes):
+            found[-1] += piece
+        else:
+            found.append(piece)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gzip_gives_what_zlib_gives_of_intact_and_of_damaged_files(monkeypatch, seed):
+    """The same content, damage and resumption; only the reserved flags of headers are not damaged: zlib checks them."""
+    for name, size in (("_HEAD", 200), ("_CHUNK", 700), ("_FIRST_OUTPUT", 1000), ("_OUTPUT", 3000)):
+        monkeypatch.setattr(decompression, name, size)
+    draw = random.Random(seed)
+    by_zlib = replace(CODECS["gzip"], decoder=lambda: ZlibDecoder(31), exact=None)
+    damages = 0
+    for _ in range(25):
+        packed = bytearray(b"".join(deflated(draw) for _ in range(draw.randrange(1, 5))))
+        for _ in range(draw.choice([0, 1, 1, 3])):
+            at, kind = draw.randrange(len(packed)), draw.randrange(5)
+            if kind == 0:
+                packed = packed[: at + 1]
+            elif kind == 1:
+                packed[at : at + 1] = draw.randbytes(draw.randrange(6)) or b"x"
+            elif packed[max(0, at - 3) : at] != b"\x1f\x8b\x08":
+                packed[at] ^= 1 << draw.randrange(8)
+        found = joined(bytes(packed))
+        with monkeypatch.context() as patch:
+            patch.setitem(CODECS, "gzip", by_zlib)
+            assert found == joined(bytes(packed))
+        damages += sum(isinstance(piece, tuple) for piece in found)
+    assert damages > 10
 
 
 def test_false_members_that_overlap_end_as_a_bomb():

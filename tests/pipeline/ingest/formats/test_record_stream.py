@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
+import os
 import random
 from pathlib import Path
 
@@ -52,6 +54,37 @@ def test_each_byte_knows_its_member_and_place(tmp_path: Path, monkeypatch: pytes
         at += count
     assert at == len(whole)
     assert (stream.damaged, stream.kind) == (None, "warc-gz")
+
+
+def is_open(path: Path) -> bool:
+    return path.resolve() in [link.resolve() for link in Path("/proc/self/fd").iterdir()]
+
+
+def test_an_unfinished_stream_closes_its_file_with_its_last_reference(tmp_path: Path) -> None:
+    """A unit reads up to the end of its range, and so leaves the stream before the end of the file."""
+    written(path := tmp_path / "a.gz")
+    stream = open_record_stream(path, 0, Limits(), begins, Account())
+    assert stream.ensure(1)
+    assert is_open(path)
+    gc.disable()
+    try:
+        del stream
+        assert not is_open(path)
+    finally:
+        gc.enable()
+
+
+def test_a_file_that_becomes_shorter_is_truncated(tmp_path: Path) -> None:
+    """It does not end the process, as a mapping would by SIGBUS."""
+    path = tmp_path / "a.gz"
+    path.write_bytes(b"".join(gzip.compress(b"REC " + random.Random(seed).randbytes(100_000)) for seed in range(9)))
+    stream = open_record_stream(path, 0, Limits(), begins, Account())
+    assert stream.ensure(1)
+    os.truncate(path, 250_000)
+    while stream.fill():
+        pass
+    assert stream.damaged is not None
+    assert stream.damaged.reason == "truncated"
 
 
 def test_ranges_of_members_begin_at_a_record(tmp_path: Path) -> None:
