@@ -15,9 +15,7 @@ from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
-from benchmarks.harness import best_seconds, figure, parser, print_figures, write_json
-
-import psutil
+from benchmarks.harness import best_seconds, cpu_seconds, figure, parser, print_figures, write_json
 
 from benchmarks.peers.datatrove_steps import PEER, ask
 from clozeline.configuration.config import validate
@@ -52,12 +50,6 @@ def warc_record(text: str) -> tuple[bytes, int]:
         "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://example.org/\r\nContent-Type: application/http\r\n"
     )
     return gzip.compress(f"{head}Content-Length: {len(payload)}\r\n\r\n".encode() + payload + b"\r\n\r\n"), len(page)
-
-
-def cpu_seconds() -> float:
-    """Return the CPU time of this process and its children."""
-    times = [process.cpu_times() for process in (psutil.Process(), *psutil.Process().children())]
-    return float(sum(item.user + item.system for item in times))
 
 
 def speed(work: Callable[[], Any], size: int) -> float:

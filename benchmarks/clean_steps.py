@@ -77,9 +77,12 @@ class Steps:
         setattr(owner, name, iterate)
 
 
+CHILDREN: list[psutil.Process] = []  # found once: to look for them takes longer than some steps
+
+
 def cpu_with_children() -> float:
     """Return the CPU seconds of this process and its children; of children in ticks of 10 ms."""
-    times = [child.cpu_times() for child in psutil.Process().children()]
+    times = [child.cpu_times() for child in CHILDREN]
     return time.process_time() + sum(item.user + item.system for item in times)
 
 
@@ -112,6 +115,7 @@ def main() -> None:
                 with form():
                     run = lambda: [work.run(number, Output(out)) for number in units]  # noqa: E731
                     measured.timed("write, count", run, cpu_with_children)
+                CHILDREN[:] = psutil.Process().children()
                 for label, seconds in {**measured.seconds, "all": sum(measured.seconds.values())}.items():
                     if turn:  # the first one warms up
                         best[name][label] = min(seconds, best[name].get(label, seconds))

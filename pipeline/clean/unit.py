@@ -20,7 +20,8 @@ from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader, options_of, other_files
+from clozeline.pipeline.ingest.reader_options import options_of, other_files
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.registry import choose
 

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
 from typing import Final
@@ -18,7 +19,8 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LINE_END: Final = re.compile("\r\n|[\r\x85\u2028]")
 _RARE: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff]")
 _BLANK_LINES: Final = re.compile("\n{3,}")
-_BLANK_BEFORE_NEWLINE: Final = re.compile(r"[^\S\n]\n")
+# the newline first: the engine skips from one to the next, and would test every character for a blank
+_BLANK_BEFORE_NEWLINE: Final = re.compile(r"\n(?<=[^\S\n]\n)")
 
 _BASIC: Final = (range(0x80, 0x10000),)
 _ASTRAL: Final = (range(0x10000, 0x20000), range(0xE0000, 0xE0200))  # no mark is outside of these planes
@@ -84,7 +86,14 @@ def normalize(text: str) -> str:
     if _BLANK_BEFORE_NEWLINE.search(text):
         # line by line, because `[ \t]+$` is quadratic in a long run of blanks
         text = "\n".join([line.rstrip() for line in text.split("\n")])
-    return _BLANK_LINES.sub("\n\n", text).strip()
+    if "\n\n\n" in text:
+        text = _BLANK_LINES.sub("\n\n", text)
+    return text.strip()
+
+
+def join_lines(lines: Sequence[str]) -> str:
+    """Return the stored form of stripped lines, without control characters, of texts in stored form."""
+    return _BLANK_LINES.sub("\n\n", unicodedata.normalize("NFC", "\n".join(lines))).strip()
 
 
 def is_unspaced(character: str) -> bool:

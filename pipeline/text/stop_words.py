@@ -8,6 +8,7 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import publish_text
+from clozeline.pipeline.text.text_statistics import TextStatistics
 
 STRINGS: Final[dict[str, tuple[int, ...]]] = {
     **dict.fromkeys(("zh", "ja"), (1, 2)),
@@ -41,8 +42,8 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
         raise StorageError(f"{folder}: {error}") from error
 
 
-def count_stop_words(text: str, tokens: Sequence[str], words: frozenset[str], language: str) -> int:
+def count_stop_words(statistics: TextStatistics, words: frozenset[str], language: str) -> int:
     """Return how many different stop words a text has: among its tokens, or as strings in scripts without blanks."""
     if language in STRINGS:
-        return sum(word in text for word in words)
-    return len(words.intersection(tokens))
+        return sum(word in statistics.text for word in words)
+    return statistics.count_listed(words)

@@ -5,12 +5,15 @@ abbreviation keeps its full stop. No model is needed; benchmarks/filters.py meas
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from itertools import chain
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from clozeline.native.words import WordRules
 
 _LONGEST: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
 _SUFFIX_CHARS: Final = 32
@@ -50,14 +53,32 @@ _ABBREVIATION_WORDS: Final = (
     "'s ’d ’ll ’re ’s a. b. c. d. e. f. g. h. i. j. k. l. m. n. o. p. q. r. s. t. u. v. w. x. y. z. ä. ö. ü."
 )
 _ABBREVIATIONS: Final = frozenset(_ABBREVIATION_WORDS.split())
+_BEFORE_NOT: Final = (
+    "ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|were|wo|would"
+)
+_BEFORE_APOSTROPHE: Final = (
+    "could|he|how|i|it|let|might|must|she|should|that|there|they|this|we|what|when|where|who|why|would|you"
+)
 _CONTRACTION: Final = re.compile(
-    "((?:ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|were|wo|would)(?=n['’]t)"
-    "|(?:could|he|how|i|it|let|might|must|she|should|that|there|they|this|we|what|when|where|who|why|would|you)(?=['’]))"
-    "(n?['’](?:d|ll|m|re|s|t|ve))(['’]ve)?|(can)(not)",
+    f"((?:{_BEFORE_NOT})(?=n['’]t)|(?:{_BEFORE_APOSTROPHE})(?=['’]))(n?['’](?:d|ll|m|re|s|t|ve))(['’]ve)?|(can)(not)",
     re.IGNORECASE,
 )
 _PLAIN_MARKS: Final = (",", ";", "!", "?")
 _PLAIN: Final = re.compile("\\w+|[^\\w\\s]")
+_SETS: Final = (_MARKS, _QUOTES, _ICONS, _CURRENCY, _UNSPACED_MARKS, _LOWER, _UPPER)
+_CLASSES: Final[tuple[Callable[[str], object], ...]] = (
+    str.isspace, str.isalpha, str.isalnum, str.isdecimal, *(re.compile(f"[{body}]").match for body in _SETS)
+)  # fmt: skip
+"""Classes of characters, in the order of their bits in words.cpp."""
+_LISTS: Final = (_ABBREVIATIONS, _BEFORE_NOT.split("|"), _BEFORE_APOSTROPHE.split("|"))
+
+
+@cache
+def word_rules() -> WordRules:
+    """Return what the compiled form of these rules takes from Python."""
+    words = sorted({word for words in _LISTS for word in words})
+    flags = {word: sum((word in words) << bit for bit, words in enumerate(_LISTS)) for word in words}
+    return WordRules(_CLASSES, flags)
 
 
 def word_tokens(text: str) -> list[str]:
@@ -68,28 +89,35 @@ def word_tokens(text: str) -> list[str]:
     return [token for chunk in text.split() for token in _split_any(chunk)]
 
 
-class TokenTable:
+class TokenTable(dict[str, tuple[int, ...]]):
     """The distinct tokens of many texts, each with an id, and what the filters ask of a token, by id.
 
-    Most chunks, the runs of characters between white space, recur; they are split once. `lengths` and `word_lengths`
-    (0 for tokens without a letter or a digit) are in characters; ids index them and `has_letter`.
+    Most chunks, the runs of characters between white space, recur; they are split once, and the table maps each to the
+    ids of its tokens. `lengths` and `word_lengths` (0 for tokens without a letter or a digit) are in characters; ids
+    index them and `has_letter`. Nothing in the table refers to it, so that one is freed with its last text.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.tokens: list[str] = []
         self.lengths: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
         self.word_lengths: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
         self.has_letter: NDArray[np.bool_] = np.zeros(_ROOM, np.bool_)
         self._ids: dict[str, int] = {}
-        self._chunks = _Chunks(self)
 
     @property
     def is_full(self) -> bool:
-        return len(self._chunks) >= _CACHED or len(self.tokens) >= _CACHED
+        return len(self) >= _CACHED or len(self.tokens) >= _CACHED
 
     def ids_of(self, chunks: Iterable[str]) -> NDArray[np.int64]:
         """Return the id of each token of the chunks, in order."""
-        return np.fromiter(chain.from_iterable(map(self._chunks.__getitem__, chunks)), np.int64)
+        return np.fromiter(chain.from_iterable(map(self.__getitem__, chunks)), np.int64)
+
+    def __missing__(self, chunk: str) -> tuple[int, ...]:
+        ids = tuple(map(self.add, _split_any(chunk)))
+        if len(chunk) <= _LONGEST:
+            self[chunk] = ids
+        return ids
 
     def add(self, token: str) -> int:
         """Return the id of a token, which is added if it is new."""
@@ -106,20 +134,6 @@ class TokenTable:
                 self.word_lengths[number] = len(token)
                 self.has_letter[number] = token[0].isalpha() or _ANY_LETTER.search(token) is not None
         return number
-
-
-class _Chunks(dict[str, tuple[int, ...]]):
-    """The ids of the tokens of each chunk."""
-
-    def __init__(self, table: TokenTable) -> None:
-        super().__init__()
-        self._table = table
-
-    def __missing__(self, chunk: str) -> tuple[int, ...]:
-        ids = tuple(map(self._table.add, _split_any(chunk)))
-        if len(chunk) <= _LONGEST:
-            self[chunk] = ids
-        return ids
 
 
 _shared = TokenTable()

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Verdict
-from clozeline.pipeline.text.normal_form import normalize
+from clozeline.pipeline.text.normal_form import join_lines, normalize
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
@@ -105,7 +105,7 @@ class C4Quality:
             return Verdict("too_few_sentences", f"{sentences} sentences < {self._options.sentences}")
         if not removed:
             return KEEP
-        text = normalize("\n".join(kept))
+        text = normalize("\n".join(kept)) if removed["citation"] else join_lines(kept)
         # empty lines around dropped lines disappear with them
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
         return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count}, edits=edits)

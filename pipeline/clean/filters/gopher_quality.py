@@ -102,5 +102,5 @@ class GopherQuality(ThresholdFilter):
         share = statistics.tokens_with_letter / tokens if by_tokens else statistics.letter_share
         yield "gopher_below_alpha_threshold", share, options.tokens_with_letter, math.inf, "{:.3f}"
         if (stop_words := self._stop_words.get(language)) is not None:
-            distinct = count_stop_words(text, statistics.tokens, stop_words, language)
+            distinct = count_stop_words(statistics, stop_words, language)
             yield "gopher_enough_stop_words", distinct, options.stop_words, math.inf, "{} stop words"

@@ -14,8 +14,10 @@ from pydantic import Field
 from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class
 from clozeline.native.language import count_features
+from clozeline.native.words import keep_letters
 from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions, remove_noise
 from clozeline.pipeline.clean.languages._model_arrays import ModelArrays, load_arrays
+from clozeline.pipeline.text.word_tokens import word_rules
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _NO_ASCII_LETTER: Final = str.maketrans("", "", "".join(chr(code) for code in range(128) if not chr(code).isalpha()))
@@ -81,8 +83,10 @@ class Py3langid:
 
     def identify(self, text: str) -> tuple[str, float]:
         text = remove_noise(text[: self._options.chars])
-        # without blanks first, which are most of what the pattern would find one by one
-        letters = text.translate(_NO_ASCII_LETTER) if text.isascii() else _NO_LETTER.sub("", "".join(text.split()))
+        letters = keep_letters(text, word_rules)
+        if letters is None:
+            # without blanks first, which are most of what the pattern would find one by one
+            letters = text.translate(_NO_ASCII_LETTER) if text.isascii() else _NO_LETTER.sub("", "".join(text.split()))
         if len(letters) < self._options.letters:
             return UNDECIDED, 0.0
         if not letters.isascii():

@@ -12,7 +12,8 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.balance.score_buckets import ScoreBuckets, name_buckets
+from clozeline.pipeline.balance.config import ScoreBuckets
+from clozeline.pipeline.balance.score_buckets import name_buckets
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.shards import open_shards

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.language_cut import LanguageCut
+from clozeline.pipeline.clean.config import LanguageCut
 from clozeline.pipeline.clean.languages.py3langid import Py3langid
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.report import write_run_report

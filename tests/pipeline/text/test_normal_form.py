@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.text.normal_form import count_control_characters, match_spans, match_words, normalize
+from clozeline.pipeline.text.normal_form import (
+    count_control_characters,
+    join_lines,
+    match_spans,
+    match_words,
+    normalize,
+)
 
 ODD = st.text(
     st.sampled_from("a e\u0301\u00e9\r\n\t\x00\x0b\x85\u2028\u2029\u3000\xa0\ud800\U0001f469\u200d\ufb01漢"),
@@ -32,6 +38,12 @@ ODD = st.text(
 )
 def test_stored_form(raw, stored):
     assert normalize(raw) == stored
+
+
+@given(st.lists(ODD, max_size=5))
+def test_joined_lines_have_the_stored_form_of_their_text(raw):
+    lines = [line.strip() for text in raw for line in normalize(text).split("\n")]
+    assert join_lines(lines) == normalize("\n".join(lines))
 
 
 @settings(max_examples=300)

@@ -8,6 +8,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text.stop_words import count_stop_words, read_stop_words, write_stop_words
+from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
 def test_lists_are_read_as_written(tmp_path: Path) -> None:
@@ -25,6 +26,6 @@ def test_folders_without_lists_and_damaged_lists_are_refused(tmp_path: Path) -> 
 
 
 def test_words_count_once_and_strings_anywhere() -> None:
-    assert count_stop_words("the cat the dog", ["the", "cat", "the", "dog"], frozenset({"the", "a"}), "en") == 1
-    assert count_stop_words("theatre", ["theatre"], frozenset({"the"}), "en") == 0
-    assert count_stop_words("我的书是你的", ["我的书是你的"], frozenset({"的", "是", "了"}), "zh") == 2
+    assert count_stop_words(TextStatistics("the cat the dog"), frozenset({"the", "a"}), "en") == 1
+    assert count_stop_words(TextStatistics("theatre"), frozenset({"the"}), "en") == 0
+    assert count_stop_words(TextStatistics("我的书是你的"), frozenset({"的", "是", "了"}), "zh") == 2

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.token_statistics import TableTokens
+from clozeline.pipeline.text.word_tokens import word_tokens
 
 REPETITIVE = st.lists(st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120).map(
     " ".join
@@ -34,18 +36,23 @@ def duplicate_slow(tokens, n):
     return chars
 
 
+def check_ngrams(text):
+    tokens, forms = word_tokens(text), [TextStatistics(text), TableTokens(text)]
+    for n in range(2, 11):
+        expected = (top_slow(tokens, n), duplicate_slow(tokens, n))
+        assert [(form.top_ngram_chars(n), form.duplicate_ngram_chars(n)) for form in forms] == [expected] * 2
+
+
 @settings(max_examples=150)
 @given(st.one_of(REPETITIVE, st.text(max_size=200)))
 def test_ngrams_agree_with_plain_loops(text):
-    statistics = TextStatistics(normalize(text))
-    for n in range(2, 11):
-        assert statistics.top_ngram_chars(n) == top_slow(statistics.tokens, n)
-        assert statistics.duplicate_ngram_chars(n) == duplicate_slow(statistics.tokens, n)
+    check_ngrams(normalize(text))
 
 
 def test_counts_by_hand():
-    statistics = TextStatistics("It's 12 o'clock... _x ___ (so) \u2022\n\nIt's\n\nIt's\nso\nso")
-    assert " ".join(statistics.tokens) == "It 's 12 o'clock ... _ x _ _ _ ( so ) \u2022 It 's It 's so so"
+    text = "It's 12 o'clock... _x ___ (so) \u2022\n\nIt's\n\nIt's\nso\nso"
+    statistics = TextStatistics(text)
+    assert " ".join(word_tokens(text)) == "It 's 12 o'clock ... _ x _ _ _ ( so ) \u2022 It 's It 's so so"
     assert statistics.words == 12
     assert statistics.tokens_with_letter == 11
     assert statistics.mean_word_length == pytest.approx((3 * (2 + 2) + 2 + 7 + 1 + 3 * 2) / 12)
@@ -71,11 +78,12 @@ SHAPES = {
 }
 
 
+@pytest.mark.parametrize("form", [TextStatistics, TableTokens])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_work_grows_linearly(shape):
+def test_work_grows_linearly(shape, form):
     visited = []
     for size in (5_000, 10_000):
-        statistics = TextStatistics(normalize(SHAPES[shape](size)))
+        statistics = form(normalize(SHAPES[shape](size)))
         for n in range(2, 11):
             statistics.top_ngram_chars(n)
             statistics.duplicate_ngram_chars(n)
@@ -83,20 +91,15 @@ def test_work_grows_linearly(shape):
     assert visited[1] <= 2.1 * visited[0] + 50
 
 
-def test_each_measure_is_computed_once():
-    statistics = TextStatistics("one two " * 50)
-    for _ in range(3):
-        assert statistics.words == 100
-        statistics.repeats(7)
+@pytest.mark.parametrize("form", [TextStatistics, TableTokens])
+def test_each_measure_is_computed_once(form):
+    statistics = form("one two " * 50)
+    assert (statistics.words, statistics.top_ngram_chars(7)) == (100, 47 * 27)
     first = statistics.visited
-    statistics.repeats(7)
+    assert (statistics.words, statistics.top_ngram_chars(7)) == (100, 47 * 27)
     assert statistics.visited == first
-    assert statistics.tokens is statistics.tokens
 
 
 @pytest.mark.parametrize("shape", ["prose", "periodic", "one_repeated_word"])
 def test_long_texts_agree_with_plain_loops_too(shape):
-    statistics = TextStatistics(normalize(SHAPES[shape](3_000)))
-    for n in range(2, 11):
-        assert statistics.top_ngram_chars(n) == top_slow(statistics.tokens, n)
-        assert statistics.duplicate_ngram_chars(n) == duplicate_slow(statistics.tokens, n)
+    check_ngrams(normalize(SHAPES[shape](3_000)))

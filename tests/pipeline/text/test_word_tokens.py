@@ -1,4 +1,6 @@
+import gc
 import json
+import weakref
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.text import word_tokens as module
-from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.token_statistics import TableTokens
 from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
 
 RECORDED = json.loads(
@@ -59,21 +61,21 @@ def test_tokens_have_one_id_each_in_a_table_that_grows():
         assert table.has_letter[number] == any(map(str.isalpha, token))
 
 
-def test_statistics_do_not_depend_on_what_the_table_knows(monkeypatch):
-    """Texts that fill the table, make it grow, and find it replaced have the measures of a process of their own."""
-    monkeypatch.setattr(module, "_CACHED", 3000)
-    monkeypatch.setattr(module, "_ROOM", 16)
+def test_a_full_table_is_freed_with_its_last_text(monkeypatch):
+    """By its reference count: a process that cleans rarely collects garbage, because it makes few cycles."""
+    monkeypatch.setattr(module, "_CACHED", 1)
     monkeypatch.setattr(module, "_shared", TokenTable())
-    texts = [" ".join(f"w{index}x{number}, 1." for index in range(0, number * 900, 7)) for number in range(9)]
-    for text in texts:
-        shared = TextStatistics(text)
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "_shared", TokenTable())
-            own = TextStatistics(text)
-            assert own._table is not shared._table
-        measures = ("words", "mean_word_length", "tokens_with_letter", "token_count", "letter_share", "tokens")
-        assert [getattr(shared, name) for name in measures] == [getattr(own, name) for name in measures]
-        assert [shared.top_ngram_chars(n) for n in (2, 3)] == [own.top_ngram_chars(n) for n in (2, 3)]
+    table = weakref.ref(module._shared)
+    text = TableTokens("two words")
+    assert text.token_count == 2
+    gc.disable()
+    try:
+        TableTokens("more words")
+        assert text.token_count == 2
+        del text
+        assert table() is None
+    finally:
+        gc.enable()
 
 
 @given(st.text(st.characters(categories=["L"]) | st.sampled_from("cannotCANNOTſ'’.,;!?0-"), min_size=1, max_size=9))

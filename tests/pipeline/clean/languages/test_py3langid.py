@@ -1,6 +1,7 @@
 # ruff: noqa: E501 (whole articles, one a line)
 import re
 from contextlib import nullcontext
+from functools import cache
 
 import numpy as np
 import pytest
@@ -36,7 +37,12 @@ ARTICLE = {
     "zh": "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。",
 }  # fmt: skip
 IDENTIFIER = Py3langid(Py3langid.Options())
-PACKAGE = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@cache
+def package():
+    """The identifier of the package, which takes a second to load."""
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def test_its_languages_are_those_of_the_model():
@@ -95,7 +101,7 @@ def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided() -> No
     )
 )
 def test_features_are_those_of_the_package_in_its_order(text):
-    expected = visit_counts(PACKAGE.tk_nextmove, PACKAGE._rowbase, PACKAGE.tk_output, text) or {}
+    expected = visit_counts(package().tk_nextmove, package()._rowbase, package().tk_output, text) or {}
     for form in (nullcontext(), numpy_only()):
         with form:
             found, counts = _model().count_features(text)
@@ -106,7 +112,7 @@ def test_features_are_those_of_the_package_in_its_order(text):
 def test_ranks_are_those_of_the_package_to_the_last_bit():
     texts = ["", "7", "xq " * 400, *ARTICLE.values()]
     for text in texts:
-        ranked = PACKAGE.rank(text)
+        ranked = package().rank(text)
         assert _model().rank(text) == ranked
         assert _model().best_two(text) == (ranked[0], ranked[1][1])
 
