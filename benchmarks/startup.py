@@ -3,7 +3,8 @@
     python -m benchmarks.startup [--repeats 5] [--baseline FOLDER] [--json FILE]
 
 Each start is a process of its own, user and system time together, the fastest of several after one that compiles the
-modules. With `--baseline`, the checkout of another version in that folder takes turns.
+modules. With `--baseline`, the checkout of another version in that folder takes turns. The modules that each start
+imports are counted, too.
 """
 
 import json
@@ -29,7 +30,7 @@ encode: {}
 group: {}
 corrupt: [{name: masked_lm, max_length: 64}, {name: causal_lm, max_length: 64}]
 """
-_START = "import sys, clozeline.__main__; sys.exit(clozeline.__main__.main())"
+_START = "import sys, clozeline.__main__ as command; sys.exit(getattr(command, 'start', command.main)())"
 
 
 def children_seconds() -> float:
@@ -38,12 +39,12 @@ def children_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def start(words: list[str], code: int, checkout: Path) -> None:
-    """Start the command of a checkout; RuntimeError if it ends with another exit code."""
+def start(words: list[str], code: int, checkout: Path, *flags: str) -> str:
+    """Start the command of a checkout, and return what it says; RuntimeError if it ends with another exit code."""
     environment = os.environ | {"PYTHONPATH": str(checkout)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
-        [sys.executable, "-c", _START, *words],
+        [sys.executable, *flags, "-c", _START, *words],
         cwd=checkout,
         env=environment,
         capture_output=True,
@@ -52,6 +53,12 @@ def start(words: list[str], code: int, checkout: Path) -> None:
     )
     if done.returncode != code:
         raise RuntimeError(f"{' '.join(words)}: expected exit code {code}, got {done.returncode}: {done.stderr}")
+    return done.stderr
+
+
+def modules(words: list[str], code: int) -> int:
+    """Return the number of modules that a command imports, those of the interpreter's own start included."""
+    return start(words, code, ROOT, "-X", "importtime").count("import time:") - 1  # a line is the head of the table
 
 
 def main() -> int:
@@ -70,9 +77,12 @@ def main() -> int:
             "clozeline pipeline, a wrong key": (["pipeline", *recipe, "inptu=x"], 64, 0.5),
             "clozeline pipeline, complete": (["pipeline", *recipe], 0, 1.0),
             "clozeline train, no such file": (["train", "--config", f"{folder}/train.yaml"], 64, 0.3),
+            "clozeline train --help": (["train", "--help"], 0, 1.0),
+            "clozeline evaluate --help": (["evaluate", "--help"], 0, 1.0),
+            "clozeline finetune --help": (["finetune", "--help"], 0, 1.0),
             "clozeline import-model --help": (["import-model", "--help"], 0, 0.5),
         }
-        claims = []
+        claims, counts = [], []
         for name, (words, code, limit) in cases.items():
             works = {
                 which: partial(start, [word.format(output=folder / which) for word in words], code, checkout)
@@ -82,7 +92,8 @@ def main() -> int:
             claims.append(Claim(name, "CPU s", seconds["ours"], limit))
             if "baseline" in seconds:
                 claims.append(Claim(name, "CPU s", seconds["ours"], seconds["baseline"], "baseline"))
-    print(system_load())
+            counts.append(f"{name}: {modules([word.format(output=folder / 'ours') for word in words], code)} modules")
+    print(system_load(), *counts, sep="\n")
     return finish(claims, options.json)
 
 

@@ -18,9 +18,9 @@ def stage_names() -> list[str]:
     return sorted(rooms | _TOKENIZE.keys())
 
 
-def stage_module(stage: str) -> str:
-    """Return the name of the module that holds a stage: `clozeline.pipeline.dedup.stage`."""
-    return f"clozeline.pipeline.{_TOKENIZE.get(stage, stage)}.stage"
+def stage_module(stage: str, file: str = "stage") -> str:
+    """Return the name of the module that holds a stage, `clozeline.pipeline.dedup.stage`, or its `config`."""
+    return f"clozeline.pipeline.{_TOKENIZE.get(stage, stage)}.{file}"
 
 
 def all_stages() -> list[str]:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -23,13 +24,19 @@ from clozeline.configuration.synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module, stage_names
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import check_options
+from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.registry import Chosen, choose
 
 
 def part_of_stage(stage: str, part: str) -> Any:
-    """Return what a stage's module holds under its own name: `DedupConfig` for `dedup` and `Config`."""
-    return getattr(importlib.import_module(stage_module(stage)), "".join(map(str.capitalize, stage.split("_"))) + part)
+    """Return what a stage holds under its own name: `DedupConfig` for `dedup` and `Config`.
+
+    A stage whose work imports large libraries has its keys in a `config.py`, so that a recipe is checked without them.
+    """
+    light = stage_module(stage, "config")
+    apart = part == "Config" and find_spec(light) is not None
+    module = importlib.import_module(light if apart else stage_module(stage))
+    return getattr(module, "".join(map(str.capitalize, stage.split("_"))) + part)
 
 
 @config_class

@@ -119,12 +119,11 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     announce_data(point, state, datasets, announce)
     streams = [stream, *(each.stream for each in heldout)]
     health = LoadingHealth(streams, world, config.data.max_damaged_fraction, announce)
-    fields = {"phases": health.phases(), "plans": state.stream["data"]}
-    journal.event("data", step=state.step, samples=state.samples, **fields)
 
     # train, evaluate and save until the run is complete or a stop is requested
     watchdog = resources.enter_context(Watchdog(config.watchdog_s, world.rank))
     recorder = Recorder(engine, health, journal, display, cost, peak)
+    recorder.data(state)
     profiler = open_profiler(config.profile, config.output, world, announce, display.say, resources)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
     with without_startup_garbage():

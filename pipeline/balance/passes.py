@@ -12,9 +12,9 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.apportionment import copy_factors
+from clozeline.pipeline.balance.config import ScoreBuckets
 from clozeline.pipeline.balance.counts import BalanceCounts, Kind, LanguageCounts
 from clozeline.pipeline.balance.pass_rates import factors_of_rates
-from clozeline.pipeline.balance.score_buckets import ScoreBuckets
 from clozeline.pipeline.balance.selection import Selection
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, add_counts, records, total_counts

@@ -2,14 +2,11 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.cluster_sizes import WriteClusterSizes
+from clozeline.pipeline.balance.config import SCORE_KEY, BalanceConfig
 from clozeline.pipeline.balance.counts import BalanceCounts, LanguageCounts
 from clozeline.pipeline.balance.pass_rates import RATES_KEY, SIZE_CLASSES, CountPassing
 from clozeline.pipeline.balance.passes import (
@@ -19,7 +16,7 @@ from clozeline.pipeline.balance.passes import (
     SelectDocuments,
     WriteFactors,
 )
-from clozeline.pipeline.balance.score_buckets import SCORE_KEY, BucketDocuments, MergeBuckets, ScoreBuckets
+from clozeline.pipeline.balance.score_buckets import BucketDocuments, MergeBuckets
 from clozeline.pipeline.balance.selection import SELECTED_COLUMNS, Selection
 from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.stage_order import documents_folder
@@ -29,45 +26,6 @@ from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.splits import split_amount
 from clozeline.recorded_file import find_file
-
-
-@config_class
-class Rehydration:
-    """Copies by cluster size, from the share of documents of that size that pass filters (arXiv 2506.20920)."""
-
-    passes: str
-    """documents that pass, an expression as in `select`, such as `gopher_quality == ''`"""
-    most: Annotated[float, Field(ge=1, le=255)] = 3.0
-    """factor of the sizes with the highest share; it falls to 1 for the share of all documents and below"""
-
-
-@config_class
-class BalanceConfig:
-    """Share of each language and source in the training data."""
-
-    alpha: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """exponent of the language sampling, 0 (equal shares) to 1 (natural proportions): 0.7 XLM and mBERT, 0.3 XLM-R
-    and mT5"""
-    max_copies: Annotated[int, Field(ge=1, le=255)] = 4
-    """maximum copies of a document, 1 to 255; a language that needs more gets a smaller share, with a warning"""
-    sources: dict[str, Annotated[float, Field(gt=0, le=255)]] = field(default_factory=dict)
-    """factor on the copies of each input source, above 0; default 1"""
-    select: str | None = None
-    """documents to train on and to hold out, such as `quality > 0.7 and language == 'en'`: columns are `language`,
-    `language_score`, `source_group`, `host`, `url`, `n_chars`, `n_words`, `flags`, what filters of `clean` write, and
-    `extra.NAME` for fields of the input; default: all documents"""
-    duplicates: dict[Annotated[int, Field(ge=1)], Annotated[float, Field(ge=0, le=255)]] = field(default_factory=dict)
-    """cluster size → further factor on the copies of the document that dedup kept of the cluster, 0 to 255; other sizes
-    take the factor of the next smaller one, and below all it is 1: {2: 1.5, 10: 3} repeats what a crawl holds often"""
-    rehydrate: Rehydration | None = None
-    """factors of cluster sizes that follow from the documents, instead of `duplicates`"""
-
-    buckets: ScoreBuckets | None = None
-    """further factors by the bucket of a score: `{score: quality, edges: [0.3, 0.6, 0.9], weights: [0, 1, 2, 4]}`"""
-
-    def __post_init__(self) -> None:
-        if self.rehydrate is not None and self.duplicates:
-            raise ValueError("expected `duplicates` (a table) or `rehydrate` (a rule), got both; remove one of them")
 
 
 class BalanceStage(Stage[BalanceConfig, BalanceCounts]):

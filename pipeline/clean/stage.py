@@ -2,22 +2,17 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import ClassVar, Final
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
+from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
 from clozeline.pipeline.clean.filters_by_language import chosen_by_language, find_mistakes
 from clozeline.pipeline.clean.language_cut import (
     LANGUAGE_CUT_VERSION,
     ApplyLanguageCuts,
     ChooseLanguageCuts,
-    LanguageCut,
 )
-from clozeline.pipeline.clean.languages import LANGUAGES
 from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUnits
 from clozeline.pipeline.clean.steps import SourceSteps
 from clozeline.pipeline.clean.unit import CleanUnits
@@ -27,55 +22,9 @@ from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
-from clozeline.registry import Chosen, OneOf, choose, find
+from clozeline.registry import Chosen, find
 
 _CLEAN_VERSION: Final = 2
-
-_EXTRACTORS: Final = "clozeline.pipeline.clean.extractors"
-_FILTERS: Final = "clozeline.pipeline.clean.filters"
-ChosenExtractor = Annotated[Chosen, OneOf(_EXTRACTORS)]
-ChosenLanguage = Annotated[Chosen, OneOf(LANGUAGES)]
-ChosenFilter = Annotated[Chosen, OneOf(_FILTERS)]
-
-
-@config_class
-class SourceConfig:
-    """Settings of one source, which replace those of `clean`."""
-
-    extractor: ChosenExtractor | None = None
-    """extractor for the pages of this source"""
-    language: Literal["same"] | ChosenLanguage | None = "same"
-    """language identifier of this source; null identifies nothing and keeps all"""
-    filters: list[ChosenFilter] | None = None
-    """filters of this source; [] disables filtering; pairs of aligned texts only pass filters named here"""
-
-
-@config_class
-class CleanConfig:
-    """Steps from raw records to documents."""
-
-    extractor: ChosenExtractor = field(default_factory=lambda: choose(_EXTRACTORS, "resiliparse"))
-    """extractor of text from HTML"""
-    language: ChosenLanguage | None = field(default_factory=lambda: choose(LANGUAGES, "py3langid"))
-    """language identifier and the languages to keep; null identifies nothing and keeps all"""
-    filters: list[ChosenFilter] = field(
-        default_factory=lambda: [
-            choose(_FILTERS, name) for name in ("gopher_quality", "c4_quality", "gopher_repetition")
-        ]
-    )
-    """filters, applied in this order; the first that rejects gives the reason"""
-    annotate: list[ChosenFilter] = field(default_factory=list)
-    """filters that reject nothing here: their measures are written to each document, for `balance.select`"""
-    by_language: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    """options of filters for single languages, such as `{th: {gopher_quality: {words: [20, 100000]}}}`; they replace
-    those of `filters`, `annotate` and the filters of sources"""
-    language_cut: LanguageCut | None = None
-    """chooses the minimum score of each language from its own scores (FineWeb2), in place of the identifier's
-    `threshold` and `long_threshold`: `{low: 0.3, high: 0.9}`, or `{}` for these values"""
-    sources: dict[str, SourceConfig] = field(default_factory=dict)
-    """settings by the `source` label of the inputs, which replace those above"""
-    keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
-    """fraction of rejections that store the start of the text, 0 to 1"""
 
 
 class CleanStage(Stage[CleanConfig, CleanCounts]):

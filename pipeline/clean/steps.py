@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
+from clozeline.pipeline.clean.config import SCORE_STEPS
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.filters_by_language import ByLanguage, build_filter
@@ -18,10 +19,6 @@ from clozeline.registry import Chosen
 
 RANK: Final = "clozeline.rank"
 """Key in `extra` of documents of which a share is kept, removed by the pass that keeps it."""
-
-
-SCORE_STEPS: Final = 1000
-"""Language scores are counted in thousandths."""
 
 
 def is_cut(language: str, options: LanguageOptions | None) -> bool:
@@ -107,7 +104,7 @@ class Steps:
             self._tally.reject(document, "limits", "too_long", f"{side}{len(raw)} characters > {self._text_chars}")
             return None
         text = normalize(raw)
-        if controls := count_control_characters(raw):
+        if text != raw and (controls := count_control_characters(raw)):
             self._tally.add({"repairs": {"control_characters": controls}})
         self._tally.count_removal("normalise", len(raw) - len(text))
         if not text:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.corrupt.objectives import NamedObjective, inline_options
-from clozeline.pipeline.shards.layout import BlockRows, Compression
 
 
 @config_class

@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, cast
 
 from clozeline.pipeline.corrupt.counts import CorruptCounts, SetCounts
-from clozeline.pipeline.corrupt.entries import ObjectiveEntries, ObjectiveEntry
+from clozeline.pipeline.corrupt.entries import ObjectiveEntry
 from clozeline.pipeline.corrupt.passes import CorruptManifests, CorruptShards, example_units
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.splits import Splits
-
-CorruptConfig = ObjectiveEntries
 
 
 class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):

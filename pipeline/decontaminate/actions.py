@@ -1,9 +1,10 @@
 """Drop, mask or label a document that holds evaluation items."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from clozeline.arrays import Bool
+from clozeline.pipeline.decontaminate.config import ActionName
 from clozeline.pipeline.decontaminate.counts import DecontaminateCounts
 from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
 from clozeline.pipeline.execution.unit_record import add_counts
@@ -15,7 +16,6 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 
 ACTIONS_VERSION: Final = 1
 """Raised when a document is changed in another way."""
-ActionName: TypeAlias = Literal["drop", "mask", "label"]
 _AROUND: Final = 200
 """Characters that masking removes on both sides of a run (GPT-3, arXiv 2005.14165, appendix C)."""
 _MOST_SPANS: Final = 10

@@ -6,19 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, Final
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
+from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.kernels.ngram_index import Item
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem
 from clozeline.pipeline.tasks.readers._json_lines import json_objects
 from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
-from clozeline.registry import Chosen, OneOf
+from clozeline.registry import Chosen
 
 _JSON: Final = frozenset({".json", ".jsonl", ".ndjson"})
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
@@ -28,21 +27,6 @@ _LAYOUTS: Final = (
     ("masked_sentences",),
 )  # fmt: skip
 """Fields of lines of JSON that hold the texts of an item: any text, minimal pairs (BLiMP), facts (LAMA)."""
-
-
-@config_class
-class EvaluationSet:
-    """Files of evaluation items that no training document may hold."""
-
-    WORD: ClassVar = "path"
-
-    path: Annotated[str, HOME_EXPANDED]
-    """file, folder or glob (`**` descends): text files (.txt) with an item a line, or lines of JSON with `text` or
-    `fields`, or as BLiMP, minimal pairs and LAMA are published"""
-    reader: Annotated[Chosen, OneOf("clozeline.pipeline.tasks.readers")] | None = None
-    """reader of a task's files: {name: squad}; null: the layouts above"""
-    suite: str | None = None
-    """name in reports; null: a folder's name, else the name of each file without ending, after that of the task"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.decontaminate.actions import Action, ActionName
+from clozeline.pipeline.decontaminate.actions import Action
+from clozeline.pipeline.decontaminate.config import ActionName
 from clozeline.pipeline.decontaminate.counts import DecontaminateCounts, SuiteCounts
 from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, read_items
 from clozeline.pipeline.decontaminate.overlap import CLEAN_FILE, OVERLAP_FILE, Overlap

@@ -5,17 +5,13 @@ The items are indexed by their runs of 13 words in the match form, without case,
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-from pydantic.functional_validators import BeforeValidator
-
-from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.decontaminate.actions import ACTIONS_VERSION, ActionName
+from clozeline.pipeline.decontaminate.actions import ACTIONS_VERSION
+from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.counts import DecontaminateCounts
 from clozeline.pipeline.decontaminate.evaluation_items import (
-    EvaluationSet,
     evaluation_files,
     read_items,
     version_of,
@@ -24,41 +20,9 @@ from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, FindMa
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
-from clozeline.pipeline.kernels.ngram_index import FEWEST_WORDS, INDEX_VERSION
+from clozeline.pipeline.kernels.ngram_index import INDEX_VERSION
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
 from clozeline.seeding import hash64
-
-
-def _sets(value: Any) -> Any:
-    """Return a path, or paths in a list, as evaluation sets."""
-    return [
-        {"path": entry} if isinstance(entry, str) else entry
-        for entry in (value if isinstance(value, list) else [value])
-    ]
-
-
-@config_class
-class DecontaminateConfig:
-    """Evaluation items to find, and what to do with the documents that hold them."""
-
-    against: Annotated[list[EvaluationSet], BeforeValidator(_sets)]
-    """evaluation sets: paths, or {path: squad/dev.json, reader: {name: squad}}"""
-    ngram: Annotated[int, Field(le=1000)] = 13
-    """words of a run, 5 to 1000; a shorter text of an item counts as one run if it has 5 words"""
-    action: ActionName = "drop"
-    """`drop` the document; `mask`: remove the runs and 200 characters around each, and drop a document that would lose
-    more than 10 spans; `label`: keep it, with the items that it holds in `extra`"""
-    max_document_frequency: Annotated[int, Field(ge=1)] = 10
-    """documents, ≥ 1; a run that more of them hold is a common phrase: it is ignored, and listed"""
-
-    def __post_init__(self) -> None:
-        if not self.against:
-            raise ValueError("against: expected evaluation files, got none: leave the key `decontaminate` out instead")
-        if self.ngram < FEWEST_WORDS:
-            raise ValueError(
-                f"ngram: expected {FEWEST_WORDS} words or more, got {self.ngram}: shorter runs are common phrases; "
-                "13 is usual"
-            )
 
 
 class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final, Literal, TypeAlias
+from typing import Final
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -10,13 +10,12 @@ import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
+from clozeline.pipeline.dedup.config import Key
 from clozeline.pipeline.text.normal_form import match_words
 
 EXACT_VERSION: Final = 1
 """Raised when a hash, and so a decision, changes."""
 
-Key: TypeAlias = Literal["text", "match", "url"]
-"""`text` = stored text, `match` = words without case, marks and digits, `url` = normalized URL."""
 EXACT_COLUMNS: Final = ("text", "target_text", "url")
 _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 

@@ -8,9 +8,10 @@ import numpy as np
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.dedup.columns import hash_bounds, pack_rows, read_rows, uid_column, write_rows
 from clozeline.pipeline.dedup.components import run_starts
+from clozeline.pipeline.dedup.config import Keep, Key
 from clozeline.pipeline.dedup.counts import DedupCounts
-from clozeline.pipeline.dedup.exact import EXACT_COLUMNS, Key, content_hashes
-from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep, choose_kept
+from clozeline.pipeline.dedup.exact import EXACT_COLUMNS, content_hashes
+from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, choose_kept
 from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, Parts, write_clusters
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, require_equal

@@ -1,6 +1,6 @@
 """Choose the copy that is kept: a rule over the set of copies, independent of their order; ties: the smallest uid."""
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
 from clozeline.pipeline.dedup.components import run_starts
+from clozeline.pipeline.dedup.config import Keep
 
-Keep: TypeAlias = Literal["longest", "first", "newest"]
-"""`longest` text, `first` = smallest uid, `newest` capture date (a document without a date counts as oldest)."""
 KEEP_COLUMNS: Final = ("n_chars", "date")
 """Document columns that the rules read."""
 Uids: TypeAlias = NDArray[np.bytes_]

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from clozeline.pipeline.dedup.columns import hash_bounds, pack_rows, read_rows, uid_column, write_columns, write_rows
 from clozeline.pipeline.dedup.component_passes import Levels, write_links
+from clozeline.pipeline.dedup.config import Keep
 from clozeline.pipeline.dedup.contraction import contract
 from clozeline.pipeline.dedup.counts import DedupCounts
-from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS, Keep
+from clozeline.pipeline.dedup.keep_rules import KEEP_COLUMNS
 from clozeline.pipeline.dedup.near import NEAR_VERSION, MinHash, sketch
 from clozeline.pipeline.dedup.parts import Parts
 from clozeline.pipeline.execution.stages import Pass

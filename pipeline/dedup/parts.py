@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.dedup.against import OTHER_MERIT, OtherOutput
 from clozeline.pipeline.dedup.columns import read_rows
-from clozeline.pipeline.dedup.keep_rules import Keep, merits
+from clozeline.pipeline.dedup.config import Keep
+from clozeline.pipeline.dedup.keep_rules import merits
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.ingest.documents.document import row_schema
 from clozeline.pipeline.ingest.documents.files import documents_of

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 import xxhash
 
 from clozeline.arrays import Int64, UInt64
+from clozeline.pipeline.dedup.config import Within
 from clozeline.pipeline.text.normal_form import match_spans, normalize
 from clozeline.pipeline.text.sentences import Sentences
 from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
@@ -19,8 +20,6 @@ from clozeline.seeding import mix
 
 REPEATS_VERSION: Final = 1
 """Raised when a piece, its hash, or what is left of a text changes."""
-Within: TypeAlias = Literal["all", "source"]
-"""Documents among which pieces are counted: `all`, or those of the same `source` of the input."""
 Hashes: TypeAlias = tuple[UInt64, Int64]
 """Hashes of pieces, shape [n], and the unit at which each starts, shape [n]."""
 

@@ -4,144 +4,31 @@ Decisions depend on the set of (uid, content) only, not on the order of document
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.against import OtherOutput, open_output
 from clozeline.pipeline.dedup.apply import Apply
 from clozeline.pipeline.dedup.cluster_passes import NearClusters, NearDrops, NearMembers
 from clozeline.pipeline.dedup.clusters import CLUSTERS_VERSION
 from clozeline.pipeline.dedup.component_passes import Levels, level_passes
+from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.counts import DedupCounts
-from clozeline.pipeline.dedup.exact import EXACT_VERSION, Key
+from clozeline.pipeline.dedup.exact import EXACT_VERSION
 from clozeline.pipeline.dedup.exact_passes import ExactHashes, ExactSurvivors
-from clozeline.pipeline.dedup.keep_rules import Keep
 from clozeline.pipeline.dedup.near import NEAR_VERSION
 from clozeline.pipeline.dedup.near_passes import NearCandidates, NearSignatures, SignatureParameters
 from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
 from clozeline.pipeline.dedup.removal import Removals
 from clozeline.pipeline.dedup.repeat_passes import PieceDrops, PieceHashes
-from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans, Windows, Within
+from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans, Windows
 from clozeline.pipeline.dedup.window_passes import SharedWindows, WindowRuns, WindowWords
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
-from clozeline.registry import Chosen, OneOf, choose
-
-
-@config_class
-class ExactConfig:
-    """Removal of documents with the same key."""
-
-    key: Key = "text"
-    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
-    keep: Keep = "longest"
-    """copy to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
-
-
-@config_class
-class NearConfig:
-    """Removal of near-duplicates by MinHash LSH."""
-
-    ngram: Annotated[int, Field(ge=1, le=64)] = 5
-    """words in a shingle, 1 to 64"""
-    bands: Annotated[int, Field(ge=1, le=1024)] = 14
-    """bands, 1 to 1024: more bands find more pairs"""
-    rows: Annotated[int, Field(ge=1, le=1024)] = 8
-    """hash functions per band, 1 to 1024: more rows demand more similarity; half of all pairs are found at a Jaccard
-    similarity near (1 / bands) ** (1 / rows)"""
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
-    """seed of the hash functions"""
-    verify: Annotated[float, Field(ge=0, le=1)] | None = 0.7
-    """minimum estimated Jaccard similarity to the kept document, 0 to 1; null keeps chains A ~ B ~ C in one cluster"""
-    keep: Keep = "longest"
-    """document of a cluster to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
-
-
-@config_class
-class LinesConfig:
-    """Removal of repeated lines, such as menus and notices of a site (CCNet, arXiv 1911.00359)."""
-
-    max_documents: Annotated[int, Field(ge=1)] = 1
-    """documents, ≥ 1; a line in more of them is removed; lines are compared without case, marks and digits"""
-    keep: Literal["none", "first"] = "none"
-    """occurrence that stays: `none` (CCNet), or `first`, that in the document of smallest uid"""
-    min_letters: Annotated[int, Field(ge=1, le=1000)] = 1
-    """lines with fewer letters stay, 1 to 1000; lines of digits and marks always do"""
-    within: Within = "all"
-    """documents that are counted: `all`, or those of the same `source` of the input"""
-
-
-@config_class
-class SpansConfig:
-    """Removal of spans of sentences that occur again, except the first (C4, arXiv 1910.10683)."""
-
-    sentences: Annotated[int, Field(ge=1, le=100)] = 3
-    """sentences of a span, 1 to 100"""
-    splitter: Annotated[Chosen, OneOf("clozeline.pipeline.text.sentences")] = field(
-        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
-    )
-    """sentence splitter, a file of pipeline/text/sentences/"""
-    within: Within = "all"
-    """documents among which spans are compared: `all`, or those of the same `source` of the input"""
-
-
-@config_class
-class WindowsConfig:
-    """Removal of runs of words that occur again, except the first, found by winnowing (Schleimer et al. 2003)."""
-
-    words: Annotated[int, Field(ge=5, le=1000)] = 50
-    """words of a window, 5 to 1000: the shortest run that can be found"""
-    positions: Annotated[int, Field(ge=1, le=1000)] = 16
-    """windows in a row of which one is compared, 1 to 1000: runs of words + positions - 1 words are always found"""
-    within: Within = "all"
-    """documents among which runs are compared: `all`, or those of the same `source` of the input"""
-
-
-@config_class
-class DedupConfig:
-    """Types of duplicates to remove; null disables a type."""
-
-    exact: ExactConfig | None = field(default_factory=ExactConfig)
-    """exact duplicates, removed first"""
-    near: NearConfig | None = field(default_factory=NearConfig)
-    """near-duplicates among the remaining documents"""
-    lines: LinesConfig | None = None
-    """lines that many of the remaining documents share"""
-    spans: SpansConfig | None = None
-    """spans of sentences that occur again in what is left"""
-    windows: WindowsConfig | None = None
-    """runs of words that occur again in what is left"""
-
-    against: Annotated[Path | None, HOME_EXPANDED] = None
-    """another finished output: own documents that equal or resemble one of its documents are removed, never its own;
-    `exact` and `near` look at both"""
-
-    def __post_init__(self) -> None:
-        if self.against is not None and self.exact is None and self.near is None:
-            raise ValueError("against: expected exact or near, which compare with it, got null for both")
-        if not any((self.exact, self.near, self.lines, self.spans, self.windows)):
-            raise ValueError("all types are null: leave the key `dedup` out of the recipe instead")
-
-    def pieces(self) -> tuple[Pieces, ...]:
-        """Return the types of pieces of texts to remove, in this order."""
-        lines, spans, windows, types = self.lines, self.spans, self.windows, list[Pieces]()
-        if lines is not None:
-            types.append(Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.min_letters))
-        if spans is not None:
-            types.append(Spans(None, True, spans.within, spans.sentences, splitter=spans.splitter.build()))
-        if windows is not None:
-            types.append(Windows(None, True, windows.within, windows.words, windows.positions))
-        return tuple(types)
 
 
 class DedupStage(Stage[DedupConfig, DedupCounts]):
@@ -156,7 +43,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def version(self) -> int:
         version = EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
         splitter = 0 if self.config.spans is None else int(self.config.spans.splitter.type.VERSION)
-        return version + (REPEATS_VERSION + splitter) * bool(self.config.pieces())
+        return version + (REPEATS_VERSION + splitter) * bool(chosen_pieces(self.config))
 
     @cached_property
     def _other(self) -> OtherOutput | None:
@@ -182,7 +69,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def exchanges(self) -> Sequence[Exchange]:
         parts, given = self._parts, {"exact": self.config.exact, "near": self.config.near}
         used = {name for name, options in given.items() if options is not None}
-        used |= {each.NAME for each in self.config.pieces()}
+        used |= {each.NAME for each in chosen_pieces(self.config)}
         exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.partition("-")[0] in used]
         return exchanges + (Levels(parts).exchanges() if "near" in used else [])
 
@@ -213,7 +100,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
                 NearDrops(parts.ranges, parts, exact is not None),
                 *parts.exchange("near-drops").passes(),
             ]
-        pieces = self.config.pieces()
+        pieces = chosen_pieces(self.config)
         removals = Removals(parts, exact is not None, near is not None, pieces, self.recipe.seed)
         for each in pieces:
             passes += [
@@ -277,3 +164,15 @@ def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, in
     for exchange, sent in counts.get("sent", {}).items():
         for reader, taken in counts.get("taken", {}).get(exchange, {}).items():
             require_equal("dedup", f"rows of {exchange}", sent, f"rows read by {reader}", taken)
+
+
+def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
+    """Return the types of pieces of texts to remove, in this order."""
+    lines, spans, windows, types = config.lines, config.spans, config.windows, list[Pieces]()
+    if lines is not None:
+        types.append(Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.min_letters))
+    if spans is not None:
+        types.append(Spans(None, True, spans.within, spans.sentences, splitter=spans.splitter.build()))
+    if windows is not None:
+        types.append(Windows(None, True, windows.within, windows.words, windows.positions))
+    return tuple(types)

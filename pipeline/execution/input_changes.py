@@ -10,7 +10,7 @@ from clozeline.errors import StorageError
 from clozeline.pipeline.execution.inputs import SourceFile
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.unit_record import records
-from clozeline.pipeline.ingest.readers import other_files
+from clozeline.pipeline.ingest.reader_options import other_files
 
 OBSERVED: Final = ("mtime_ns", "version", "ends_xxh3", "others")
 """Facts of an input that say whether it changed; they are no part of the plan's digest."""

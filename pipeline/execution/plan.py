@@ -26,7 +26,8 @@ from clozeline.pipeline.execution.input_changes import (
 from clozeline.pipeline.execution.inputs import SourceFile, check_kinds, source_files
 from clozeline.pipeline.execution.plan_file import PLAN_FORMAT, publish_plan, read_plan
 from clozeline.pipeline.execution.remote_file import RemoteFile
-from clozeline.pipeline.ingest.readers import check_options, detect, is_guess
+from clozeline.pipeline.ingest.reader_options import check_options
+from clozeline.pipeline.ingest.readers import detect, is_guess
 from clozeline.pipeline.recipe import InputEntry, PlanConfig, Recipe
 
 _GENERATIONS: Final = 2

@@ -21,6 +21,7 @@ from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
 from clozeline.pipeline import all_stages, stage_names
 from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.without_pandas import skip_pandas
 
 if TYPE_CHECKING:  # imported where it is used, as all that only a run needs: help and mistakes do not wait for it
     from clozeline.pipeline.execution.runner import StageRun
@@ -69,6 +70,7 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
     from clozeline.pipeline.execution.stage_order import check_recipe
 
+    skip_pandas()  # pyarrow has been imported
     check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)
@@ -119,6 +121,9 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     stages = {name: stage_of(recipe, name, plan) for name in stages_of(recipe)}
     check_plan_size(recipe, plan, list(stages.values()))
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
+    executor = recipe.executor
+    at_once = "" if executor.workers is None else f", {executor.workers} at a time"
+    console.print(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}", highlight=False)
     runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False, only=only)
     largest = 0
     for name in stages_of(recipe):

@@ -8,6 +8,7 @@ import numpy as np
 
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
@@ -23,7 +24,6 @@ from clozeline.pipeline.ingest.documents.copies import (
 )
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, SetWriter
-from clozeline.pipeline.shards.layout import BlockRows, Compression
 from clozeline.pipeline.shards.splits import Splits
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.pipeline.vocabulary import Vocabulary

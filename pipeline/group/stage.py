@@ -1,36 +1,23 @@
 """Cut token documents into samples for training and held-out sets."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, cast
 
-from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, TokenizerMissingError
 from clozeline.pipeline.execution.stage_order import tokenizer_stage
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
+from clozeline.pipeline.group.config import GroupConfig
 from clozeline.pipeline.group.counts import GroupCounts, ReadCounts, SetCounts
 from clozeline.pipeline.group.passes import GroupManifests, GroupShards
 from clozeline.pipeline.group.sample_sets import SampleSet, sample_sets
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.layout import BlockRows, Compression
 from clozeline.pipeline.shards.splits import Splits, split_amount
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
-from clozeline.registry import Chosen, OneOf, find
+from clozeline.registry import find
 from clozeline.seeding import hash64
-
-
-@config_class
-class GroupConfig:
-    """The sample sets to make."""
-
-    groupings: Literal["auto"] | list[Annotated[Chosen, OneOf("clozeline.pipeline.group.groupings")]] = "auto"
-    """`auto`: one set per distinct grouping, length and separator that the recipe's objectives declare; or a list"""
-    block_rows: BlockRows = "auto"
-    """rows of a block, 1 to 65536, or `auto`: at most 4 MiB"""
-    compression: Compression = field(default_factory=Compression)
 
 
 class GroupStage(Stage[GroupConfig, GroupCounts]):

@@ -9,9 +9,10 @@ import numpy as np
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json, read_json
+from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.rows import Feature, Rows
 from clozeline.pipeline.shards.columns import ColumnSpec, base_columns, feature_columns
-from clozeline.pipeline.shards.layout import BlockRows, Compression, block_rows_of, shard_name
+from clozeline.pipeline.shards.layout import block_rows_of, shard_name
 from clozeline.pipeline.shards.manifest import Manifest
 from clozeline.pipeline.shards.manifest_writer import Outputs, write_manifest
 from clozeline.pipeline.shards.shard import ShardInfo

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.config import SimilarityConfig
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,
@@ -17,16 +17,6 @@ from clozeline.pipeline.tasks.readers import (
 )
 
 _METRICS = ("spearman", "pearson")
-
-
-@config_class
-class SimilarityConfig:
-    """Selects the positive pairs."""
-
-    alike: float | str | None = None
-    """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair, on which models are trained; null:
-    all pairs: translations, which are all positive, and pairs with a score, for `model.heads.similarity.negatives:
-    none`"""
 
 
 class SimilarPairs(TaskReader):

@@ -1,14 +1,10 @@
 """Turn labeled data into task sets, with classes and metrics in the manifest."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-
-from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.inputs import SourceFile, source_files
@@ -17,59 +13,18 @@ from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.tasks.code_switching import check_switched_head
+from clozeline.pipeline.tasks.config import TasksConfig
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
 from clozeline.pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, is_training_split, open_reader
 from clozeline.pipeline.tasks.readers import TaskReader
 from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
 from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
-from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig
-from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.split_files import is_first_part, split_files
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig
-from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.registry import Chosen, OneOf
+from clozeline.registry import Chosen
 from clozeline.seeding import hash64
 
 _VERSION = 2
-
-
-@config_class
-class TasksConfig:
-    """A task and the layout of its rows."""
-
-    reader: Annotated[Chosen, OneOf("clozeline.pipeline.tasks.readers")]
-    """reader of the files, and its task: {name: glue, task: sst2}"""
-    frame: FrameName = "bert"
-    """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;
-    t5, `a </s>`, for encoder-decoders; gpt, `a </s>`, and llama, `<s> a </s>`, for decoders"""
-    max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
-    """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the longer one first"""
-    stride: Annotated[int, Field(ge=1)] | None = None
-    """tokens between the starts of two windows of a long text, for tagging and question answering; null: half of the
-    room for the text, which is also the maximum"""
-    carve: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
-    """splits taken from the training file and their shares, for tasks without such files: {dev: 0.1, test: 0.2}; no two
-    splits share a document or a text"""
-    exclude: list[Path] = field(default_factory=list)
-    """files of the task whose documents and texts are excluded from every split, such as another test set"""
-    exclude_ngram: Annotated[int, Field(ge=5, le=1000)] | None = None
-    """words, 5 to 1000: with `exclude` and `disjoint`, also reject rows that hold so many consecutive words of a text,
-    or a shorter text of 5 words or more, as `decontaminate` finds them (13); null: complete texts only"""
-    disjoint: bool = False
-    """reject rows of other splits that share a document or a text with a training row, as XQuAD does with SQuAD"""
-    code_switch: CodeSwitchConfig | None = None
-    """translate words of the training rows by dictionaries: {dictionaries: [en-de.txt, en-fr.txt]}; null: none"""
-    similarity: SimilarityConfig | None = None
-    """encode the two texts of a pair separately, for the head similarity, and train on positive pairs: {alike: 4.0};
-    null: encode them in one row"""
-
-    def __post_init__(self) -> None:
-        if "train" in self.carve or sum(self.carve.values()) >= 1:
-            raise ValueError(f"carve: expected splits other than train with shares below 1 in all, got {self.carve}")
-
-    def check_tokens(self, vocabulary: Vocabulary) -> None:
-        """Raise ConfigurationError if the vocabulary lacks a special token of the template."""
-        FRAMES[self.frame].check(vocabulary)
 
 
 class TasksStage(Stage[TasksConfig, TaskCounts]):

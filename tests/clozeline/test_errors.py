@@ -58,8 +58,9 @@ def test_a_message_as_we_write_them_is_not_cut() -> None:
         assert message_text(text) == text
 
 
-@pytest.mark.parametrize("text", ["a" * LONG, "a b\n" * (LONG // 4), "'" * LONG, "k=" * (LONG // 2), "[" * LONG])
-def test_a_text_of_any_length_is_cut_at_once(text: str) -> None:
+@pytest.mark.parametrize("part", ["a", "a b\n", "'", "k=", "["])
+def test_a_text_of_any_length_is_cut_at_once(part: str) -> None:
+    text = part * (LONG // len(part))
     assert len(message_text(f"expected a path, got {text}")) <= 20_100
 
 

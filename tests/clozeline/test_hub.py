@@ -15,8 +15,9 @@ from clozeline.errors import ConfigurationError, StorageError
 from clozeline.hub import fetch_folder, origin_of
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_text
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.take.stage import TokenizerConfig
+from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.tools.command import model_path
+from clozeline.tools.experiments import finetune, self_train, setfit
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.distillation.config import DistilConfig, StudentStart
 from tests.clozeline.installed import SCRIPT
@@ -183,6 +184,12 @@ def test_every_key_and_argument_of_a_model_takes_a_name(hub):
     assert with_source({"init_from": model, "family": "decoder"})["init_from"] == str(cached)
     assert model_path(model) == cached
     assert corrupt_text("causal_lm", "abc", tokenizer=model).example
+
+
+@pytest.mark.parametrize("tool", [finetune, self_train, setfit], ids=lambda tool: tool.__name__.rpartition(".")[2])
+def test_a_tool_that_trains_a_published_body_takes_a_name(hub, tool, capsys):
+    assert tool.main(["hf://org/other"]) == 64
+    assert "has no model org/other for you to read" in capsys.readouterr().err
 
 
 def test_the_origin_does_not_change_the_fingerprint_of_a_tokenizer(hub, published, tmp_path):

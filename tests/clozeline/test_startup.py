@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import subprocess
 import sys
+import unittest.mock
 from pathlib import Path
 
 import pytest
 
 from clozeline.__main__ import commands
+from clozeline.pipeline import stage_module, stage_names
 from clozeline.pipeline.execution.recipe_command import main
+from clozeline.stand_ins import LIBRARIES
+from clozeline.train.command import main as train
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
-LARGE = {"torch", "deepspeed", "transformers", "datatrove", "pandas", "scipy", "sklearn"}
-WITH_TORCH = {
-    *("train", "augment", "evaluate", "extract-features", "fill-mask", "generate", "predict", "prompt"),
-    *("pseudo-label", "compare-logits", "compress", "export-model"),
-    *("finetune", "forgetting", "race", "self-train", "setfit", "study"),
-}
-"""Commands whose help lists keys of models or trainings, or whose functions name tensors."""
+ROOT = Path(__file__).parents[2]
+LARGE = {"torch", "deepspeed", "transformers", "datatrove", "pandas", "scipy", "sklearn", "sacrebleu", "nltk"}
 _ALL_HELP = """
-import sys
-from clozeline.__main__ import commands
-known = {name: command for group in commands().values() for name, command in group.items()}
-for name in sys.argv[1:]:
-    try:
-        code = known[name].run(["--help"])
-    except SystemExit as end:
-        code = end.code
-    if code or "torch" in sys.modules:
-        raise SystemExit(f"{name}: exit code {code}, or torch is imported")
-    print("\\nhelp of", name)
+import json, sys
+from clozeline.stand_ins import StandIn, use_stand_ins
+use_stand_ins()
+from tests.clozeline.test_startup import NAMES, help_of
+print(json.dumps({name: help_of(name) for name in NAMES}))
+print(json.dumps([name for name, module in sys.modules.items() if not isinstance(module, StandIn)]))
 """
 _LISTING = """
 import os, sys, clozeline.__main__
 os._exit = sys.exit  # the trainer's last call, which would skip the list
 try:
-    code = clozeline.__main__.main()
+    code = clozeline.__main__.start()
 except SystemExit as end:
     code = end.code
-sys.stdout.write("\\nmodules " + " ".join(sys.modules))
+from clozeline.stand_ins import StandIn
+modules = [name for name, module in sys.modules.items() if not isinstance(module, StandIn)]
+sys.stdout.write("\\nmodules " + " ".join(modules))
 raise SystemExit(code)
 """
+
+
+NAMES = sorted(name for group in commands().values() for name in group)
+
+
+def help_of(name: str) -> str:
+    """Return what a command prints as its help."""
+    known = {name: command for group in commands().values() for name, command in group.items()}
+    run = train if name == "train" else known[name].run  # `train` would end the process
+    printed = io.StringIO()
+    argv = unittest.mock.patch.object(sys, "argv", [f"clozeline {name}", "--help"])
+    environment = unittest.mock.patch.dict(os.environ, {"COLUMNS": "120"})
+    with argv, environment, contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        assert run(["--help"]) == 0
+    return printed.getvalue()
 
 
 def start(*words: str, cwd: Path) -> tuple[int, str, set[str]]:
@@ -64,12 +78,13 @@ def test_the_list_of_commands_imports_no_stage_and_no_library(tmp_path: Path) ->
     ("words", "code", "error"),
     [
         (["pipeline", "--help"], 0, ""),
+        (["train", "--help"], 0, ""),
         (["pipeline", "--config", "recipe:demo", "inptu=x"], 64, "did you mean 'input'?"),
         (["train"], 64, "--config is missing"),
         (["train", "--config", "recipe:demo", "--step=3"], 64, "--step: no such option"),
         (["train", "--config", "nowhere.yaml"], 64, "nowhere.yaml: no such file"),
     ],
-    ids=["help", "wrong key", "train without a file", "train with a wrong option", "train with a wrong file"],
+    ids=["help", "help of train", "wrong key", "train: no file", "train: wrong option", "train: wrong file"],
 )
 def test_help_and_a_mistake_need_no_large_library(words: list[str], code: int, error: str, tmp_path: Path) -> None:
     found, said, modules = start(*words, cwd=tmp_path)
@@ -78,15 +93,24 @@ def test_help_and_a_mistake_need_no_large_library(words: list[str], code: int, e
     assert not modules & LARGE
 
 
-def test_help_of_most_commands_needs_no_torch(tmp_path: Path) -> None:
-    known = {name: command for group in commands().values() for name, command in group.items()}
-    assert known.keys() > WITH_TORCH
-    shown = sorted(known.keys() - WITH_TORCH)
-    done = subprocess.run(
-        [sys.executable, "-c", _ALL_HELP, *shown], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("\nhelp of ") == len(shown)
+def test_a_wrong_key_of_a_recipe_is_found_without_its_stages(tmp_path: Path) -> None:
+    code, said, modules = start("pipeline", "--config", "recipe:demo", "inptu=x", cwd=tmp_path)
+    assert (code, "did you mean 'input'?" in said) == (64, True)
+    assert "clozeline.pipeline.dedup.config" in modules
+    assert not modules & {"pyarrow", *map(stage_module, stage_names())}
+
+
+def test_help_is_the_same_without_the_large_libraries() -> None:
+    done = subprocess.run([sys.executable, "-c", _ALL_HELP], cwd=ROOT, capture_output=True, text=True, check=True)
+    shown, modules = map(json.loads, done.stdout.splitlines())
+    assert not LARGE.union(LIBRARIES).intersection(modules)
+    assert {name: text for name, text in shown.items() if text != help_of(name)} == {}
+    assert [name for name, text in shown.items() if not text.startswith("usage: ")] == []
+
+
+def test_other_starts_have_no_stand_ins(tmp_path: Path) -> None:
+    _, _, modules = start("show", "nowhere", cwd=tmp_path)
+    assert "pyarrow" in modules
 
 
 def test_the_start_of_a_complete_pipeline_needs_no_large_library(tmp_path: Path) -> None:

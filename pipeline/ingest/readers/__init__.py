@@ -4,10 +4,6 @@ A reader is built with its options and the limits of the recipe. `read(path, sta
 byte lies in [start, end), so the ranges of a file that can be split hold every record exactly once.
 """
 
-from clozeline.pipeline.ingest.readers._options import FILE, check_options, options_of, other_files
 from clozeline.pipeline.ingest.readers._reader import Counted, Item, OneRange, RawRecord, Reader, detect, is_guess
 
-__all__ = [
-    "FILE", "Counted", "Item", "OneRange", "RawRecord", "Reader", "check_options", "detect", "is_guess", "options_of",
-    "other_files",
-]  # fmt: skip
+__all__ = ["Counted", "Item", "OneRange", "RawRecord", "Reader", "detect", "is_guess"]

@@ -13,7 +13,8 @@ from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import REASONS
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import FILE, Counted, Item, OneRange, RawRecord
+from clozeline.pipeline.ingest.reader_options import FILE
+from clozeline.pipeline.ingest.readers import Counted, Item, OneRange, RawRecord
 
 
 class Moses(OneRange):

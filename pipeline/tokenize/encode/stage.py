@@ -1,12 +1,11 @@
 """Split sentences and tokenize documents; the number of tasks changes no shard."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
-from typing import Annotated, Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
-from clozeline.configuration.config import config_class, to_plain
+from clozeline.configuration.config import to_plain
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.stage_order import documents_folder, tokenizer_stage
@@ -14,24 +13,10 @@ from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.shards.splits import split_amount
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig
+from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, TokenizeDocuments
-from clozeline.registry import OneOf, choose
-
-
-@config_class
-class EncodeConfig:
-    """Options of the tokenization."""
-
-    sentences: Annotated[Any, OneOf("clozeline.pipeline.text.sentences")] = field(
-        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
-    )
-    """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
-    code_switch: CodeSwitchConfig | None = None
-    """translate words of the training documents by dictionaries, sentence by sentence, so that masked and translation
-    LM learn from mixed languages: {dictionaries: [en-de.txt], sentence_rate: 0.5, word_rate: 0.3}; null: none"""
 
 
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):

@@ -5,60 +5,27 @@ import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from clozeline import registry
-from clozeline.configuration.config import config_class, to_plain
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.hub import TOKENIZER_FETCHED
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
 from clozeline.pipeline.tokenize.published.local_tokenizers import OwnTokenizer, own_tokenizer
 from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source
+from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.pipeline.tokenize.take.required_tokens import check_pad, find_missing_roles, users_of
-from clozeline.pipeline.vocabulary import SPECIALS, Vocabulary
+from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import hash64
 
 _LOG: Final = logging.getLogger(__name__)
 _LISTED: Final = 12
 """Added pieces listed in the log; the report lists all."""
-
-
-@config_class
-class TokenizerConfig:
-    """The published tokenizer to import, instead of `train_tokenizer`."""
-
-    WORD: ClassVar = "path"
-
-    path: Annotated[Path, HOME_EXPANDED, TOKENIZER_FETCHED]
-    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, a
-    tiktoken file, or a Hugging Face folder, also as `hf://org/name`; or a tokenizer, an output of the pipeline or a run
-    of Clozeline"""
-    specials: dict[str, str] = field(default_factory=dict)
-    """piece of each role (`pad cls sep mask bos eos unk`) that the files do not name"""
-    sentinels: str | list[str] = field(default_factory=list)
-    """sentinel pieces in order of use, or a pattern with `{}` for their numbers: `[unused{}]`; default: those named
-    `<extra_id_0>`"""
-    lower_case: bool | None = None
-    """lower-case the text of WordPiece; default: as the files say, else true if no piece has a capital"""
-    pattern: str | None = None
-    """tiktoken file: how text is split into words, `gpt2`, `cl100k`, `qwen`, `o200k`, or a regular expression; default:
-    that of the model_type in config.json"""
-    special_tokens: str | list[str] = field(default_factory=list)
-    """tiktoken file: pieces with the ids after its ranks, in order, or the model that has them: `llama3`, `llama3.1`,
-    `qwen`, `gpt2`; default: those of tokenizer_config.json"""
-    add: bool = False
-    """append the special tokens that the recipe's objectives, task template and padding need and the tokenizer lacks;
-    otherwise rows are filled up with the end token if there is no pad"""
-
-    def __post_init__(self) -> None:
-        if unknown := sorted(self.specials.keys() - set(SPECIALS)):
-            raise ValueError(f"specials: expected roles among {' '.join(SPECIALS)}, got {' '.join(unknown)}")
 
 
 class TokenizerCounts(Counts, total=False):

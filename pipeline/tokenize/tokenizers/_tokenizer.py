@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from clozeline import registry
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
 
@@ -212,6 +211,8 @@ def vocabulary_of(manifest_path: Path, fingerprint: str) -> Vocabulary:
     Raises:
         ConfigurationError: no tokenizer in the folders of the manifest has this fingerprint.
     """
+    from clozeline.pipeline.shards.token_set import find_token_counts  # imports pyarrow: checking a recipe does not
+
     vocabulary = Vocabulary.load(find_tokenizer(manifest_path, fingerprint) / VOCABULARY_FILE)
     counts = find_token_counts(manifest_path)
     if counts is None or len(counts) != vocabulary.size:

@@ -12,12 +12,6 @@ from clozeline.configuration.synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
 
-OBJECTIVES = [
-    registry.find("clozeline.pipeline.corrupt.objectives", name).Options
-    for name in registry.names("clozeline.pipeline.corrupt.objectives")
-]
-KEYS = {key for key, *_ in describe(Recipe)} | {f"corrupt.{key}" for one in OBJECTIVES for key, *_ in describe(one)}
-
 
 def check_synonyms(synonyms: Mapping[str, str], keys: set[str], elsewhere: str) -> None:
     """Check that every text names keys that exist, or says `elsewhere`, and that no name is a key itself."""
@@ -29,7 +23,10 @@ def check_synonyms(synonyms: Mapping[str, str], keys: set[str], elsewhere: str) 
 
 
 def test_every_synonym_leads_to_a_key_that_exists() -> None:
-    check_synonyms(SYNONYMS, KEYS, "`clozeline train`")
+    objectives = "clozeline.pipeline.corrupt.objectives"
+    options = [registry.find(objectives, name).Options for name in registry.names(objectives)]
+    keys = {key for key, *_ in describe(Recipe)} | {f"corrupt.{key}" for one in options for key, *_ in describe(one)}
+    check_synonyms(SYNONYMS, keys, "`clozeline train`")
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from clozeline.train.configuration.config import TrainConfig
 from tests.clozeline.configuration.test_synonyms import check_synonyms
 from tests.train.synthetic import plain_config
 
-KEYS = {key.partition(" ")[0] for key, *_ in keys_of(TrainConfig, _ALGORITHMS)} | {"optimizer.name", "schedule.name"}
-
 
 def test_every_synonym_leads_to_a_key_that_exists() -> None:
-    check_synonyms(SYNONYMS, KEYS, "no key")
+    keys = {key.partition(" ")[0] for key, *_ in keys_of(TrainConfig, _ALGORITHMS)} | {
+        "optimizer.name",
+        "schedule.name",
+    }
+    check_synonyms(SYNONYMS, keys, "no key")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.stage import CorruptConfig
+from clozeline.pipeline.corrupt.config import CorruptConfig
 
 
 def test_entries_keep_the_objectives_options_beside_their_own() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.passes import ExampleUnit, example_units
-from clozeline.pipeline.corrupt.stage import CorruptConfig
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.splits import Splits
 from tests.pipeline.corrupt.corrupted import LENGTHS, entry, run, shard_rows

@@ -11,9 +11,9 @@ import pytest
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.decontaminate import evaluation_items
+from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
-    EvaluationSet,
     evaluation_files,
     read_items,
     texts_of,

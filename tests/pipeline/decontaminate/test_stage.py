@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.decontaminate.stage import DecontaminateConfig
+from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from tests.matrices import mark_slow_but
 from tests.pipeline.decontaminate.contaminated_texts import (
     VOCABULARY,

@@ -10,7 +10,8 @@ import pytest
 
 from clozeline.configuration.config import config_digest, to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.dedup.stage import DedupConfig, DedupStage
+from clozeline.pipeline.dedup.config import DedupConfig
+from clozeline.pipeline.dedup.stage import DedupStage
 from clozeline.pipeline.execution import exchange
 from clozeline.pipeline.execution.runner import stage_key
 from clozeline.pipeline.recipe import Recipe

@@ -41,8 +41,9 @@ def test_a_disk_that_is_full_ends_the_run_before_the_stage(
     write_corpus(tmp_path / "corpus")
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     words = ["--config", str(tmp_path / "recipe.yaml"), f"input={tmp_path / 'corpus'}", f"output={tmp_path / 'out'}"]
-    assert main(["--dry-run", *words]) == 0
-    assert "free space: " in capsys.readouterr().out
+    assert main(["--dry-run", *words, "executor={tasks: 3, workers: 2}"]) == 0
+    assert "executor: local, tasks of a pass: 3, 2 at a time\n" in (said := capsys.readouterr().out)
+    assert "free space: " in said
     with monkeypatch.context() as patched:
         patched.setattr(free_space.shutil, "disk_usage", lambda folder: Usage(2000, 1990, 10))
         assert main(words) == 74

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, SetWriter, open_shards
-from clozeline.pipeline.shards.layout import Compression
 
 COLUMNS = [ColumnSpec("number", "uint16", "fixed", "a number"), ColumnSpec("ids", "uint16", "list", "tokens")]
 FACTS = {

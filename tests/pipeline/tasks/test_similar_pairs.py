@@ -9,9 +9,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tasks.config import SimilarityConfig
 from clozeline.pipeline.tasks.passes import open_reader
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, facts_of
-from clozeline.pipeline.tasks.similar_pairs import SimilarityConfig, SimilarPairs
+from clozeline.pipeline.tasks.similar_pairs import SimilarPairs
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 

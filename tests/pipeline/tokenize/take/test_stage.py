@@ -10,7 +10,7 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tokenize.take.stage import TokenizerConfig
+from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.tokenize.published.published_files import byte_level

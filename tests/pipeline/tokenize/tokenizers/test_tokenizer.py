@@ -137,18 +137,17 @@ def test_texts_made_of_reserved_pieces_come_back(tokenizer, parts):
 
 
 def test_long_texts_are_cut_without_a_trace_in_their_tokens(tokenizer):
-    text = " ".join(random.Random(1).choices([*WORDS, "\n", "  "], k=40_000))
-    assert len(text) > 3 * 65536
+    text = " ".join(random.Random(1).choices([*WORDS, "\n", "  "], k=27_000))
+    assert len(text) > 2 * 65536
     pieces = text.split("\n")
     short = [f"\n{piece}" if number else piece for number, piece in enumerate(pieces)]
     join_pieces = np.concatenate([encoding.ids for encoding in tokenizer.encode(short)])
     whole = tokenizer.encode([text])[0].ids
     # White space at the cuts may be split otherwise; words never are.
-    visible = [
-        [tokenizer.piece(i) for i in ids.tolist() if tokenizer.decode_part([i]).strip()] for ids in (whole, join_pieces)
-    ]
+    seen = {i for i in {*whole.tolist(), *join_pieces.tolist()} if tokenizer.decode_part([i]).strip()}
+    visible = [[tokenizer.piece(i) for i in ids.tolist() if i in seen] for ids in (whole, join_pieces)]
     assert visible[0] == visible[1]
-    check(tokenizer, ["x" * 200_000 + "  " + "y" * 70_000 + " " * 140_000])
+    check(tokenizer, ["x" * 140_000 + "  " + "y" * 70_000 + " " * 140_000])
 
 
 def test_batches_do_not_matter(tokenizer):
@@ -248,7 +247,7 @@ def test_too_little_text_gives_the_vocabulary_it_supports(folder, tmp_path):
 def test_a_document_without_spaces_does_not_hold_up_training(folder, tmp_path):
     kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
     draw = random.Random(5)
-    length = 6_000 if kind.__name__ in ("Bpe", "WordPiece") else 60_000  # learners in Python: seconds for each 10,000
+    length = 5_000 if kind.__name__ in ("Bpe", "WordPiece") else 20_000  # learners in Python: seconds for each 10,000
     blob = "".join(draw.choices("abcdefghijklmnop", k=length))
     check(kind.train([*corpus(), blob], kind.Options(size=600), tmp_path), [blob])
 

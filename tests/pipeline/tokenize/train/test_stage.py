@@ -8,7 +8,8 @@ from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.shards.splits import is_heldout
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.pipeline.tokenize.train.stage import TrainTokenizerConfig, TrainTokenizerStage
+from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
+from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage
 from tests.pipeline.tokenize.encode import encode_passes as passes
 
 COUNT = 60

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.readers._options import check_options, options_of
+from clozeline.pipeline.ingest.reader_options import check_options, options_of
 
 
 def test_a_reader_gets_those_of_the_options_that_it_has() -> None:

@@ -45,6 +45,8 @@ def check_options(values: Mapping[str, Any], readers: Iterable[str] | None, keys
     `readers` are those of the input's files; None if not known yet, so that options of any reader are valid. `keys` of
     the input itself are suggested for a misspelled one.
     """
+    if not values and readers is None:
+        return  # no reader needs to be imported
     possible = sorted(names(_READERS) if readers is None else readers)
     known = {key for reader in possible for key in _options(reader)}
     every = [_options(reader) for reader in names(_READERS)]

@@ -1,0 +1,5 @@
+"""Options of `corrupt`: the list of objectives."""
+
+from clozeline.pipeline.corrupt.entries import ObjectiveEntries
+
+CorruptConfig = ObjectiveEntries

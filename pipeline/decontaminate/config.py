@@ -1,0 +1,61 @@
+"""Options of `decontaminate`: evaluation sets, length of a run, and the action."""
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field
+from pydantic.functional_validators import BeforeValidator
+
+from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.registry import Chosen, OneOf
+
+ActionName: TypeAlias = Literal["drop", "mask", "label"]
+
+
+@config_class
+class EvaluationSet:
+    """Files of evaluation items that no training document may hold."""
+
+    WORD: ClassVar = "path"
+
+    path: Annotated[str, HOME_EXPANDED]
+    """file, folder or glob (`**` descends): text files (.txt) with an item a line, or lines of JSON with `text` or
+    `fields`, or as BLiMP, minimal pairs and LAMA are published"""
+    reader: Annotated[Chosen, OneOf("clozeline.pipeline.tasks.readers")] | None = None
+    """reader of a task's files: {name: squad}; null: the layouts above"""
+    suite: str | None = None
+    """name in reports; null: a folder's name, else the name of each file without ending, after that of the task"""
+
+
+def _sets(value: Any) -> Any:
+    """Return a path, or paths in a list, as evaluation sets."""
+    return [
+        {"path": entry} if isinstance(entry, str) else entry
+        for entry in (value if isinstance(value, list) else [value])
+    ]
+
+
+@config_class
+class DecontaminateConfig:
+    """Evaluation items to find, and what to do with the documents that hold them."""
+
+    against: Annotated[list[EvaluationSet], BeforeValidator(_sets)]
+    """evaluation sets: paths, or {path: squad/dev.json, reader: {name: squad}}"""
+    ngram: Annotated[int, Field(le=1000)] = 13
+    """words of a run, 5 to 1000; a shorter text of an item counts as one run if it has 5 words"""
+    action: ActionName = "drop"
+    """`drop` the document; `mask`: remove the runs and 200 characters around each, and drop a document that would lose
+    more than 10 spans; `label`: keep it, with the items that it holds in `extra`"""
+    max_document_frequency: Annotated[int, Field(ge=1)] = 10
+    """documents, ≥ 1; a run that more of them hold is a common phrase: it is ignored, and listed"""
+
+    def __post_init__(self) -> None:
+        from clozeline.pipeline.kernels.ngram_index import FEWEST_WORDS  # imports pyarrow, which help does not need
+
+        if not self.against:
+            raise ValueError("against: expected evaluation files, got none: leave the key `decontaminate` out instead")
+        if self.ngram < FEWEST_WORDS:
+            raise ValueError(
+                f"ngram: expected {FEWEST_WORDS} words or more, got {self.ngram}: shorter runs are common phrases; "
+                "13 is usual"
+            )

@@ -1,0 +1,113 @@
+"""Options of `dedup`: the types of duplicates."""
+
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.registry import Chosen, OneOf, choose
+
+Within: TypeAlias = Literal["all", "source"]
+"""Documents among which pieces are counted: `all`, or those of the same `source` of the input."""
+Keep: TypeAlias = Literal["longest", "first", "newest"]
+"""`longest` text, `first` = smallest uid, `newest` capture date (a document without a date counts as oldest)."""
+Key: TypeAlias = Literal["text", "match", "url"]
+"""`text` = stored text, `match` = words without case, marks and digits, `url` = normalized URL."""
+
+
+@config_class
+class ExactConfig:
+    """Removal of documents with the same key."""
+
+    key: Key = "text"
+    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
+    keep: Keep = "longest"
+    """copy to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
+
+
+@config_class
+class NearConfig:
+    """Removal of near-duplicates by MinHash LSH."""
+
+    ngram: Annotated[int, Field(ge=1, le=64)] = 5
+    """words in a shingle, 1 to 64"""
+    bands: Annotated[int, Field(ge=1, le=1024)] = 14
+    """bands, 1 to 1024: more bands find more pairs"""
+    rows: Annotated[int, Field(ge=1, le=1024)] = 8
+    """hash functions per band, 1 to 1024: more rows demand more similarity; half of all pairs are found at a Jaccard
+    similarity near (1 / bands) ** (1 / rows)"""
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
+    """seed of the hash functions"""
+    verify: Annotated[float, Field(ge=0, le=1)] | None = 0.7
+    """minimum estimated Jaccard similarity to the kept document, 0 to 1; null keeps chains A ~ B ~ C in one cluster"""
+    keep: Keep = "longest"
+    """document of a cluster to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
+
+
+@config_class
+class LinesConfig:
+    """Removal of repeated lines, such as menus and notices of a site (CCNet, arXiv 1911.00359)."""
+
+    max_documents: Annotated[int, Field(ge=1)] = 1
+    """documents, ≥ 1; a line in more of them is removed; lines are compared without case, marks and digits"""
+    keep: Literal["none", "first"] = "none"
+    """occurrence that stays: `none` (CCNet), or `first`, that in the document of smallest uid"""
+    min_letters: Annotated[int, Field(ge=1, le=1000)] = 1
+    """lines with fewer letters stay, 1 to 1000; lines of digits and marks always do"""
+    within: Within = "all"
+    """documents that are counted: `all`, or those of the same `source` of the input"""
+
+
+@config_class
+class SpansConfig:
+    """Removal of spans of sentences that occur again, except the first (C4, arXiv 1910.10683)."""
+
+    sentences: Annotated[int, Field(ge=1, le=100)] = 3
+    """sentences of a span, 1 to 100"""
+    splitter: Annotated[Chosen, OneOf("clozeline.pipeline.text.sentences")] = field(
+        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
+    )
+    """sentence splitter, a file of pipeline/text/sentences/"""
+    within: Within = "all"
+    """documents among which spans are compared: `all`, or those of the same `source` of the input"""
+
+
+@config_class
+class WindowsConfig:
+    """Removal of runs of words that occur again, except the first, found by winnowing (Schleimer et al. 2003)."""
+
+    words: Annotated[int, Field(ge=5, le=1000)] = 50
+    """words of a window, 5 to 1000: the shortest run that can be found"""
+    positions: Annotated[int, Field(ge=1, le=1000)] = 16
+    """windows in a row of which one is compared, 1 to 1000: runs of words + positions - 1 words are always found"""
+    within: Within = "all"
+    """documents among which runs are compared: `all`, or those of the same `source` of the input"""
+
+
+@config_class
+class DedupConfig:
+    """Types of duplicates to remove; null disables a type."""
+
+    exact: ExactConfig | None = field(default_factory=ExactConfig)
+    """exact duplicates, removed first"""
+    near: NearConfig | None = field(default_factory=NearConfig)
+    """near-duplicates among the remaining documents"""
+    lines: LinesConfig | None = None
+    """lines that many of the remaining documents share"""
+    spans: SpansConfig | None = None
+    """spans of sentences that occur again in what is left"""
+    windows: WindowsConfig | None = None
+    """runs of words that occur again in what is left"""
+
+    against: Annotated[Path | None, HOME_EXPANDED] = None
+    """another finished output: own documents that equal or resemble one of its documents are removed, never its own;
+    `exact` and `near` look at both"""
+
+    def __post_init__(self) -> None:
+        if self.against is not None and self.exact is None and self.near is None:
+            raise ValueError("against: expected exact or near, which compare with it, got null for both")
+        if not any((self.exact, self.near, self.lines, self.spans, self.windows)):
+            raise ValueError("all types are null: leave the key `dedup` out of the recipe instead")

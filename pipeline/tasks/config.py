@@ -1,0 +1,62 @@
+"""Options of `tasks`: a task and the layout of its rows."""
+
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig
+from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.registry import Chosen, OneOf
+
+
+@config_class
+class SimilarityConfig:
+    """Selects the positive pairs."""
+
+    alike: float | str | None = None
+    """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair, on which models are trained; null:
+    all pairs: translations, which are all positive, and pairs with a score, for `model.heads.similarity.negatives:
+    none`"""
+
+
+@config_class
+class TasksConfig:
+    """A task and the layout of its rows."""
+
+    reader: Annotated[Chosen, OneOf("clozeline.pipeline.tasks.readers")]
+    """reader of the files, and its task: {name: glue, task: sst2}"""
+    frame: FrameName = "bert"
+    """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;
+    t5, `a </s>`, for encoder-decoders; gpt, `a </s>`, and llama, `<s> a </s>`, for decoders"""
+    max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
+    """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the longer one first"""
+    stride: Annotated[int, Field(ge=1)] | None = None
+    """tokens between the starts of two windows of a long text, for tagging and question answering; null: half of the
+    room for the text, which is also the maximum"""
+    carve: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
+    """splits taken from the training file and their shares, for tasks without such files: {dev: 0.1, test: 0.2}; no two
+    splits share a document or a text"""
+    exclude: list[Path] = field(default_factory=list)
+    """files of the task whose documents and texts are excluded from every split, such as another test set"""
+    exclude_ngram: Annotated[int, Field(ge=5, le=1000)] | None = None
+    """words, 5 to 1000: with `exclude` and `disjoint`, also reject rows that hold so many consecutive words of a text,
+    or a shorter text of 5 words or more, as `decontaminate` finds them (13); null: complete texts only"""
+    disjoint: bool = False
+    """reject rows of other splits that share a document or a text with a training row, as XQuAD does with SQuAD"""
+    code_switch: CodeSwitchConfig | None = None
+    """translate words of the training rows by dictionaries: {dictionaries: [en-de.txt, en-fr.txt]}; null: none"""
+    similarity: SimilarityConfig | None = None
+    """encode the two texts of a pair separately, for the head similarity, and train on positive pairs: {alike: 4.0};
+    null: encode them in one row"""
+
+    def __post_init__(self) -> None:
+        if "train" in self.carve or sum(self.carve.values()) >= 1:
+            raise ValueError(f"carve: expected splits other than train with shares below 1 in all, got {self.carve}")
+
+    def check_tokens(self, vocabulary: Vocabulary) -> None:
+        """Raise ConfigurationError if the vocabulary lacks a special token of the template."""
+        FRAMES[self.frame].check(vocabulary)

@@ -1,0 +1,21 @@
+"""Options of `encode`: sentence splitter and code switching."""
+
+from dataclasses import field
+from typing import Annotated, Any
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig
+from clozeline.registry import OneOf, choose
+
+
+@config_class
+class EncodeConfig:
+    """Options of the tokenization."""
+
+    sentences: Annotated[Any, OneOf("clozeline.pipeline.text.sentences")] = field(
+        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
+    )
+    """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
+    code_switch: CodeSwitchConfig | None = None
+    """translate words of the training documents by dictionaries, sentence by sentence, so that masked and translation
+    LM learn from mixed languages: {dictionaries: [en-de.txt], sentence_rate: 0.5, word_rate: 0.3}; null: none"""

@@ -1,0 +1,42 @@
+"""Options of `tokenizer`: the published files and what they do not say."""
+
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.hub import TOKENIZER_FETCHED
+from clozeline.pipeline.vocabulary import SPECIALS
+
+
+@config_class
+class TokenizerConfig:
+    """The published tokenizer to import, instead of `train_tokenizer`."""
+
+    WORD: ClassVar = "path"
+
+    path: Annotated[Path, HOME_EXPANDED, TOKENIZER_FETCHED]
+    """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, a
+    tiktoken file, or a Hugging Face folder, also as `hf://org/name`; or a tokenizer, an output of the pipeline or a run
+    of Clozeline"""
+    specials: dict[str, str] = field(default_factory=dict)
+    """piece of each role (`pad cls sep mask bos eos unk`) that the files do not name"""
+    sentinels: str | list[str] = field(default_factory=list)
+    """sentinel pieces in order of use, or a pattern with `{}` for their numbers: `[unused{}]`; default: those named
+    `<extra_id_0>`"""
+    lower_case: bool | None = None
+    """lower-case the text of WordPiece; default: as the files say, else true if no piece has a capital"""
+    pattern: str | None = None
+    """tiktoken file: how text is split into words, `gpt2`, `cl100k`, `qwen`, `o200k`, or a regular expression; default:
+    that of the model_type in config.json"""
+    special_tokens: str | list[str] = field(default_factory=list)
+    """tiktoken file: pieces with the ids after its ranks, in order, or the model that has them: `llama3`, `llama3.1`,
+    `qwen`, `gpt2`; default: those of tokenizer_config.json"""
+    add: bool = False
+    """append the special tokens that the recipe's objectives, task template and padding need and the tokenizer lacks;
+    otherwise rows are filled up with the end token if there is no pad"""
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.specials.keys() - set(SPECIALS)):
+            raise ValueError(f"specials: expected roles among {' '.join(SPECIALS)}, got {' '.join(unknown)}")

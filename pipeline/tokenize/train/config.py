@@ -1,0 +1,51 @@
+"""Options of `train_tokenizer`: algorithm, size and amount of text."""
+
+from dataclasses import field
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import Field
+
+from clozeline import registry
+from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tokenize.tokenizers import is_trainable, trainable
+from clozeline.registry import Chosen, choose
+
+_TOKENIZERS: Final = "clozeline.pipeline.tokenize.tokenizers"
+
+
+@config_class
+class TrainTokenizerConfig:
+    """The tokenizer to train: algorithm, size, amount of text."""
+
+    SYNONYMS: ClassVar = {"vocab_size": "'train_tokenizer.size'", "vocabulary_size": "'train_tokenizer.size'"}
+
+    name: str = "byte_bpe"
+    """algorithm, a file of pipeline/tokenize/tokenizers/"""
+    size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+    """number of ids, including specials and sentinels; too little text gives a smaller vocabulary and a warning"""
+    sample_bytes: Annotated[int, Field(ge=1)] | None = None
+    """approximate bytes of text to train on; default: 10 GB for byte_bpe, 100 MB for bpe and wordpiece, 1 GB for the
+    others (unigram needs about 30 bytes of memory per byte)"""
+    alpha: Annotated[float, Field(ge=0, le=1)] = 1
+    """exponent of language sampling, 0 (equal shares) to 1 (natural); 0.3 in XLM-R; at most 4 copies of a text"""
+    options: dict[str, Any] = field(default_factory=dict)
+    """further options of the algorithm, see its file"""
+
+    def __post_init__(self) -> None:
+        try:
+            chosen = self.algorithm()
+            chosen.type.check_size(chosen.options)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+
+    def algorithm(self) -> Chosen:
+        """Return the algorithm with its validated options."""
+        if "size" in self.options:
+            raise ConfigurationError("give `size` next to `options`, not inside")
+        if self.name in registry.names(_TOKENIZERS) and not is_trainable(self.name):
+            raise ConfigurationError(
+                f"{self.name} cannot be trained, it reads published files: give `tokenizer: {{path: FILE}}` instead of "
+                f"train_tokenizer, or one of {', '.join(trainable())}"
+            )
+        return choose(_TOKENIZERS, {**self.options, "name": self.name, "size": self.size})
