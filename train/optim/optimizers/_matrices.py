@@ -2,22 +2,32 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 
+STACKED_BYTES: Final = 1 << 26
+"""Maximum size of a stack of matrices that are computed together; an iteration needs a few times as much."""
 
-def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply a function to every matrix in a flat; return this rank's elements of the results, as long as the flat.
 
-    Slices of a split matrix go to its owner and back, by two exchanges per flat. A matrix on one rank stays there.
-    `values` are contiguous and as long as the flat; the function keeps shape [rows, columns] and dtype.
+def map_matrices(
+    layout: Layout, flats: Sequence[Tensor], values: Sequence[Tensor], function: Callable[[Tensor], Tensor]
+) -> list[Tensor]:
+    """Apply a function to every matrix in flats; return the results of this rank's segments as vectors, as `own`.
+
+    Slices of a split matrix go to its owner and back, by two exchanges. A matrix on one rank stays there.
+    `values` are contiguous vectors as long as the flats. The function gets stacks [matrices, rows, columns] of equal
+    shape, of at most `STACKED_BYTES` or a single matrix; its result has their shape and dtype, and is contiguous.
     """
     # who owns each matrix, and which slices travel
-    by_rank, me = layout.by_rank(flat), layout.rank
+    me = layout.rank
+    by_rank = [[s for flat in flats for s in layout.by_rank(flat)[rank]] for rank in range(layout.size)]
     owner = owners(by_rank)
+    pieces = dict(zip(((s.name, s.start) for s in by_rank[me]), layout.pieces(flats, values), strict=True))
     others = [rank for rank in range(layout.size) if rank != me]
     travels = any(owner[s.name] != rank for rank, segments in enumerate(by_rank) for s in segments)
     lent = [[s for s in by_rank[me] if owner[s.name] == rank and rank != me] for rank in range(layout.size)]
@@ -26,29 +36,32 @@ def map_matrices(layout: Layout, flat: Tensor, values: Tensor, function: Callabl
     slices: dict[str, list[tuple[int, Tensor]]] = defaultdict(list)
     for s in by_rank[me]:
         if owner[s.name] == me:
-            slices[s.name].append((s.start, s.of(values)))
+            slices[s.name].append((s.start, pieces[s.name, s.start]))
     if travels:
-        arrived = layout.exchange([_join((s.of(values) for s in of), values) for of in lent], _sizes(taken))
+        outgoing = [_join((pieces[s.name, s.start] for s in of), values[0]) for of in lent]
+        arrived = layout.exchange(outgoing, _sizes(taken))
         for rank in others:
             for s, part in zip(taken[rank], _split(arrived[rank], taken[rank]), strict=True):
                 slices[s.name].append((s.start, part))
-    # compute own matrices
-    shapes, results = layout.shapes(flat), {}
-    for name, parts in slices.items():
-        matrix = torch.cat([part for _, part in sorted(parts, key=lambda part: part[0])])
-        results[name] = function(matrix.view(shapes[name])).reshape(-1)
+    # compute own matrices, those of equal shape together
+    shapes = layout.shapes(*flats)
+    results: dict[str, Tensor] = {}
+    alike: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for name in slices:
+        alike[shapes[name]].append(name)
+    for shape, names in alike.items():
+        count = max(1, STACKED_BYTES // (values[0].element_size() * prod(shape)))
+        for some in (names[first : first + count] for first in range(0, len(names), count)):
+            found = function(torch.stack([_join_slices(slices[name], shape) for name in some]))
+            results.update(zip(some, found.view(len(some), -1).unbind(), strict=True))
     # put back own slices, and send the others to their ranks
-    mapped = torch.zeros_like(values)
-    for s in by_rank[me]:
-        if owner[s.name] == me:
-            s.of(mapped).copy_(results[s.name].narrow(0, s.start, s.count))
+    mapped = {(s.name, s.start): _slice(results[s.name], s) for s in by_rank[me] if owner[s.name] == me}
     if travels:
-        outgoing = [_join((results[s.name].narrow(0, s.start, s.count) for s in of), values) for of in taken]
+        outgoing = [_join((_slice(results[s.name], s) for s in of), values[0]) for of in taken]
         arrived = layout.exchange(outgoing, _sizes(lent))
         for rank in others:
-            for s, part in zip(lent[rank], _split(arrived[rank], lent[rank]), strict=True):
-                s.of(mapped).copy_(part)
-    return mapped
+            mapped.update(zip(((s.name, s.start) for s in lent[rank]), _split(arrived[rank], lent[rank]), strict=True))
+    return [mapped[s.name, s.start] for s in by_rank[me]]
 
 
 def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
@@ -64,6 +77,15 @@ def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
         owner[name] = min((rank for rank, n in enumerate(elements[name]) if n == most), key=load.__getitem__)
         load[owner[name]] += sum(elements[name])
     return owner
+
+
+def _join_slices(slices: list[tuple[int, Tensor]], shape: tuple[int, ...]) -> Tensor:
+    parts = [part for _, part in sorted(slices, key=lambda own: own[0])]
+    return (parts[0] if len(parts) == 1 else torch.cat(parts)).view(shape)
+
+
+def _slice(matrix: Tensor, s: Segment) -> Tensor:
+    return matrix if s.count == len(matrix) else matrix.narrow(0, s.start, s.count)
 
 
 def _sizes(segments: Sequence[Sequence[Segment]]) -> list[int]:

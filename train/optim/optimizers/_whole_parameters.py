@@ -1,9 +1,9 @@
 """Base class of optimizers that need sums over entire parameters, wherever ZeRO puts their elements."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from math import prod
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -11,9 +11,14 @@ from torch import Tensor
 from clozeline.train.optim.optimizers._optimizer import OptimizerBuilder
 from clozeline.train.optim.weights.flat_buffers import Layout, local_layout
 
+_TOGETHER: Final = 1 << 26
+"""Elements of parameters that are updated together, at least one parameter: a bound of temporary memory."""
+_CACHED: Final = 1 << 17
+"""The same on a CPU, which has launches for nothing, and a cache."""
+
 
 class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
-    """Updates one flat at a time, with known segments."""
+    """Updates many flats together, with known segments: launches of kernels do not multiply by parameters."""
 
     def __init__(self, groups: Iterable[dict[str, Any]], rate: float) -> None:
         super().__init__(list(groups), {"lr": rate})
@@ -26,18 +31,42 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update every flat that has a gradient, the same ones on all ranks."""
         for group in self.param_groups:
+            # flats of the same age, in bundles of bounded size
+            by_age: dict[float, list[Tensor]] = defaultdict(list)
             for flat in group["params"]:
                 if flat.grad is not None:
-                    self.update(group, flat, flat.grad.contiguous())
+                    by_age[float(self.state[flat].get("step", 0.0))].append(flat)
+            for flats in (bundle for alike in by_age.values() for bundle in bundles(alike)):
+                self.update(group, flats, [flat.grad.contiguous() for flat in flats if flat.grad is not None])
 
     @abstractmethod
-    def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
-        """Update a flat and its state; all ranks make the same exchanges in the same order."""
+    def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
+        """Update flats of the same age and their states; all ranks make the same exchanges in the same order."""
 
-    def means(self, flat: Tensor, *terms: Tensor) -> dict[str, Tensor]:
-        """Return means over entire parameters in float64: name → [terms]."""
-        shapes = self.layout.shapes(flat)
-        return {name: total / prod(shapes[name]) for name, total in self.layout.sums(flat, terms).items()}
+    def begin(self, flats: Sequence[Tensor], *keys: str) -> tuple[float, list[list[Tensor]]]:
+        """Count an update of flats; return its index from 1, and the states of each key, zeros at first."""
+        for flat in flats:
+            if not self.state[flat]:
+                zeros = {key: torch.zeros_like(flat, requires_grad=False) for key in keys}
+                self.state[flat] |= {"step": torch.tensor(0.0), **zeros}
+        torch._foreach_add_([self.state[flat]["step"] for flat in flats], 1)
+        return float(self.state[flats[0]]["step"]), [[self.state[flat][key] for flat in flats] for key in keys]
+
+    def norms(self, flats: Sequence[Tensor], *terms: Sequence[Tensor]) -> Tensor:
+        """Return norms over entire parameters by one exchange: float64 [own segments, terms]."""
+        sums = [square_sums(self.layout.pieces(flats, term), flats[0].device) for term in terms]
+        return self.layout.whole_sums(flats, torch.stack(sums, dim=1)).sqrt_()
+
+    def roots_of_means(self, flats: Sequence[Tensor], *terms: Sequence[Tensor]) -> Tensor:
+        """Return root mean squares over entire parameters by one exchange: float64 [own segments, terms]."""
+        return self.norms(flats, *terms).div_(self.layout.whole_sizes(flats).sqrt()[:, None])
+
+    def descend(self, flats: Sequence[Tensor], directions: Sequence[Tensor], rates: Tensor) -> None:
+        """Subtract directions times the rate of each own segment from the flats; directions are overwritten."""
+        scaled = self.layout.pieces(flats, directions)
+        if scaled:
+            torch._foreach_mul_(scaled, rates.float().unbind())
+            torch._foreach_sub_(self.layout.pieces(flats, flats), scaled)
 
 
 class WholeParameterBuilder(OptimizerBuilder):
@@ -49,13 +78,40 @@ class WholeParameterBuilder(OptimizerBuilder):
         optimizer.layout = layout
 
 
-def begin_update(
-    optimizer: torch.optim.Optimizer, flat: Tensor, keys: Sequence[str]
-) -> tuple[float, dict[str, Tensor]]:
-    """Count an update; return its index from 1, and the state of the flat, zeros at first."""
-    state: dict[str, Tensor] = optimizer.state[flat]
-    if not state:
-        state["step"] = torch.tensor(0.0)
-        state |= {key: torch.zeros_like(flat, requires_grad=False) for key in keys}
-    state["step"] += 1
-    return float(state["step"]), state
+def bundles(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Divide tensors into those to update together."""
+    bundle: list[Tensor] = []
+    elements = 0
+    for tensor in tensors:
+        elements += tensor.numel()
+        if bundle and elements > (_CACHED if tensor.device.type == "cpu" else _TOGETHER):
+            yield bundle
+            bundle, elements = [], tensor.numel()
+        bundle.append(tensor)
+    if bundle:
+        yield bundle
+
+
+def update_moments(
+    means: list[Tensor], squares: list[Tensor], gradients: list[Tensor], decays: tuple[float, float]
+) -> None:
+    """Update first and second moments by gradients, as Adam does."""
+    torch._foreach_lerp_(means, gradients, 1 - decays[0])
+    torch._foreach_mul_(squares, decays[1])
+    torch._foreach_addcmul_(squares, gradients, gradients, value=1 - decays[1])
+
+
+def square_sums(tensors: Sequence[Tensor], device: torch.device) -> Tensor:
+    """Return the sum of squares of each tensor, in float64 on their device."""
+    if not tensors:
+        return torch.zeros(0, dtype=torch.float64, device=device)
+    if device.type != "cpu":  # one launch
+        return torch.stack(torch._foreach_norm(list(tensors), 2, dtype=torch.float64)).square_()
+    # the same on a CPU, where torch's kernel takes twenty times as long
+    sums = [sum([_square_sum(part) for part in torch.split(tensor.reshape(-1), _CACHED)]) for tensor in tensors]
+    return torch.tensor(sums, dtype=torch.float64)
+
+
+def _square_sum(tensor: Tensor) -> float:
+    wide = tensor.double()
+    return float(wide.dot(wide))

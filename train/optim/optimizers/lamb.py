@@ -12,7 +12,7 @@ from clozeline.train.optim.optimizers import OptimizerOptions
 from clozeline.train.optim.optimizers._whole_parameters import (
     WholeParameterBuilder,
     WholeParameterOptimizer,
-    begin_update,
+    update_moments,
 )
 
 
@@ -45,22 +45,22 @@ class Lamb(WholeParameterBuilder):
 class _Lamb(WholeParameterOptimizer):
     """LAMB over flats; ranks exchange two numbers per parameter."""
 
-    def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
+    def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
         """Update moments element by element, and weights by the ratio of their parameter."""
         # Adam moments and direction
-        step, state = begin_update(self, flat, ("exp_avg", "exp_avg_sq"))
+        step, (means, squares) = self.begin(flats, "exp_avg", "exp_avg_sq")
         first, second = group["betas"]
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.lerp_(gradient, 1 - first)
-        square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        direction = (mean / (1 - first**step)).div_((square / (1 - second**step)).sqrt_().add_(group["eps"]))
+        update_moments(means, squares, gradients, (first, second))
+        roots = torch._foreach_div(squares, 1 - second**step)
+        torch._foreach_sqrt_(roots)
+        torch._foreach_add_(roots, group["eps"])
+        directions = torch._foreach_div(means, 1 - first**step)
+        torch._foreach_div_(directions, roots)
         if not group["weight_decay"]:
-            flat.sub_(direction, alpha=group["lr"])
+            torch._foreach_sub_(flats, directions, alpha=group["lr"])
             return
         # trust ratio of each parameter, 1 where a norm is 0
-        direction.add_(flat, alpha=group["weight_decay"])
-        norms = self.layout.sums(flat, [flat.square(), direction.square()])
-        for segment in self.layout.own(flat):
-            weights, updates = norms[segment.name].sqrt()
-            ratio = torch.where((weights > 0) & (updates > 0), weights / updates, 1.0)
-            segment.of(flat).sub_(segment.of(direction).mul_((group["lr"] * ratio).float()))
+        torch._foreach_add_(directions, flats, alpha=group["weight_decay"])
+        weights, updates = self.norms(flats, flats, directions).unbind(1)
+        ratios = torch.where((weights > 0) & (updates > 0), weights / updates, 1.0)
+        self.descend(flats, directions, group["lr"] * ratios)

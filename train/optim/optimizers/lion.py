@@ -8,6 +8,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
+from clozeline.train.optim.optimizers._whole_parameters import bundles
 
 
 class Lion(OptimizerBuilder):
@@ -44,13 +45,14 @@ class _Lion(torch.optim.Optimizer):
         """Do one step; a parameter without a gradient keeps its weight and its momentum."""
         for group in self.param_groups:
             share, decay = group["betas"]
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                state = self.state[parameter]
-                if not state:
-                    state["exp_avg"] = torch.zeros_like(parameter, requires_grad=False)
-                momentum = state["exp_avg"]
-                direction = momentum.lerp(parameter.grad, 1 - share).sign_()
-                parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(direction, alpha=-group["lr"])
-                momentum.lerp_(parameter.grad, 1 - decay)
+            for parameters in bundles([parameter for parameter in group["params"] if parameter.grad is not None]):
+                for parameter in parameters:
+                    if not self.state[parameter]:
+                        self.state[parameter]["exp_avg"] = torch.zeros_like(parameter, requires_grad=False)
+                momenta = [self.state[parameter]["exp_avg"] for parameter in parameters]
+                gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+                directions = torch._foreach_lerp(momenta, gradients, 1 - share)
+                torch._foreach_sign_(directions)
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(parameters, directions, alpha=-group["lr"])
+                torch._foreach_lerp_(momenta, gradients, 1 - decay)

@@ -1,6 +1,7 @@
 """Muon: the momentum of each matrix is made orthogonal by a Newton-Schulz iteration (Jordan 2024; arXiv 2502.16982)."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -15,7 +16,8 @@ from clozeline.train.optim.optimizers._matrices import map_matrices
 from clozeline.train.optim.optimizers._whole_parameters import (
     WholeParameterBuilder,
     WholeParameterOptimizer,
-    begin_update,
+    square_sums,
+    update_moments,
 )
 
 _COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)
@@ -71,43 +73,61 @@ class _Muon(WholeParameterOptimizer):
         super().__init__(groups, options.learning_rate)
         self.options = options
 
-    def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
+    def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
         options = self.options
         if group["name"].partition(".")[0] != "matrix":
             # AdamW
-            step, state = begin_update(self, flat, ("exp_avg", "exp_avg_sq"))
+            step, (means, squares) = self.begin(flats, "exp_avg", "exp_avg_sq")
             (first, second), rate = options.betas, group["lr"] * options.adam_rate
-            mean, square = state["exp_avg"], state["exp_avg_sq"]
-            mean.lerp_(gradient, 1 - first)
-            square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-            root = square.sqrt().div_(math.sqrt(1 - second**step)).add_(options.eps)
-            flat.mul_(1 - rate * group["weight_decay"]).addcdiv_(mean, root, value=-rate / (1 - first**step))
+            update_moments(means, squares, gradients, (first, second))
+            roots = torch._foreach_sqrt(squares)
+            torch._foreach_div_(roots, math.sqrt(1 - second**step))
+            torch._foreach_add_(roots, options.eps)
+            torch._foreach_mul_(flats, 1 - rate * group["weight_decay"])
+            torch._foreach_addcdiv_(flats, means, roots, value=-rate / (1 - first**step))
             return
         # momentum
-        state = self.state[flat]
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(flat, requires_grad=False)
-        momentum: Tensor = state["momentum_buffer"]
-        momentum.lerp_(gradient, 1 - options.momentum)
-        pushed = gradient.lerp(momentum, options.momentum) if options.nesterov else momentum
-        # orthogonal direction, scaled by the shape of each matrix
-        started = pushed.float() if options.iterate_in == "fp32" else pushed.bfloat16()
-        direction = map_matrices(self.layout, flat, started, partial(orthogonalize, iterations=options.iterations))
-        for segment in self.layout.own(flat):
+        for flat in flats:
+            if not self.state[flat]:
+                self.state[flat]["momentum_buffer"] = torch.zeros_like(flat, requires_grad=False)
+        momenta: list[Tensor] = [self.state[flat]["momentum_buffer"] for flat in flats]
+        torch._foreach_lerp_(momenta, gradients, 1 - options.momentum)
+        pushed = torch._foreach_lerp(gradients, momenta, options.momentum) if options.nesterov else momenta
+        # orthogonal directions
+        dtype = torch.float32 if options.iterate_in == "fp32" else torch.bfloat16
+        iterate = partial(orthogonalize, iterations=options.iterations)
+        directions = map_matrices(self.layout, flats, _convert(pushed, dtype), iterate)
+        # steps, scaled by the shape of each matrix
+        torch._foreach_mul_(flats, 1 - group["lr"] * group["weight_decay"])
+        alike: dict[float, tuple[list[Tensor], list[Tensor]]] = defaultdict(lambda: ([], []))
+        weights = self.layout.pieces(flats, flats)
+        for segment, weight, direction in zip(self.layout.own(*flats), weights, directions, strict=True):
             rows, columns = segment.shape
             long = 0.2 * math.sqrt(max(rows, columns))
             factor = long if options.adjust == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
-            weight = segment.of(flat).mul_(1 - group["lr"] * group["weight_decay"])
-            weight.add_(segment.of(direction), alpha=-group["lr"] * factor)
+            alike[factor][0].append(weight)
+            alike[factor][1].append(direction)
+        for factor, (own, found) in alike.items():
+            wide = _convert(found, torch.float32)
+            torch._foreach_add_(
+                own, [one.view_as(o) for one, o in zip(wide, own, strict=True)], alpha=-group["lr"] * factor
+            )
 
 
-def orthogonalize(matrix: Tensor, iterations: int) -> Tensor:
-    """Return approximately U Vᵀ of a matrix U S Vᵀ: singular values 0.7 to 1.2, the same directions."""
+def _convert(tensors: Sequence[Tensor], dtype: torch.dtype) -> Sequence[Tensor]:
+    """Return tensors as vectors of another type, by one conversion."""
+    joined = torch.cat([tensor.view(-1) for tensor in tensors]) if len(tensors) > 1 else tensors[0].view(-1)
+    return torch.split(joined.to(dtype), [tensor.numel() for tensor in tensors])
+
+
+def orthogonalize(matrices: Tensor, iterations: int) -> Tensor:
+    """Return approximately U Vᵀ of matrices U S Vᵀ [matrices, rows, columns]: singular values 0.7 to 1.2."""
     a, b, c = _COEFFICIENTS
-    high = matrix.size(0) > matrix.size(1)
-    x = matrix.T if high else matrix
-    x = x / x.norm().clamp(min=_SMALLEST)
+    high = matrices.size(1) > matrices.size(2)
+    x = matrices.mT if high else matrices
+    norms = square_sums(matrices.unbind(), matrices.device).sqrt_().to(x.dtype).clamp_(min=_SMALLEST)
+    x = x / norms[:, None, None]
     for _ in range(iterations):
-        gram = x @ x.T
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.T if high else x
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT.contiguous() if high else x

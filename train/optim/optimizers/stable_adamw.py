@@ -12,7 +12,7 @@ from clozeline.train.optim.optimizers import OptimizerOptions
 from clozeline.train.optim.optimizers._whole_parameters import (
     WholeParameterBuilder,
     WholeParameterOptimizer,
-    begin_update,
+    update_moments,
 )
 
 
@@ -46,15 +46,19 @@ class StableAdamW(WholeParameterBuilder):
 class _StableAdamW(WholeParameterOptimizer):
     """StableAdamW over flats; ranks exchange one number per parameter."""
 
-    def update(self, group: dict[str, Any], flat: Tensor, gradient: Tensor) -> None:
+    def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
         """Update moments element by element, and weights by the rate of their parameter."""
-        step, state = begin_update(self, flat, ("exp_avg", "exp_avg_sq"))
+        # moments, debiased by their decay
+        step, (means, squares) = self.begin(flats, "exp_avg", "exp_avg_sq")
         first, second = ((beta**step - beta) / (beta**step - 1) for beta in group["betas"])
-        mean, square, eps = state["exp_avg"], state["exp_avg_sq"], group["eps"]
-        mean.lerp_(gradient, 1 - first)
-        square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        ratios = self.means(flat, gradient.square().div_(square.clamp(min=eps**2)))
-        direction = mean / (square.sqrt().add_(eps))
-        for segment in self.layout.own(flat):
-            rate = (group["lr"] / ratios[segment.name][0].sqrt().clamp(min=1.0)).float()
-            segment.of(flat).mul_(1 - rate * group["weight_decay"]).sub_(segment.of(direction).mul_(rate))
+        update_moments(means, squares, gradients, (first, second))
+        roots = torch._foreach_sqrt(squares)
+        # rate of each parameter
+        ratios = torch._foreach_div(gradients, torch._foreach_clamp_min(roots, group["eps"]))
+        rates = group["lr"] / self.roots_of_means(flats, ratios)[:, 0].clamp_(min=1.0)
+        # step, with decay
+        torch._foreach_add_(roots, group["eps"])
+        directions = torch._foreach_div(means, roots)
+        if group["weight_decay"]:
+            torch._foreach_add_(directions, flats, alpha=group["weight_decay"])
+        self.descend(flats, directions, rates)

@@ -7,6 +7,7 @@ train/checkpoint/zero_partitions.py use private attributes of DeepSpeed (0.19.8,
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import torch
@@ -114,18 +115,33 @@ class Layout:
         self.rank = rank
         self.size = len(by_rank)
         self._of = {flat: [list(of_rank[index]) for of_rank in by_rank] for index, flat in enumerate(flats)}
+        self._cuts = {flat: _cut(flat.numel(), of_rank[rank]) for flat, of_rank in self._of.items()}
+        self._places: dict[tuple[Tensor, ...], Tensor] = {}
+        self._sizes: dict[tuple[Tensor, ...], Tensor] = {}
 
-    def own(self, flat: Tensor) -> list[Segment]:
-        """Return this rank's segments of a flat."""
-        return self._of[flat][self.rank]
+    def own(self, *flats: Tensor) -> list[Segment]:
+        """Return this rank's segments of flats."""
+        return [segment for flat in flats for segment in self._of[flat][self.rank]]
 
     def by_rank(self, flat: Tensor) -> list[list[Segment]]:
         """Return each rank's segments of its flat with the same index."""
         return self._of[flat]
 
-    def shapes(self, flat: Tensor) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the parameters in a flat or its peers on other ranks, sorted by name."""
-        return dict(sorted({s.name: s.shape for of_rank in self._of[flat] for s in of_rank}.items()))
+    def shapes(self, *flats: Tensor) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the parameters in flats or their peers on other ranks, sorted by name."""
+        return dict(sorted({s.name: s.shape for flat in flats for of_rank in self._of[flat] for s in of_rank}.items()))
+
+    def pieces(self, flats: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return views of this rank's segments, in the order of `own`, in tensors as long as the flats.
+
+        A tensor that is one segment is returned as it is; other views have one dimension.
+        """
+        found: list[Tensor] = []
+        for flat, tensor in zip(flats, tensors, strict=True):
+            sizes, chosen = self._cuts[flat]
+            parts = (tensor,) if len(sizes) == 1 else torch.split(tensor.view(-1), sizes)
+            found += [parts[index] for index in chosen]
+        return found
 
     def total(self, numbers: Tensor) -> Tensor:
         """Sum float64 numbers over the ranks, in place; float64 hides the order of summation after rounding."""
@@ -133,14 +149,26 @@ class Layout:
             dist.all_reduce(numbers)
         return numbers
 
-    def sums(self, flat: Tensor, terms: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Return sums over entire parameters by one exchange: name → float64 [k], for k terms as long as the flat."""
-        names = {name: index for index, name in enumerate(self.shapes(flat))}
-        totals = torch.zeros(len(names), len(terms), dtype=torch.float64, device=flat.device)
-        for segment in self.own(flat):
-            for column, term in enumerate(terms):
-                totals[names[segment.name], column] = segment.of(term).sum(dtype=torch.float64)
-        return dict(zip(names, self.total(totals), strict=True))
+    def whole_sums(self, flats: Sequence[Tensor], sums: Tensor) -> Tensor:
+        """Return sums over entire parameters by one exchange, from float64 sums over segments: [segments, k], as `own`.
+
+        Every rank has the same sums of a parameter.
+        """
+        if self.size == 1:
+            return sums
+        if (key := tuple(flats)) not in self._places:
+            names = {name: place for place, name in enumerate(self.shapes(*flats))}
+            self._places[key] = torch.tensor([names[s.name] for s in self.own(*flats)], device=sums.device).long()
+        places = self._places[key]
+        totals = sums.new_zeros(len(self.shapes(*flats)), sums.size(1)).index_copy_(0, places, sums)
+        return self.total(totals).index_select(0, places)
+
+    def whole_sizes(self, flats: Sequence[Tensor]) -> Tensor:
+        """Return the elements of the parameter of each own segment: float64 [segments]."""
+        if (key := tuple(flats)) not in self._sizes:
+            sizes = [prod(segment.shape) for segment in self.own(*flats)]
+            self._sizes[key] = torch.tensor(sizes, dtype=torch.float64, device=flats[0].device)
+        return self._sizes[key]
 
     def exchange(self, sent: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
         """Send a vector to each rank, and return the vectors received, of these sizes."""
@@ -148,6 +176,18 @@ class Layout:
         arrived = joined.new_empty(sum(sizes))
         dist.all_to_all_single(arrived, joined, list(sizes), [len(part) for part in sent])
         return list(torch.split(arrived, list(sizes)))
+
+
+def _cut(length: int, segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
+    """Return the lengths of segments and of the padding around them, and the index of each segment among these."""
+    sizes, index_of, end = [], {}, 0
+    for segment in sorted(segments, key=lambda segment: segment.offset):
+        sizes += [segment.offset - end] if segment.offset > end else []
+        index_of[segment.offset] = len(sizes)
+        sizes.append(segment.count)
+        end = segment.offset + segment.count
+    sizes += [length - end] if length > end else []
+    return sizes, [index_of[segment.offset] for segment in segments]
 
 
 def layout_of(model: nn.Module, engine: Any, world: World) -> Layout:

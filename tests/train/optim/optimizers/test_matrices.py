@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from clozeline.train.optim.optimizers import _matrices
 from clozeline.train.optim.optimizers._matrices import map_matrices, owners
 from clozeline.train.optim.weights.flat_buffers import Segment, local_layout
 
@@ -24,4 +26,19 @@ def test_halves_go_to_the_rank_that_has_less_to_do() -> None:
 def test_each_matrix_of_a_flat_is_mapped_by_itself() -> None:
     matrix = torch.arange(6.0).view(2, 3)
     layout = local_layout([{"params": [matrix]}])
-    assert torch.equal(map_matrices(layout, matrix, matrix.clone(), lambda one: one.flip(0, 1)), matrix.flip(0, 1))
+    (found,) = map_matrices(layout, [matrix], [matrix.clone().view(-1)], lambda stack: stack.flip(1, 2))
+    assert torch.equal(found.view(2, 3), matrix.flip(0, 1))
+
+
+def test_stacks_hold_matrices_of_one_shape_and_bounded_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_matrices, "STACKED_BYTES", 4 * 6 * 2 + 5)
+    matrices = [torch.full((2, 3) if index % 2 else (6, 7), float(index)) for index in range(10)]
+    seen: list[tuple[int, ...]] = []
+
+    def double(stack: torch.Tensor) -> torch.Tensor:
+        seen.append(tuple(stack.shape))
+        return 2 * stack
+
+    found = map_matrices(local_layout([{"params": matrices}]), matrices, [one.view(-1) for one in matrices], double)
+    assert seen == [(1, 6, 7)] * 5 + [(2, 2, 3), (2, 2, 3), (1, 2, 3)]
+    assert all(map(torch.equal, found, [2 * matrix.view(-1) for matrix in matrices]))

@@ -45,7 +45,7 @@ def test_updates_are_those_of_torch(adjust: str, nesterov: bool) -> None:
 
 def test_singular_values_go_near_one_and_directions_stay() -> None:
     matrix = gradient("m", (6, 4), 1)
-    found = orthogonalize(matrix.bfloat16(), 5).float()
+    found = orthogonalize(matrix.bfloat16()[None], 5)[0].float()
     left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
     assert sizes.max() > 1.5 * sizes.min()
     inside = left.T @ found @ right.T

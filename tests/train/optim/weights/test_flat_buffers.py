@@ -10,7 +10,7 @@ import torch
 from clozeline.train.checkpoint.format import ParameterRecord, tiling_problem
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, layout_of, local_layout
+from clozeline.train.optim.weights.flat_buffers import Layout, Segment, iterate_flats, layout_of
 from tests.distributed import RankPool
 from tests.train.synthetic import build, tiny
 
@@ -23,14 +23,17 @@ def test_a_segment_is_a_view_of_a_tensor_as_long_as_its_flat() -> None:
     assert flat.sum() == sum(range(12)) - 15
 
 
-def test_parameters_of_their_own_are_summed_in_float64() -> None:
-    first, second = torch.full((3, 2), 1e8), torch.ones(4)
-    layout = local_layout([{"params": [first]}, {"params": [second]}])
-    first[0, 0] = 1.0
-    ((name, found),) = layout.sums(first, [first, -first]).items()
-    assert layout.shapes(first) == {name: (3, 2)}
-    assert found.tolist() == [5e8 + 1, -5e8 - 1], "in float32 the 1 would be lost"
-    assert [segment.count for segment in layout.own(second)] == [4]
+def test_pieces_are_the_segments_of_tensors_in_their_order_without_the_padding() -> None:
+    first, second, last = torch.arange(12.0), torch.arange(4.0), torch.arange(3.0)
+    cut = [Segment("b", (5,), first, "", 7, 2, 3), Segment("a", (4,), first, "", 1, 0, 4)]
+    whole = [Segment("c", (2, 2), second, "", 0, 0, 4)]
+    layout = Layout([first, second, last], [[cut, whole, []]], 0)
+    pieces = layout.pieces([first, second, last], [first, second.view(2, 2), last])
+    assert [piece.tolist() for piece in pieces] == [[7, 8, 9], [1, 2, 3, 4], [[0, 1], [2, 3]]]
+    pieces[0].zero_()
+    assert first.tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 10, 11]
+    assert layout.whole_sizes([first, second, last]).tolist() == [5, 4, 4]
+    assert layout.shapes(first, last) == {"a": (4,), "b": (5,)}
 
 
 def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[int], list[tuple[int, int, int]]]]:
@@ -41,10 +44,12 @@ def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[in
         places = torch.zeros(flat.numel())
         for segment in layout.own(flat):
             segment.of(places).copy_(torch.arange(segment.start, segment.start + segment.count))
-        sums = layout.sums(flat, [places, torch.ones_like(places)])
+        own = [(piece.double().sum(), piece.numel()) for piece in layout.pieces([flat], [places])]
+        sums = layout.whole_sums([flat], torch.tensor(own, dtype=torch.float64).view(-1, 2))
+        total = dict(zip((segment.name for segment in layout.own(flat)), sums.tolist(), strict=True))
         for name, shape in layout.shapes(flat).items():
             size = prod(shape)
-            right = sums[name].tolist() == [size * (size - 1) / 2, size]
+            right = total.get(name, [size * (size - 1) / 2, size]) == [size * (size - 1) / 2, size]
             by_rank = enumerate(layout.by_rank(flat))
             slices = [(rank, s.start, s.count) for rank, of_rank in by_rank for s in of_rank if s.name == name]
             found.append((right, name, list(shape), slices))
