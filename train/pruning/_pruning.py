@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
+from clozeline.model.adaptive_computation.token_rules import RuleRecord
 from clozeline.model.build import Model
-from clozeline.model.token_rules import RuleRecord
 from clozeline.train.optim.weights.flat_buffers import Layout
 
 PRUNING_STATES: Final = frozenset(

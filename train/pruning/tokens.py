@@ -11,9 +11,16 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
+from clozeline.model.adaptive_computation.token_rules import (
+    LearnedRetention,
+    LearnedThresholds,
+    RuleRecord,
+    SoftRule,
+    TopTokens,
+    write_rule,
+)
 from clozeline.model.build import Model
-from clozeline.model.token_pruning import TokenPruning
-from clozeline.model.token_rules import LearnedRetention, LearnedThresholds, RuleRecord, SoftRule, TopTokens, write_rule
 from clozeline.train.pruning._pruning import Pruning, Trained
 
 _RATES: Final = {"retention": 0.01, "thresholds": 1e-3}

@@ -17,9 +17,9 @@ import transformers
 import yaml
 
 from clozeline.configuration.config import load_config
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
+from clozeline.model.adaptive_computation.token_rules import TopTokens, write_rule
 from clozeline.model.checkpoints import read_checkpoint
-from clozeline.model.token_pruning import TokenPruning
-from clozeline.model.token_rules import TopTokens, write_rule
 from clozeline.tools.models.compare_logits import main as compare
 from clozeline.tools.models.compress import compress, main
 from clozeline.tools.models.compression import comparison

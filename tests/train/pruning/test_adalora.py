@@ -18,7 +18,7 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 from clozeline.train.pruning.adalora import Adalora
 from tests.distributed import RankPool
-from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
+from tests.matrices import WORLDS, mark_slow_but
 from tests.model.adapters.adapted_models import inside_peft, peft
 from tests.model.adapters.test_adalora import WithLoss, copied
 from tests.train.pruning.pruned import Tensors, pruned, tensors_of
@@ -103,7 +103,7 @@ def loop_of_peft(world: World, config: TrainConfig) -> Tensors:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
+@pytest.mark.parametrize(("size", "stage"), mark_slow_but([(2, 3)], WORLDS))
 def test_a_step_is_that_of_peft(one_rank: RankPool, two_ranks: RankPool, size: int, stage: int) -> None:
     (states,) = one_rank.run(loop_of_peft, budgeted())
     for _, tensors in (two_ranks if size == 2 else one_rank).run(train, budgeted(zero__stage=stage)):

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
+from clozeline.model.adaptive_computation.token_rules import LearnedRetention, LearnedThresholds, SoftRule, TopTokens
 from clozeline.model.build import Model, build_model
-from clozeline.model.token_pruning import TokenPruning
-from clozeline.model.token_rules import LearnedRetention, LearnedThresholds, SoftRule, TopTokens
 from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
-from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
+from tests.matrices import WORLDS, mark_slow_but
 from tests.train.pruning.pruned import pruned, started, train
 from tests.train.synthetic import VOCABULARY, build, random_rows, resume, save, tiny, train_steps
 
@@ -78,8 +78,10 @@ def trained_rule(world: World, config: TrainConfig) -> tuple[list[float], dict[s
     return [float.fromhex(loss) for loss, _ in losses], before, rule, None if mean is None else mean.tolist()
 
 
-@pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(
+    ("name", "size", "stage"),
+    mark_slow_but([("retention", 2, 3), ("thresholds", 1, 1)], [(name, *world) for name in RULES for world in WORLDS]),
+)
 def test_masks_then_dropped_tokens_as_in_a_plain_loop(
     one_rank: RankPool, two_ranks: RankPool, name: str, size: int, stage: int
 ) -> None:

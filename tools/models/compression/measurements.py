@@ -11,13 +11,13 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning, prune_by
+from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint, iterate_weights
 from clozeline.model.compression import build_sharing
 from clozeline.model.heads._vocabulary_head import VocabularyHead
 from clozeline.model.quantization import INTEGERS, SCALES
-from clozeline.model.token_pruning import TokenPruning, prune_by
-from clozeline.model.token_rules import TopTokens
 from clozeline.seeding import hash64
 from clozeline.tools.models.export.exportable import Exportable
 from clozeline.train.checkpoint.format import WEIGHT, part_name, steps_in

@@ -12,9 +12,9 @@ from torch import Tensor
 from clozeline.configuration.config import config_class, save_yaml, to_plain, validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.files import cannot_write, publish, publish_json, read_json, sync
+from clozeline.model.adaptive_computation.token_rules import read_rule
 from clozeline.model.compression import Compressed
 from clozeline.model.quantization import INTEGERS, SCALES
-from clozeline.model.token_rules import read_rule
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported

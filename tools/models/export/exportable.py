@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.hub import origin_of
 from clozeline.model.adaptation import merge_adapter
 from clozeline.model.adapters import Adapter
+from clozeline.model.adaptive_computation.token_rules import RuleRecord
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import (
     MODEL,
@@ -22,7 +23,6 @@ from clozeline.model.checkpoints import (
 )
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.token_rules import RuleRecord
 from clozeline.tools.runs.data.run_sets import read_recorded_sets
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import file_hash, publish, publish_json, read_json
-from clozeline.model.features import check_layer, token_vectors
 from clozeline.model.layers.pooling import pool
+from clozeline.model.scoring.features import check_layer, token_vectors
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.token_offsets import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 
 from clozeline.errors import CheckpointError, ConfigurationError
+from clozeline.model.adaptive_computation.token_pruning import prune_by
 from clozeline.model.build import Model, build_model
 from clozeline.model.quantization import stored_tensors
-from clozeline.model.token_pruning import prune_by
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-import clozeline.model.features
+import clozeline.model.scoring.features
 import clozeline.tools.runs.inference.feature_files
 from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from clozeline.sealed_json import seal
@@ -118,7 +118,7 @@ def test_batches_change_the_rounding_alone(
 def test_what_cannot_be_extracted(
     encoder: tuple[Path, TrainedModel], tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises((ConfigurationError, clozeline.model.features.ConfigurationError), match=message):
+    with pytest.raises((ConfigurationError, clozeline.model.scoring.features.ConfigurationError), match=message):
         written(encoder, tmp_path, **changes)
     assert not list(tmp_path.iterdir())
 

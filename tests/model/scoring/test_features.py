@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.features import check_layer, token_vectors
+from clozeline.model.scoring.features import check_layer, token_vectors
 from tests.model import model_peers
 from tests.model.small_models import VOCABULARY, batch_for, built
 

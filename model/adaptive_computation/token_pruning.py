@@ -12,17 +12,23 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.adaptive_computation.layer_inputs import (
+    apply_final_norm,
+    attention_flops,
+    embedding_flops,
+    find_body,
+    record_layers,
+)
+from clozeline.model.adaptive_computation.token_rules import Rule, RuleRecord, SoftRule, read_rule
 from clozeline.model.build import Model, TokenCount
 from clozeline.model.families import View
 from clozeline.model.flops import matrix_flops
-from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embedding_flops, find_body, record_layers
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import Layer
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
 from clozeline.model.layers.softcapping import soft_cap
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import Loss
-from clozeline.model.token_rules import Rule, RuleRecord, SoftRule, read_rule
 
 TOKENS: Final = "tokens"
 """Name of the loss next to those of heads: the penalty of a rule in training, with the figure `kept`."""

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
+from clozeline.model.adaptive_computation.token_rules import LearnedRetention, LearnedThresholds, Threshold, TopTokens
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
 from clozeline.model.layers.position import rotate
-from clozeline.model.token_pruning import TokenPruning
-from clozeline.model.token_rules import LearnedRetention, LearnedThresholds, Threshold, TopTokens
 from tests.model.small_models import batch_for, built, rows_of
 
 LAYERS, HEADS, DIM = 5, 3, 18

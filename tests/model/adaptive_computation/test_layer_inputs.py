@@ -4,9 +4,14 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.adaptive_computation.layer_inputs import (
+    apply_final_norm,
+    attention_flops,
+    embedding_flops,
+    record_layers,
+)
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.flops import matrix_flops
-from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embedding_flops, record_layers
 from tests.model.small_models import batch_for, built
 
 LOCAL = {"local": LocalConfig(window=2, global_every=2, theta=100.0), "position": PositionConfig(kind="rope")}

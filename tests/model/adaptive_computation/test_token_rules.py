@@ -5,8 +5,15 @@ import doctest
 import pytest
 import torch
 
-from clozeline.model import token_rules
-from clozeline.model.token_rules import LearnedRetention, LearnedThresholds, Threshold, TopTokens, read_rule, write_rule
+from clozeline.model.adaptive_computation import token_rules
+from clozeline.model.adaptive_computation.token_rules import (
+    LearnedRetention,
+    LearnedThresholds,
+    Threshold,
+    TopTokens,
+    read_rule,
+    write_rule,
+)
 
 
 def test_learned_values_become_the_rules():

@@ -8,10 +8,10 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
-from clozeline.model import early_exit
-from clozeline.model.early_exit import EarlyExit, Entropy, Patience, build_off_ramps
+from clozeline.model.adaptive_computation import early_exit
+from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy, Patience, build_off_ramps
+from tests.model.adaptive_computation.test_layer_inputs import MODELS
 from tests.model.small_models import batch_for, built, rows_of
-from tests.model.test_layer_inputs import MODELS
 
 CLASSES, LAYERS = 3, 5
 HEADS = {"classification": {"classes": CLASSES, "hidden": "tanh"}, "regression": {}}

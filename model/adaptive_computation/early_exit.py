@@ -12,6 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.adaptive_computation.layer_inputs import (
+    apply_final_norm,
+    attention_flops,
+    embedding_flops,
+    find_body,
+    record_layers,
+)
 from clozeline.model.build import Model, build_heads
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.flops import matrix_flops
@@ -19,7 +26,6 @@ from clozeline.model.heads import Head
 from clozeline.model.heads.classification import Classification
 from clozeline.model.heads.regression import Regression
 from clozeline.model.initialization import initialize_parameters
-from clozeline.model.layer_inputs import apply_final_norm, attention_flops, embedding_flops, find_body, record_layers
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.loss import Loss
 
