@@ -15,7 +15,7 @@ def add_host_shapes(
     """Encode properties that a forward pass depends on as shapes; call this before a batch moves to an accelerator.
 
     Equal rows of `position_ids` [B, T] become [1, T], and `lengths` [B] of rows without padding the one length [];
-    `max_seqlen` [] becomes an empty tensor of as many rows, `left_padding` [B] of zeros is removed, and
+    `max_seqlen` [], of both sides, becomes an empty tensor of as many rows, `left_padding` [B] of zeros is removed, and
     `predicted_positions` are added to `rank`. Tensors that are not on the host stay as they are.
 
     `limit` is the size of the position table; heads name further tensors that are `added`: `real_index` and
@@ -52,8 +52,9 @@ def add_host_shapes(
         else:
             _check_left_padding(tensors["left_padding"], tensors)
     # the length of the longest packed document, as a shape
-    if "max_seqlen" in on_host and tensors["max_seqlen"].ndim == 0:
-        shaped["max_seqlen"] = torch.empty(int(tensors["max_seqlen"]), 0)
+    for name in on_host.keys() & {"max_seqlen", "decoder_max_seqlen"}:
+        if tensors[name].ndim == 0:
+            shaped[name] = torch.empty(int(tensors[name]), 0)
     if "rank" in on_host:
         shaped["predicted_positions"] = prediction_positions(tensors["rank"])
     return shaped

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
@@ -13,7 +12,7 @@ from clozeline.model.flops import matrix_flops, stack_flops
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.connector import Connector
 from clozeline.model.layers.documents import batch_documents
-from clozeline.model.layers.masks import batch_padding, document_mask
+from clozeline.model.layers.masks import batch_padding
 from clozeline.model.layers.stack import Stack, layer_states
 
 
@@ -67,14 +66,11 @@ class EncoderDecoder(Family):
     def _decode(
         self, batch: Mapping[str, Tensor], vectors: Tensor, source: Tensor, visible: Tensor | None, cache: Cache | None
     ) -> Tensor:
-        documents, pairs = batch.get("decoder_document_ids"), None
-        if documents is not None:
-            pairs, across = document_mask(documents), document_mask(documents, batch["document_ids"])
-            visible = across if visible is None else across & visible
-        if visible is not None:  # a prompt adapter adds positions before those of the rows
-            visible = F.pad(visible, (source.shape[1] - visible.shape[-1], 0), value=True)
         positions = batch["decoder_position_ids"]
-        return self.decoder(vectors, positions, None, None, source, visible, pairs=pairs, cache=cache)
+        own, other = batch_documents(batch, "decoder_"), batch_documents(batch)
+        return self.decoder(
+            vectors, positions, None, None, source, visible, cache=cache, documents=own, source_documents=other
+        )
 
     def sizes(self, target: str) -> ModelConfig:
         return self.config.decoder

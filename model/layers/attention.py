@@ -56,7 +56,7 @@ class Attention(nn.Module):
         """Return the values [B, heads, Tq, head_dim] averaged by the softmax of the scores."""
         dropout = self.dropout if self.training else 0.0
         if plan.documents is not None:
-            return attend(query, key, value, plan.documents, plan.causal, plan.window, self.scale, dropout)
+            return attend(query, key, value, plan, self.scale, dropout)
         if self.prefix is not None:
             key, value, plan = self.prefix(key, value, query.shape[2], plan)
         if self.softcap is not None:

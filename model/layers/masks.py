@@ -1,10 +1,11 @@
 """Attention masks: which positions see which, built once per forward pass."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from clozeline.model.layers.cache import Cache
 
@@ -29,13 +30,14 @@ class Documents(NamedTuple):
     numbers: Tensor
     """[B, T], document of each position in its row"""
     bounds: Tensor | None = None
-    """int32 [documents + 1]: start of each document in B * T, and the end (`cu_seqlens`); None: use a mask"""
+    """int32 [documents + 1]: start of each document in B * T, and the end (`cu_seqlens`); None: use a mask. In an
+    encoder-decoder, both sides have as many, some of them empty"""
     longest: int = 0
     """positions of the longest document"""
 
-    def mask(self) -> Tensor:
-        """Return the equivalent mask for kernels that take entire rows, [B, 1, T, T] bool."""
-        return document_mask(self.numbers)
+    def mask(self, keys: Self | None = None) -> Tensor:
+        """Return the equivalent mask for kernels that take entire rows, [B, 1, T, Tk] bool; keys None: the same."""
+        return document_mask(self.numbers, None if keys is None else keys.numbers)
 
 
 class AttentionPlan(NamedTuple):
@@ -54,6 +56,9 @@ class AttentionPlan(NamedTuple):
     """relative positions, for disentangled attention"""
     documents: Documents | None = None
     """documents that attend to themselves only, without a mask; their bounds hide padding"""
+    source_documents: Documents | None = None
+    """documents of the keys in cross-attention: each is read by the one of the same index in `documents`; None: the
+    same"""
     window: int | None = None
     """largest distance between query and key in a document; read with `documents` only"""
 
@@ -203,6 +208,36 @@ def plan_continuation(
     if pairs is not None:
         visible = visible & pairs
     return AttentionPlan(visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation, cache)
+
+
+def plan_source(
+    source: Tensor,
+    padding: Tensor | None,
+    documents: Documents | None,
+    source_documents: Documents | None,
+    cache: Cache | None,
+    *,
+    flat: bool,
+) -> AttentionPlan:
+    """Return the plan of cross-attention: a document reads its own part of the source, or any position all of it.
+
+    Args:
+        source: the encoder's states [B, S, dim]; those of a prompt adapter come before those of the rows.
+        padding: of the encoder's rows, from `padding_mask`.
+        documents: of the queries.
+        source_documents: of the encoder's rows.
+        cache: passed on.
+        flat: read documents by their bounds where they have some, not by a mask.
+    """
+    if documents is not None and source_documents is not None:
+        prompted = source.shape[1] > source_documents.numbers.shape[1]
+        if flat and source_documents.bounds is not None and cache is None and not prompted:
+            return AttentionPlan(documents=documents, source_documents=source_documents)
+        across = documents.mask(source_documents)
+        padding = across if padding is None else across & padding
+    if padding is not None:
+        padding = F.pad(padding, (source.shape[1] - padding.shape[-1], 0), value=True)
+    return AttentionPlan(padding, cache=cache)
 
 
 def _visible(pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool) -> Tensor:

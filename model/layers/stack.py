@@ -19,6 +19,7 @@ from clozeline.model.layers.masks import (
     Documents,
     plan_attention,
     plan_continuation,
+    plan_source,
     prefix_mask,
     window_mask,
 )
@@ -68,6 +69,7 @@ class Stack(nn.Module):
         prefix_length: Tensor | None = None,
         cache: Cache | None = None,
         documents: Documents | None = None,
+        source_documents: Documents | None = None,
     ) -> Tensor:
         """Return hidden states [B, T, dim].
 
@@ -77,12 +79,13 @@ class Stack(nn.Module):
             types: segment-type ids [B, T], or None for all 0.
             padding: of this stack's rows, from `padding_mask`.
             source: the encoder's states [B, S, dim].
-            source_visible: bool, broadcastable to [B, heads, T, S]: the encoder's positions that each position sees.
+            source_visible: from `padding_mask`: the encoder's positions that each position sees.
             pairs: from `document_mask`, `mode_mask` or both, where rows restrict which positions see which.
             prefix_length: [B], where a causal stack reads the start of a row in both directions.
             cache: of the earlier tokens, where a causal stack continues rows; positions then count from the row's
                 start.
             documents: packed documents that must not see each other; `pairs` need not repeat them.
+            source_documents: those of the encoder's rows, each read by the one of the same number in `documents`.
         """
         # positions: columns [1 or B, Tk] are those of the keys, earlier tokens of a cache and a prefix included
         columns = positions if cache is None else cache.extend(positions)
@@ -93,9 +96,10 @@ class Stack(nn.Module):
         relative = None if self.relative is None else self.relative(positions)
         # packed documents: attention reads each by itself, or a mask hides the others
         dropout = self.attention_dropout if self.training else 0.0
-        bounded = documents is not None and documents.bounds is not None and not self.biased
+        bounded = documents is not None and documents.bounds is not None and not self.capped
         free = all(part is None for part in (pairs, prefix, cache, self.prefix_positions, self.relative))
-        apart = bounded and free and not self.capped and reads_documents(x, self.head_width, dropout)
+        flat = bounded and reads_documents(x, self.head_width, dropout, paired=source is not None)
+        apart = flat and free and not self.biased
         if documents is not None and not apart:
             pairs = documents.mask() if pairs is None else documents.mask() & pairs
 
@@ -116,7 +120,9 @@ class Stack(nn.Module):
         plan_global = plan_local = plan(self.position, None)
         if self.local_layers:
             plan_local = plan(self.local_position, self.window)
-        source_plan = AttentionPlan(source_visible, cache=cache)
+        source_plan = AttentionPlan(cache=cache)
+        if source is not None:
+            source_plan = plan_source(source, source_visible, documents, source_documents, cache, flat=flat)
 
         def apply(index: int, x: Tensor) -> Tensor:  # layers may share weights
             layer, local = self.layers[self.order[index]], index in self.local_layers

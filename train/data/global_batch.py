@@ -39,6 +39,13 @@ class BatchSource(Protocol[B_co]):
         """Return this rank's micro-batches of the next global batch."""
 
 
+class MovableSource(BatchSource[B_co], Protocol[B_co]):
+    """A source that can go on from another position."""
+
+    def set_position(self, samples: int) -> None:
+        """Go on after `samples` rows."""
+
+
 class CountingHead(Protocol):
     """The part of a head that counting needs."""
 

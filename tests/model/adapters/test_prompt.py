@@ -92,7 +92,9 @@ def test_peft_computes_the_same(tmp_path, case):
 
 
 @pytest.mark.parametrize("family", ["encoder", "decoder", "encoder_decoder"])
-def test_packed_documents_read_the_prompt_and_not_each_other_by_way_of_it(family):
+def test_packed_documents_read_the_prompt_and_not_each_other_by_way_of_it(family, monkeypatch):
+    """Without the kernels for documents, which would hide the prompt."""
+    monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
     model = adapted(family, "prompt", length=3)
     ids = torch.randint(1, 37, (1, 8))
     places = torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]])
@@ -102,9 +104,12 @@ def test_packed_documents_read_the_prompt_and_not_each_other_by_way_of_it(family
         size = part.stop - part.start
         batch = {"input_ids": ids[:, part], "position_ids": places[:, part], "lengths": torch.tensor([size])}
         batch["document_ids"] = documents[:, part]
+        bounds = torch.tensor([0, *([3] if size == 8 else []), size], dtype=torch.int32)
+        batch |= {"cu_seqlens": bounds, "max_seqlen": torch.tensor(5)}
         if family == "encoder_decoder":
             batch |= {"decoder_input_ids": ids[:, part], "decoder_position_ids": places[:, part]}
-            batch["decoder_document_ids"] = documents[:, part]
+            batch |= {"decoder_document_ids": documents[:, part], "decoder_cu_seqlens": bounds}
+            batch["decoder_max_seqlen"] = torch.tensor(5)
         return scores(model, batch)
 
     assert torch.allclose(read(slice(0, 8))[:, 3:], read(slice(3, 8)), atol=1e-5)

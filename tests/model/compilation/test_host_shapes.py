@@ -61,7 +61,7 @@ def test_no_forward_reads_a_value(family, name, kind):
     loss.total.backward()
 
 
-@pytest.mark.parametrize(("family", "name", "kind"), CASES)
+@pytest.mark.parametrize(("family", "name", "kind"), mark_slow_but(USUAL, CASES))
 def test_a_settled_batch_gives_the_same_loss(family, name, kind):
     """The family itself reads the batch as it came."""
     network = built(

@@ -8,7 +8,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.adaptation import add_adapter
 from clozeline.model.compilation.layer_calls import recompute_layers
-from clozeline.model.features import token_vectors
+from clozeline.model.scoring.features import token_vectors
 from tests.model.small_models import built, full_batch, only
 
 HEAD = {"classification": {"classes": 3, "scalar_mix": True}}

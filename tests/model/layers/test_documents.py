@@ -1,8 +1,9 @@
-"""Attention of documents to themselves: one call a document, one call for all laid end to end, and a mask."""
+"""Attention of documents to themselves and to their source: a call a document, one call for all, and a mask."""
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from collections.abc import Sequence
+from itertools import accumulate, pairwise, product
 from typing import Any
 
 import pytest
@@ -14,13 +15,16 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.layers.documents import attend_flat, attend_one_by_one, batch_documents, reads_documents
-from clozeline.model.layers.masks import Documents
+from clozeline.model.layers.masks import AttentionPlan, Documents
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import VOCABULARY, batch_for, small_config
 
 SIZES = [[4, 1, 6], [11], [2, 3, 3], [1, 1, 1, 1, 1]]
 """Documents of four rows of 11 places, the last two padded."""
 WIDTH = 11
+TARGETS = [[3, 0, 6], [9], [0, 4, 5], [2, 1, 0, 1, 5]]
+"""What each document has of four rows of 9 places; the last one of a row has its padding, too."""
+NAMES = ("cu_seqlens", "max_seqlen", "decoder_cu_seqlens", "decoder_max_seqlen")
 
 
 def packed() -> dict[str, Tensor]:
@@ -38,6 +42,20 @@ def packed() -> dict[str, Tensor]:
         "lengths": torch.tensor([sum(row) for row in SIZES]),
         "cu_seqlens": torch.tensor(bounds, dtype=torch.int32),
         "max_seqlen": torch.tensor(max(b - a for a, b in pairwise(bounds))),
+    }
+
+
+def paired() -> dict[str, Tensor]:
+    """Both sides of encoder-decoder rows; the padding of a source has an empty target."""
+    padded = [(sizes, sum(row) < WIDTH) for sizes, row in zip(TARGETS, SIZES, strict=True)]
+    bounds = list(accumulate((size for sizes, more in padded for size in [*sizes, *[0] * more]), initial=0))
+    return packed() | {
+        "decoder_document_ids": torch.tensor(
+            [[n for n, size in enumerate(row) for _ in range(size)] for row in TARGETS]
+        ),
+        "decoder_position_ids": torch.tensor([[place for size in row for place in range(size)] for row in TARGETS]),
+        "decoder_cu_seqlens": torch.tensor(bounds, dtype=torch.int32),
+        "decoder_max_seqlen": torch.tensor(9),
     }
 
 
@@ -97,9 +115,69 @@ def test_both_kernels_equal_a_loop(
                 weights = (0.3 * key[b, of, near] @ query[b, head, i]).softmax(0)
                 wanted[b, head, i] = weights @ value[b, of, near]
     real = (torch.arange(WIDTH) < packed()["lengths"][:, None])[:, None, :, None]
+    plan = AttentionPlan(causal=causal, documents=documents, window=window)
     for kernel in (attend_one_by_one, attend_flat):
-        found = kernel(query, key, value, documents, causal, window, 0.3)
+        found = kernel(query, key, value, plan, 0.3)
         torch.testing.assert_close(found * real, wanted, rtol=1e-5, atol=1e-5)
+
+
+def bounds_of(sizes: Sequence[int]) -> Documents:
+    bounds = torch.tensor([*accumulate(sizes, initial=0)], dtype=torch.int32)
+    return Documents(torch.empty(0), bounds, max(sizes))
+
+
+PAIRS = [
+    [(3, 5), (1, 2), (4, 1)],
+    [(6, 7)],
+    [(2, 3), (0, 4), (5, 0), (1, 1)],
+    [(0, 6), (7, 2)],
+    [(1, 0), (0, 1), (4, 4)],
+]
+"""Target and source positions of the documents of rows: several, one, and some without a target or a source."""
+
+
+def cross_gradients(kernel: Any, pairs: list[tuple[int, int]], query_heads: int, *more: Any) -> list[Tensor]:
+    """What a kernel returns in two such rows, and the gradients of queries, keys and values, in float64."""
+    draw = torch.Generator().manual_seed(3)
+    targets, sources = (sum(sizes) for sizes in zip(*pairs, strict=True))
+    shapes = ((2, query_heads, targets, 6), (2, 2, sources, 6), (2, 2, sources, 6), (2, query_heads, targets, 6))
+    *parts, upstream = (torch.randn(shape, generator=draw, dtype=torch.float64) for shape in shapes)
+    for part in parts:
+        part.requires_grad_()
+    mixed = kernel(*parts, *more)
+    return [mixed, *torch.autograd.grad(mixed, parts, upstream)]
+
+
+@pytest.mark.parametrize("heads", [2, 4], ids=["heads", "grouped"])
+@pytest.mark.parametrize("pairs", PAIRS, ids=str)
+def test_targets_read_their_own_source_as_with_a_mask(
+    monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[int, int]], heads: int
+) -> None:
+    """Values and gradients are those of scores that a loop masks; a bound that is moved by one is found."""
+    monkeypatch.setattr("clozeline.model.layers.documents._flash", stand_in)
+    numbers = [[n for n, pair in enumerate(pairs) for _ in range(pair[side])] for side in (0, 1)]
+    seen = torch.tensor([[own == other for other in numbers[1]] for own in numbers[0]])
+
+    def masked(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        key, value = (part.repeat_interleave(heads // 2, dim=1) for part in (key, value))
+        weights = (0.3 * query @ key.mT).masked_fill(~seen, -torch.inf).softmax(-1)
+        return weights.masked_fill(~seen, 0) @ value
+
+    expected = cross_gradients(masked, pairs, heads)
+    # a target without a source reads nothing
+    assert not expected[0][:, :, ~seen.any(1)].any()
+    for kernel, moved in product((attend_one_by_one, attend_flat), (0, 1)):
+        own, other = (bounds_of([pair[side] for pair in pairs] * 2) for side in (0, 1))
+        plan = AttentionPlan(documents=own, source_documents=other)
+        for found, wanted in zip(cross_gradients(kernel, pairs, heads, plan, 0.3), expected, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
+        # move the bound between both rows
+        name, documents = ("source_documents", other) if moved else ("documents", own)
+        bounds = documents.bounds.clone()  # type: ignore[union-attr]
+        bounds[len(pairs)] -= 1
+        wrong = plan._replace(**{name: Documents(documents.numbers, bounds, int(bounds.diff().max()))})
+        found = cross_gradients(kernel, pairs, heads, wrong, 0.3)[0]
+        assert not torch.allclose(found, expected[0], rtol=1e-3, atol=1e-3)
 
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -109,6 +187,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("decoder", {}),
     "gpt2": ("decoder", {"position": PositionConfig(kind="learned", maximum=16)}),
     "bart": ("encoder_decoder", {"position": PositionConfig(kind="learned", maximum=16)}),
+    "t5": ("encoder_decoder", {}),
 }  # fmt: skip
 
 
@@ -126,9 +205,8 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
     family, changes = MODELS[name]
     tensors, called = batch_for(family, lengths=[11, 11, 8, 5]) | packed(), []
     if family == "encoder_decoder":
-        tensors["decoder_document_ids"] = tensors["document_ids"][:, :9].clamp(max=1)
-    bare = {key: one for key, one in tensors.items() if key not in ("cu_seqlens", "max_seqlen")}
-    masked = gradients(family, changes, bare)
+        tensors |= paired()
+    masked = gradients(family, changes, {key: one for key, one in tensors.items() if key not in NAMES})
     for kernel in (attend_one_by_one, attend_flat):
 
         def chosen(*given: Any, kernel: Any = kernel) -> Tensor:
@@ -137,10 +215,23 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
 
         monkeypatch.setattr("clozeline.model.layers.documents._flash", stand_in)
         monkeypatch.setattr("clozeline.model.layers.attention.attend", chosen)
+        monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
         found = gradients(family, changes, tensors)
         torch.testing.assert_close(found[0], masked[0], rtol=1e-5, atol=1e-5)
         assert_gradients_close(found[1], masked[1], FLOAT32)
-    assert len(called) == 2 * small_config(family, **changes).layers
+    # T5 has a bias within a side: only its decoder's cross-attention reads documents
+    config = small_config(family, **changes)
+    calls = {"t5": config.decoder_depth, "bart": config.layers + 2 * config.decoder_depth}
+    assert len(called) == 2 * calls.get(name, config.layers)
+
+
+@pytest.mark.parametrize("removed", ["cu_seqlens", "decoder_cu_seqlens"])
+def test_targets_need_the_bounds_of_both_sides(monkeypatch: pytest.MonkeyPatch, removed: str) -> None:
+    monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
+    monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
+    tensors = batch_for("encoder_decoder", lengths=[11, 11, 8, 5]) | paired()
+    del tensors[removed]
+    gradients("encoder_decoder", {}, tensors)
 
 
 @pytest.mark.parametrize(
@@ -165,16 +256,24 @@ def test_a_prefix_has_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_kernel_takes_these_arguments_and_no_value_is_read() -> None:
     """torch's own check of the operator's arguments, on tensors without values: a read would be an error."""
-    tensors = add_host_shapes(packed() | batch_for("encoder", lengths=[11, 11, 8, 5]), None)
+    tensors = add_host_shapes(paired() | batch_for("encoder", lengths=[11, 11, 8, 5]), None)
     assert tensors["max_seqlen"].shape == (11, 0)
+    assert tensors["decoder_max_seqlen"].shape == (9, 0)
     moved = {name: one.to("meta") for name, one in tensors.items()}
-    documents = batch_documents(moved)
-    assert documents is not None
-    assert documents.longest == 11
+    source, target = batch_documents(moved), batch_documents(moved, "decoder_")
+    assert source is not None
+    assert target is not None
+    assert (source.longest, target.longest) == (11, 9)
+    plans = [
+        AttentionPlan(causal=causal, documents=source, window=window)
+        for causal, window in product((False, True), (None, 2))
+    ]
+    paired_plan = AttentionPlan(documents=target, source_documents=source)
     options: dict[str, Any] = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
-    query, key = (torch.empty(4, heads, WIDTH, 8, **options) for heads in (4, 2))
-    for causal, window, dropout in product((False, True), (None, 2), (0.0, 0.1)):
-        mixed = attend_flat(query, key, key, documents, causal, window, 0.3, dropout)
+    for plan, dropout in product((*plans, paired_plan), (0.0, 0.1)):
+        columns = 9 if plan is paired_plan else WIDTH
+        query, key = torch.empty(4, 4, columns, 8, **options), torch.empty(4, 2, WIDTH, 8, **options)
+        mixed = attend_flat(query, key, key, plan, 0.3, dropout)
         assert mixed.shape == query.shape
         for part, of in zip(torch.autograd.grad(mixed.sum(), (query, key)), (query, key), strict=True):
             assert part.shape == of.shape
@@ -191,7 +290,7 @@ def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("clozeline.model.layers.documents._flash", record)
     monkeypatch.setattr("clozeline.model.layers.attention.attend", attend_flat)
-    monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_: True)
+    monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
     model = build_model(small_config("encoder", dropout=DropoutConfig(attention=0.1)), VOCABULARY, {"pad": 0})
     model.train(training)(batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
     assert rates == [0.1 if training else 0.0] * 2
@@ -202,7 +301,7 @@ def test_dropout_in_a_document_keeps_the_mean() -> None:
     assert documents is not None
     query, value = torch.zeros(4, 64, WIDTH, 8), torch.ones(4, 64, WIDTH, 8)
     torch.manual_seed(0)
-    found = attend_one_by_one(query, query, value, documents, False, None, 1.0, 0.25)
+    found = attend_one_by_one(query, query, value, AttentionPlan(documents=documents), 1.0, 0.25)
     assert found.unique().numel() > 2
     assert found.mean() == pytest.approx(1.0, abs=0.02)
 
@@ -239,6 +338,7 @@ def test_the_device_decides(
 def test_a_cpu_reads_documents_one_by_one() -> None:
     assert reads_documents(torch.zeros(1), 512, 0.0)
     assert not reads_documents(torch.zeros(1), 64, 0.1)
+    assert not reads_documents(torch.zeros(1), 64, 0.0, paired=True)
     assert not reads_documents(torch.zeros(1, device="meta"), 64, 0.0)
 
 

@@ -9,16 +9,16 @@ import torch
 from pydantic import TypeAdapter
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.adaptive_computation.early_exit import EarlyExit
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
+from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.early_exit import EarlyExit
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
-from clozeline.model.token_pruning import TokenPruning
-from clozeline.model.token_rules import TopTokens
 from clozeline.train.distillation.losses.states import States
 from tests.model.small_models import batch_for, built, rows_of, small_config
 

@@ -34,12 +34,14 @@ from clozeline.train.data.stream.labels import (
 from clozeline.train.data.stream.padding import (
     LEFT_PADDED_COLUMNS,
     FullRows,
+    bound_tensors,
     document_bounds,
     equal_lengths,
     expand_positions,
     one_a_row,
     pad_left,
     pad_rows,
+    paired_bounds,
     restarting_positions,
     start_marks,
 )
@@ -242,14 +244,14 @@ class Collate:
     def __call__(
         self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None, sources: Int64 | None = None
     ) -> dict[str, Tensor]:
-        """Return tensors by name; int64 except `row_weight`, `label_weight`, `target` and `cu_seqlens`.
+        """Return tensors by name; int64 except `row_weight`, `label_weight`, `target` and bounds (`cu_seqlens`).
 
         Shapes: [B, T], lengths [B]; labels [N], flat indices into B * T. Where documents are kept apart there are also
-        `document_ids` [B, T] (of targets `decoder_document_ids`), and for kernels over flat rows `cu_seqlens` int32
-        [documents + 1] over the flattened batch and `max_seqlen`. Where a set declares weights there are `label_weight`
-        float32 [N] and `label_count` [B], what each row adds to the divisor. Where the sets have several objectives,
-        `objective` [B] is the index of the row's objective, in order of appearance; 0 for filler. With multiple
-        choice, each choice is a row of the inputs, and `choices` [B] counts those of each example. With
+        `document_ids` [B, T], and for kernels over flat rows `cu_seqlens` int32 [documents + 1] over the flattened
+        batch and `max_seqlen`; for targets the same with `decoder_`. Where a set declares weights there are
+        `label_weight` float32 [N] and `label_count` [B], what each row adds to the divisor. Where the sets have several
+        objectives, `objective` [B] is the index of the row's objective, in order of appearance; 0 for filler. With
+        multiple choice, each choice is a row of the inputs, and `choices` [B] counts those of each example. With
         attention modes, `type_ids` encode mode and segment, and `segment_ids`, if any, the segment alone.
 
         Args:
@@ -297,9 +299,7 @@ class Collate:
             starts = start_marks(columns["document_starts"], *ids.shape)
             tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
             tensors["position_ids"] = torch.from_numpy(restarting_positions(starts))
-            bounds = document_bounds(starts, lengths)
-            tensors["cu_seqlens"] = torch.from_numpy(bounds.astype(np.int32))
-            tensors["max_seqlen"] = torch.tensor(int(np.diff(bounds).max()))
+            tensors |= bound_tensors(document_bounds(starts, lengths))
         # segments: type ids and languages [B, T]; `of` [B] is the set of each row where rules differ
         of = None if not self._parts or sources is None else np.maximum(sources, 0)
         parts = self._parts or (self,)
@@ -320,6 +320,8 @@ class Collate:
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
         # labels [N] with weights, the inputs of single heads, left padding
         tensors.update(self._labels(columns, tensors, lengths, starts, of))
+        if "decoder_document_ids" in tensors:
+            tensors.update(paired_bounds(tensors))
         if "label_weight" in self.columns or "label_count" in self.columns:
             tensors.update(build_label_weights(columns, tensors))
         if "teacher_ids" in self.columns:

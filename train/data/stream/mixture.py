@@ -12,6 +12,7 @@ from math import isfinite
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from pydantic import NonNegativeInt
 
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
@@ -95,6 +96,14 @@ class Counter:
     rows: Int64
     sets: set[object]
     """identities of the sets that it counts"""
+
+
+class SkippedRows(NamedTuple):
+    """Rows that a rollback skipped: after `step` steps, the stream went on from `stop` instead of `start`."""
+
+    step: NonNegativeInt
+    start: NonNegativeInt
+    stop: NonNegativeInt
 
 
 S = TypeVar("S")

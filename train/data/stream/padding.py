@@ -110,6 +110,36 @@ def document_bounds(starts: Int64, lengths: Int64) -> Int64:
     return np.append(np.flatnonzero(marks), marks.size)
 
 
+def paired_bounds(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the document bounds of the two sides of an encoder-decoder, those of the target with `decoder_`.
+
+    Both sides have the same documents, so that cross-attention can read them in pairs: one that a side lacks is empty
+    there. The padding of a source is a document that no target reads; that of a target belongs to its last document.
+
+    Example (two documents and one token of padding, of which the second has no target):
+        >>> ids = {"document_ids": torch.tensor([[0, 0, 1, 1]]), "decoder_document_ids": torch.tensor([[0, 0, 0]])}
+        >>> found = paired_bounds({**ids, "lengths": torch.tensor([3])})
+        >>> found["cu_seqlens"].tolist(), found["decoder_cu_seqlens"].tolist()
+        ([0, 2, 3, 4], [0, 3, 3, 3])
+    """
+    source, target = (tensors[name].numpy() for name in ("document_ids", "decoder_document_ids"))
+    padding = max(source.max(), target.max()) + 1
+    in_order, lengths = np.arange(source.shape[1]), tensors["lengths"].numpy()
+    source = np.where(in_order < lengths[:, None], source, padding)
+    # sizes of both sides' documents [2, documents], in the order of the rows, without those that neither side has
+    first, most = np.arange(len(source))[:, None] * (padding + 1), len(source) * (padding + 1)
+    sizes = np.stack([np.bincount((first + ids).ravel(), minlength=most) for ids in (source, target)])
+    sizes = sizes[:, sizes.any(axis=0)]
+    bounds = np.pad(sizes.cumsum(axis=1), ((0, 0), (1, 0)))
+    return {**bound_tensors(bounds[0]), **bound_tensors(bounds[1], "decoder_")}
+
+
+def bound_tensors(bounds: Int64, side: str = "") -> dict[str, Tensor]:
+    """Return `cu_seqlens` and `max_seqlen`, what kernels over flat rows read."""
+    longest = torch.tensor(int(np.diff(bounds).max()))
+    return {f"{side}cu_seqlens": torch.from_numpy(bounds.astype(np.int32)), f"{side}max_seqlen": longest}
+
+
 def part_numbers(column: Column, lengths: Int64, width: int) -> Int64:
     """Return the index of each token's part [B, width]; 0 on padding."""
     numbers: Int64 = np.maximum(np.cumsum(start_marks(column, len(lengths), width), axis=1) - 1, 0)
@@ -146,8 +176,7 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         moved["label_index"] = index + moved["left_padding"][index // width]
     if "document_ids" in tensors:  # position ids of padding continue those of the last document
         bounds = document_bounds((moved["position_ids"].numpy() == 0).astype(np.int64), equal_lengths(rows, width))
-        moved["cu_seqlens"] = torch.from_numpy(bounds.astype(np.int32))
-        moved["max_seqlen"] = torch.tensor(int(np.diff(bounds).max()))
+        moved |= bound_tensors(bounds)
     return moved
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from clozeline.configuration.config import load_config, save_yaml, to_plain
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, SetWriter, ShardSet, open_shards
-from clozeline.pipeline.shards.layout import Compression
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.stored_scores import StoredScores, read_stored_scores

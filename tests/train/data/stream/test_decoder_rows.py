@@ -16,12 +16,14 @@ from torch import Tensor
 from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.layers.documents import attend_one_by_one
 from clozeline.pipeline.rows import Ragged, Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.data.sets.unread_columns import refuse_unread
 from clozeline.train.data.stream.batch import Batch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.stream import Stream
+from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import small_config
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 
@@ -141,7 +143,7 @@ def gradients(model: Model, batches: list[dict[str, Tensor]]) -> tuple[float, di
 def test_documents_in_a_row_are_as_they_are_alone(chain: Path, objective: str, shape: str) -> None:
     """Loss and gradients of packed rows are those of each document as a row of its own."""
     shards, model, documents = packed(chain, objective), network_of(shape), 0
-    for rows, batch in batches(shards, steps=2):
+    for rows, batch in batches(shards, steps=1):
         singles = [alone(shards, *one) for row in rows for one in documents_of(row) if one[1] or one[3]]
         documents += len(singles)
         together, one_by_one = gradients(model, [batch.tensors]), gradients(model, singles)
@@ -150,7 +152,27 @@ def test_documents_in_a_row_are_as_they_are_alone(chain: Path, objective: str, s
         for name, gradient in together[1].items():
             largest = gradient.abs().max().clamp(min=1)
             torch.testing.assert_close(gradient / largest, one_by_one[1][name] / largest, rtol=1e-5, atol=1e-5)
-    assert documents > 12
+    assert documents > 6
+
+
+@objectives
+def test_bounds_give_the_loss_and_gradients_of_a_mask(
+    chain: Path, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, (_, batch) = network_of("bart"), next(batches(packed(chain, objective)))
+    calls: list[Any] = []
+
+    def count(*given: Any) -> Tensor:
+        calls.append(given)
+        return attend_one_by_one(*given)
+
+    monkeypatch.setattr("clozeline.model.layers.attention.attend", count)
+    masked, self_attention = gradients(model, [batch.tensors]), len(calls)
+    monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
+    found = gradients(model, [batch.tensors])
+    assert len(calls) == 2 * self_attention + 2 * model.config.decoder_depth
+    assert found[0] == pytest.approx(masked[0], rel=1e-6)
+    assert_gradients_close(found[1], masked[1], FLOAT32)
 
 
 @objectives
@@ -190,7 +212,8 @@ def test_no_gradient_reaches_another_document(chain: Path, objective: str, shape
 def test_every_place_and_label_equals_a_slow_loop(chain: Path, objective: str) -> None:
     shards, documents = packed(chain, objective), 0
     for rows, batch in batches(shards):
-        tensors = batch.tensors
+        tensors, sizes = batch.tensors, [[0, 0]]
+        columns = [tensors[f"{side}input_ids"].shape[1] for side in ("", "decoder_")]
         for b, row in enumerate(rows):
             at = {"": 0, "decoder_": 0}
             for number, one in enumerate(documents_of(row)):
@@ -205,7 +228,16 @@ def test_every_place_and_label_equals_a_slow_loop(chain: Path, objective: str) -
                     assert set(tensors[f"{side}document_ids"][b, first : first + size].tolist()) <= {number}
                     at[side] += size
                 documents += 1
+                sizes.append([len(one[0]), size])
+            sizes[-1][1] += columns[1] - at["decoder_"]
+            sizes.append([columns[0] - at[""], 0])
             assert at["decoder_"] == int(tensors["decoder_lengths"][b])
+        for _ in range(4 - len(rows)):  # filler: a token that its target reads
+            sizes += [[1, columns[1]], [columns[0] - 1, 0]]
+        kept = np.cumsum([pair for n, pair in enumerate(sizes) if any(pair) or not n], axis=0)
+        assert tensors["cu_seqlens"].tolist() == kept[:, 0].tolist()
+        assert tensors["decoder_cu_seqlens"].tolist() == kept[:, 1].tolist()
+        assert tensors["decoder_max_seqlen"] == np.diff(kept[:, 1]).max()
         wanted = [label for row in rows for one in documents_of(row) for label in one[1] or [x for _, x in one[3]]]
         assert tensors["label_ids"].tolist() == wanted
         width = tensors["decoder_input_ids"].shape[1]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +18,7 @@ from clozeline.train.data.stream.padding import (
     flatten,
     one_a_row,
     pad_rows,
+    paired_bounds,
     part_numbers,
     restarting_positions,
     start_marks,
@@ -95,3 +99,29 @@ def test_facts_of_places_from_the_starts_of_parts(found: tuple[list[int], list[l
     found_bounds = document_bounds(marks, np.array(lengths))
     assert found_bounds.tolist() == [*bounds, len(lengths) * width]
     assert marks.tolist() == [[int(place in row) for place in range(width)] for row in starts], "marks stay as they are"
+
+
+@FEW
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4), min_size=1, max_size=4)
+)
+def test_targets_share_a_document_with_their_own_source_alone(rows: list[list[tuple[int, int]]]) -> None:
+    """Source and target sizes of documents; padding has the number of the last one."""
+    ids = [[[n for n, sizes in enumerate(row) for _ in range(sizes[side])] for row in rows] for side in (0, 1)]
+    lengths, width, target_width = [len(row) or 1 for row in ids[0]], *(max(1, *map(len, side)) for side in ids)
+    source, target = (
+        torch.tensor([[*own, *[len(row) - 1] * (most - len(own))] for own, row in zip(side, rows, strict=True)])
+        for side, most in zip(ids, (width, target_width), strict=True)
+    )
+    tensors = {"document_ids": source, "decoder_document_ids": target, "lengths": torch.tensor(lengths)}
+    found = paired_bounds(tensors)
+    bounds = [found[f"{side}cu_seqlens"].numpy() for side in ("", "decoder_")]
+    assert bounds[0].dtype == bounds[1].dtype == np.int32
+    assert len(bounds[0]) == len(bounds[1])
+    assert [int(found[f"{side}max_seqlen"]) for side in ("", "decoder_")] == [np.diff(own).max() for own in bounds]
+    at = [np.searchsorted(own, np.arange(own[-1]), side="right") - 1 for own in bounds]
+    assert [len(own) for own in at] == [source.numel(), target.numel()]
+    for i, j in product(range(target.numel()), range(source.numel())):
+        (row, column), (b, place) = divmod(i, target_width), divmod(j, width)
+        together = row == b and place < lengths[b] and target[row, column] == source[b, place]
+        assert (at[1][i] == at[0][j]) == together
