@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from clozeline.errors import DivergedError
-from clozeline.train.checkpoint.checkpoints import Checkpoints
-from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.checkpoint.checkpoints import Checkpoints, load
+from clozeline.train.checkpoint.state import TrainState, read_state
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.global_batch import BatchSource, MicroBatch, next_batch_of_tokens
+from clozeline.train.data.global_batch import MicroBatch, MovableSource, next_batch_of_tokens
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
@@ -27,7 +28,7 @@ class Run:
     config: TrainConfig
     world: World
     engine: Engine
-    stream: BatchSource[MicroBatch]
+    stream: MovableSource[MicroBatch]
     heldout: Sequence[HeldoutSet]
     checkpoints: Checkpoints
     recorder: Recorder
@@ -52,6 +53,18 @@ class Run:
         evaluated = self.config.early_stop is not None and _due(state.step, self.config.evaluate.every)
         passed = any(tokens < limit <= state.tokens for limit in config.milestones)
         return evaluated or passed or _due(state.step, config.every)
+
+    def find_divergence(self, state: TrainState) -> tuple[int, str] | None:
+        """Return the steps and the reason of a divergence that ends at this step; None without one."""
+        if (skips := state.skipped_in_a_row) >= self.config.max_consecutive_skips:
+            return skips, f"{skips} gradients in a row were not finite (max_consecutive_skips)"
+        bar = None if self.config.on_divergence is None else self.config.on_divergence.spikes
+        if bar is not None and (spikes := self.recorder.spiking) >= bar:
+            return (
+                spikes * self.config.log.every,
+                f"{spikes} records in a row had a spike of the loss (on_divergence.spikes)",
+            )
+        return None
 
     def add_scores(self, state: TrainState, evaluations: Mapping[str, Evaluation]) -> TrainState:
         """Return the state with the held-out results of its step.
@@ -80,8 +93,11 @@ def train(run: Run, state: TrainState) -> TrainState:
 
     A step that is both saved and evaluated is saved first: a failed evaluation loses nothing.
     """
-    saved, stopped, due = state.step, False, False
     run.engine.follow(state.heldout_losses)
+    if run.config.on_divergence is not None and (divergence := run.find_divergence(state)) is not None:
+        with suppress(DivergedError):  # the last start was killed before it could return
+            state = _roll_back(run, state, *divergence)
+    saved, stopped, due = state.step, False, False
     while not stopped and not run.is_complete(state):
         # one step, or the evaluation that is due
         before = state
@@ -100,14 +116,44 @@ def train(run: Run, state: TrainState) -> TrainState:
             if not last:  # the end of the run writes its own report
                 run.recorder.saved()
             run.watchdog.beat()
-        # give up on a run that diverged
-        if state.skipped_in_a_row >= run.config.max_consecutive_skips:
-            run.checkpoints.finish()
-            raise DivergedError(
-                f"step {state.step}: {state.skipped_in_a_row} gradients in a row were not finite "
-                "(max_consecutive_skips): lower optimizer.learning_rate or lengthen schedule.warmup; events.jsonl "
-                "names the rows of each step"
-            )
+        # return to a checkpoint, or give up on a run that diverged
+        if (divergence := run.find_divergence(state)) is not None:
+            state = _roll_back(run, state, *divergence)
+            saved = state.step
+    return state
+
+
+def _roll_back(run: Run, state: TrainState, steps: int, reason: str) -> TrainState:
+    """Return to a checkpoint from before a divergence of `steps` steps, and return its state; see `on_divergence`."""
+    config, found = run.config.on_divergence, None
+    limit = 0 if config is None else config.max_rollbacks
+    run.checkpoints.finish()
+    if config is not None and state.rollbacks < limit:
+        # from before the last good step: its own weights may be the cause; not those that were returned to before
+        returned = state.skipped_rows[-1].step if state.skipped_rows else -1
+        found = run.checkpoints.find_earlier(max(state.step - steps, returned + 1), config.rollback)
+    if config is None or found is None:
+        remedy = "set on_divergence={} to go back to a checkpoint and skip the rows since then"
+        if state.rollbacks >= limit > 0:
+            remedy = f"{state.rollbacks} rollbacks did not help (on_divergence.max_rollbacks)"
+        elif limit:
+            remedy = "no checkpoint is from before it: lower checkpoint.every"
+        raise DivergedError(
+            f"step {state.step}: {reason}; {remedy}; or lower optimizer.learning_rate or lengthen schedule.warmup; "
+            "events.jsonl names the rows of each step"
+        )
+    # the checkpoint first: from its new state on, the run has gone back
+    path, index = found
+    before, state = state, state.roll_back(read_state(index), skip_rows=config.skip_rows)
+    run.recorder.roll_back(before, state, path.name, reason)
+    run.checkpoints.return_to(path, index, state, run.watchdog.beat)
+    # then this process: engine, stream, records
+    load(run.engine, path, index)
+    run.stream.set_position(state.samples)
+    if run.profiler is not None:
+        run.profiler.close()
+    run.recorder.rewind(state)
+    run.watchdog.beat()
     return state
 
 

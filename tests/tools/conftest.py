@@ -34,11 +34,14 @@ def copied(output: Path, tmp_path: Path) -> tuple[Path, Path, Path]:
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output of a whole run; not to be changed."""
-    folder = tmp_path_factory.mktemp("counts")
-    words = [f"input={write_corpus(folder / 'crawl')}", f"output={folder / 'out'}"]
-    assert run_pipeline(["--config", str(write_recipe(folder)), *words]) == 0
-    return folder / "out"
+    """The output of a whole run, which all workers share and no test changes."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        words = [f"input={write_corpus(folder / 'crawl')}", f"output={folder / 'out'}"]
+        assert run_pipeline(["--config", str(write_recipe(folder)), *words]) == 0
+
+    return built_once(tmp_path_factory, "counts", make) / "out"
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from clozeline.train.command import main
 from clozeline.train.data.stream import batch_builder as building
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.engine import Engine
+from clozeline.train.logs.recorder import Recorder
 
 
 def rank() -> int:
@@ -209,6 +210,12 @@ def kill_at_replace(target: str, occurrence: int, when: str, *arguments: str) ->
     code = main(arguments)
     print(json.dumps(seen))
     return code
+
+
+def kill_after_load(*arguments: str) -> int:
+    """Die when a rollback has loaded its checkpoint, and before it changes a record."""
+    before(Recorder, "rewind", kill_myself)
+    return main(arguments)
 
 
 def stop_in_write(*arguments: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from clozeline.errors import DivergedError
 from clozeline.train import loop
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.loop import Run, train
 from clozeline.train.optim.early_stopping import Best
@@ -130,6 +132,33 @@ def test_skipped_steps_in_a_row_end_the_run(monkeypatch: pytest.MonkeyPatch) -> 
     found = run_of(monkeypatch, skipped=True, max_consecutive_skips=3)
     with pytest.raises(DivergedError, match="step 3: 3 gradients in a row were not finite"):
         train(found.run, START)
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "message"),
+    [
+        ({}, {}, "set on_divergence={} to go back to a checkpoint and skip the rows since then"),
+        ({"on_divergence": {}}, {}, "no checkpoint is from before it: lower checkpoint.every"),
+        (
+            {"on_divergence": {"max_rollbacks": 2}},
+            {"rollbacks": 2},
+            r"2 rollbacks did not help \(on_divergence.max_rollbacks\)",
+        ),
+    ],
+)
+def test_a_run_that_cannot_return_ends_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], state: dict[str, Any], message: str
+) -> None:
+    found = run_of(monkeypatch, skipped=True, steps=40, max_consecutive_skips=3, **change)
+    asked: list[tuple[int, int]] = []
+    found.run.checkpoints.find_earlier = lambda before, back: asked.append((before, back))
+    with pytest.raises(DivergedError, match=message):
+        train(found.run, replace(START, step=7, skipped_rows=(SkippedRows(2, 16, 24),), **state))
+    assert asked == ([(7, 1)] if "no checkpoint" in message else []), "from before step 7, whose weights gave nothing"
+    if asked:  # one that is killed or ended there tries again, and then does a step that may work
+        with pytest.raises(DivergedError, match="step 11: 4 gradients in a row"):
+            train(found.run, replace(START, step=10, skipped_in_a_row=3, skipped_rows=(SkippedRows(7, 56, 64),)))
+        assert asked[1:] == [(8, 1), (8, 1)], "step 7 was returned to before, and its weights did work then"
 
 
 EARLY = {"metric": "heldout/loss", "patience": 2}

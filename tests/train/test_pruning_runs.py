@@ -11,8 +11,8 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.model.token_pruning import TokenPruning
-from clozeline.model.token_rules import TopTokens
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
+from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.registry import find
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
 from clozeline.tools.models.compression.measurements import build_opened

@@ -20,7 +20,7 @@ from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, model_path, run_tool
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import record_folder_facts
@@ -149,7 +149,7 @@ def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("body", type=some_path, metavar="BODY", help="a run, or a folder with a model")
+    parser.add_argument("body", type=model_path, metavar="BODY", help="a run, or a folder with a model")
     own = "task, train, unlabeled, dev, output, rounds, patience, threshold, per_class"
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the trainings")
 

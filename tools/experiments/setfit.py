@@ -24,7 +24,7 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import LabeledText
 from clozeline.registry import choose
 from clozeline.seeding import hash64
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, model_path, run_tool
 from clozeline.tools.experiments.multirun import finetuning_scores
 from clozeline.tools.experiments.multirun.runner import (
     Training,
@@ -149,7 +149,7 @@ def _read_texts(path: Path, columns: dict[str, str]) -> list[tuple[str, int]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("body", type=some_path, metavar="BODY", help="a run, or a folder with a model")
+    parser.add_argument("body", type=model_path, metavar="BODY", help="a run, or a folder with a model")
     own = "train, dev, output, text, label, iterations, seed"
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the trainings")
 

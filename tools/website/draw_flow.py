@@ -95,7 +95,8 @@ def _draw_text(x: int, y: int, kind: str, text: str) -> str:
 def _stage_boxes() -> list[Box]:
     """Return a box per stage: the first clause of its docstring, and its registries.
 
-    A registry belongs to the first stage whose `stage.py` names it, else to the last stage that names it at all.
+    A registry belongs to the stage whose room holds it, else to the first one whose `stage.py` or `config.py` names it,
+    else to the last one that names it at all.
     """
     files = {name: _ROOT.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py") for name in all_stages()}
     owners: dict[str, str] = {}
@@ -103,7 +104,8 @@ def _stage_boxes() -> list[Box]:
         for file in sorted(stage.parent.glob("*.py")):
             owners |= dict.fromkeys(_find_registries(file), name)
     for name, stage in reversed(files.items()):
-        owners |= dict.fromkeys(_find_registries(stage), name)
+        owners |= dict.fromkeys(_find_registries(stage) | _find_registries(stage.with_name("config.py")), name)
+    owners |= {registry: room for registry in owners if (room := registry.partition("/")[0]) in files}
     return [
         Box(name, _first_clause(stage), [registry for registry in sorted(owners) if owners[registry] == name])
         for name, stage in files.items()

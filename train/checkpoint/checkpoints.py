@@ -35,6 +35,7 @@ from clozeline.train.checkpoint.format import (
     Index,
     ParameterRecord,
     part_name,
+    step_of,
     steps_in,
     tiling_problem,
 )
@@ -241,14 +242,42 @@ class Checkpoints:
         names, ignored = self.world.gather(candidates(self.directory))[0]
         if ignored:
             self._report("latest_ignored", reason=ignored)
-
-        def refuse(name: str, reason: str) -> None:
-            self._refused.add(name)
-            self._report("checkpoint_refused", checkpoint=name, reason=reason)
-
-        checkpoint = choose(self.directory, names, self.validate, refuse)
+        checkpoint = choose(self.directory, names, self.validate, self._refuse)
         self._current = None if checkpoint is None else checkpoint[0].name
         return checkpoint
+
+    def find_earlier(self, before: int, back: int) -> tuple[Path, Index] | None:
+        """Return the checkpoint `back` saves before a step, the oldest one if there are fewer; None without one."""
+        names = [path.name for path in reversed(steps_in(self.directory)) if step_of(path.name) < before]
+        names = self.world.gather(names)[0]
+        return choose(self.directory, names[back - 1 :] or names[-1:], self.validate, self._refuse)
+
+    def return_to(self, path: Path, index: Index, state: TrainState, beat: Callable[[], None]) -> None:
+        """Remove the checkpoints after one, then give it the state from which the run goes on, by one rename.
+
+        A run that is killed before that rename has not gone back, and does so again; one that is killed after it has.
+        `beat` is called while copies end.
+        """
+        with self.world.together():
+            if self.world.rank == 0:
+                if self._second is not None:
+                    self._second.finish(beat)
+                _name_latest(path)
+                for later in reversed(steps_in(self.directory)):
+                    if step_of(later.name) > state.step:
+                        remove(later)
+                        self._refused.discard(later.name)
+                        if self._second is not None:
+                            self._second.forget(later.name)
+                sync(self.directory)
+                replace(index, state=state.plain()).write(path)
+                if self._second is not None:
+                    self._second.start(path)
+        self._current = path.name
+
+    def _refuse(self, name: str, reason: str) -> None:
+        self._refused.add(name)
+        self._report("checkpoint_refused", checkpoint=name, reason=reason)
 
     def validate(self, path: Path) -> Index:
         """Check a checkpoint against its index; each rank checks its share of the parts."""
@@ -296,11 +325,15 @@ def _commit(index: Index, hidden: Path, final: Path) -> None:
     hidden.rename(final)
     try:
         sync(final.parent)
-        with replacing(final.parent / LATEST) as temporary:
-            temporary.write_text(f"{final.name}\n", encoding="utf-8")
+        _name_latest(final)
     except OSError:
         remove(final)  # a failed save must not look like a checkpoint later
         raise
+
+
+def _name_latest(path: Path) -> None:
+    with replacing(path.parent / LATEST) as temporary:
+        temporary.write_text(f"{path.name}\n", encoding="utf-8")
 
 
 def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collection[str]) -> None:

@@ -6,16 +6,17 @@ training continues.
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import xxhash
 
 from clozeline.configuration.redaction import remember
-from clozeline.errors import CheckpointError, NewerFormatError, StorageError
+from clozeline.errors import CheckpointError, ConfigurationError, NewerFormatError, StorageError
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.train.checkpoint.find_checkpoint import LATEST
 from clozeline.train.checkpoint.format import INDEX, Index, checkpoint_names, steps_in
@@ -69,17 +70,18 @@ class CheckpointCopies:
             beat()
             self.tell()
 
+    def forget(self, name: str) -> None:
+        """Forget what was copied of a checkpoint that is removed: its step may be saved again, with other content."""
+        self._verified = {pair for pair in self._verified if pair[0] != name}
+
     def fetch(self, directory: Path) -> str | None:
         """Fetch the newest complete copy into a directory of checkpoints; return its name, None if there is none.
 
         Raises:
             StorageError: the second place cannot be read, so that nobody knows whether it holds a checkpoint.
         """
-        try:
-            system, base = self._open()
-            listed = system.ls(base, detail=False) if system.isdir(base) else []
-            names = {str(path).rstrip("/").rpartition("/")[2] for path in listed}
-            for name in reversed(checkpoint_names(names)):
+        with self._reading() as (system, base, names):
+            for name in reversed(names):
                 if not system.exists(f"{base}/{name}/{INDEX}"):
                     self._report("copy_refused", checkpoint=name, place=self.url, reason="it has no index")
                     continue
@@ -90,12 +92,21 @@ class CheckpointCopies:
                     continue
                 self._report("copy_fetched", checkpoint=name, place=self.url)
                 return name
+        return None
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Any, str, list[str]]]:
+        """Give the file system, the folder and the names of its checkpoints, complete or not."""
+        try:
+            system, base = self._open()
+            listed = system.ls(base, detail=False) if system.isdir(base) else []
+            names = {str(path).rstrip("/").rpartition("/")[2] for path in listed}
+            yield system, base, checkpoint_names(names)
         except NewerFormatError:
             raise
         except Exception as error:  # stores raise their own
             how = "make it readable, or leave the key out to start without it"
             raise StorageError(f"checkpoint.copy_to: {self.url} cannot be read ({error}): {how}") from error
-        return None
 
     def _open(self) -> tuple[Any, str]:
         import fsspec  # each store has a package of its own, which takes time to import
@@ -127,6 +138,23 @@ class CheckpointCopies:
                 system.rm_file(f"{base}/{name}/{INDEX}")  # first: a kill leaves no copy that looks complete
                 system.rm(f"{base}/{name}", recursive=True)
         self._kept = here
+
+
+def refuse_copies(place: Path) -> None:
+    """Refuse a second place that holds checkpoints, complete or not; a run that starts anew would replace them.
+
+    Raises:
+        ConfigurationError: it holds some.
+        StorageError: it cannot be read.
+    """
+    copies = CheckpointCopies(place, lambda *_, **__: None)
+    with copies._reading() as (_, _, names):
+        pass
+    if names:
+        raise ConfigurationError(
+            f"checkpoint.copy_to: resume=never: expected a place without checkpoints, got {copies.url} with "
+            f"{', '.join(names[-4:])}: choose another place, remove them, or go on from them with resume=auto"
+        )
 
 
 def _download(system: Any, source: str, directory: Path, name: str) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from clozeline.errors import CheckpointError
-from clozeline.model.token_rules import RuleRecord
+from clozeline.model.adaptive_computation.token_rules import RuleRecord
 from clozeline.pipeline.shards.manifest import first_problem
 from clozeline.train.checkpoint.format import Index
+from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.optim.early_stopping import Best
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
+
+
+_OF_STEP: Final = ("step", "tokens", "skipped", "skipped_in_a_row", "heldout_loss", "best")
+"""Keys of the state that a rollback takes from the checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +32,7 @@ class TrainState:
     step: _Count
     """optimizer steps done, skipped ones included"""
     samples: _Count
-    """rows consumed, which is the position of the stream"""
+    """position of the stream: rows consumed, and rows that rollbacks skipped"""
     tokens: _Count = 0
     """real tokens seen"""
     skipped: _Count = 0
@@ -50,6 +55,10 @@ class TrainState:
     """digest of a teacher's weights, and by loss the layers of the student with those of the teacher; empty: none"""
     token_rule: RuleRecord = field(default_factory=dict)
     """rule by which `prune` makes the model drop tokens; empty: none"""
+    skipped_rows: tuple[SkippedRows, ...] = ()
+    """rows before this position that rollbacks skipped, in order"""
+    rollbacks: _Count = 0
+    """rollbacks of the run so far, also those that a later one took back"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)
@@ -59,7 +68,7 @@ class TrainState:
 
     def plain(self) -> dict[str, Any]:
         """Return the state as plain data for the index, without empty optional keys."""
-        optional = ("heldout_losses", "best", "base", "distillation", "token_rule")
+        optional = ("heldout_losses", "best", "base", "distillation", "token_rule", "skipped_rows", "rollbacks")
         absent = [key for key in optional if not getattr(self, key)]
         return {key: value for key, value in asdict(self).items() if key not in absent}
 
@@ -75,6 +84,19 @@ class TrainState:
             skipped_in_a_row=self.skipped_in_a_row + 1 if skipped else 0,
             heldout_loss=None,
         )
+
+    def roll_back(self, saved: TrainState, *, skip_rows: bool) -> TrainState:
+        """Return the state after a return to a `saved` one; the stream goes on from here, or from there again."""
+        samples, skipped = saved.samples, saved.skipped_rows
+        if skip_rows:
+            samples, skipped = self.samples, (*skipped, SkippedRows(saved.step, saved.samples, self.samples))
+        moved = replace(self, **{key: getattr(saved, key) for key in _OF_STEP}, samples=samples, skipped_rows=skipped)
+        return replace(moved, stream={**self.stream, "samples": samples}, rollbacks=self.rollbacks + 1)
+
+    @property
+    def rows(self) -> int:
+        """Rows that the weights were trained on, filler included."""
+        return self.samples - sum(stop - start for _, start, stop in self.skipped_rows)
 
 
 def read_state(index: Index) -> TrainState:

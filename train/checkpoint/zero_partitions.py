@@ -141,8 +141,11 @@ def prepare_states(
     """Create the optimizer state of every flat buffer, zeros to be overwritten, as the first step would.
 
     Every buffer gets its own scalar tensors: torch updates them in place. `keys` are the elementwise states of an
-    optimizer group, `numbers` its scalar ones.
+    optimizer group, `numbers` its scalar ones. What an engine that has trained holds is dropped.
     """
+    engine.optimizer.state.clear()
+    if engine.average is not None:
+        engine.average.of.clear()
     on_device = {
         group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
     }

@@ -20,6 +20,7 @@ from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import Chosen, OneOf, choose, find
 from clozeline.train.configuration.data import DataConfig
+from clozeline.train.configuration.divergence import DivergenceConfig
 from clozeline.train.configuration.logs import LogConfig, ProfileConfig
 from clozeline.train.configuration.milestones import milestone_tokens
 from clozeline.train.configuration.model_source import with_source
@@ -166,6 +167,9 @@ class TrainConfig:
     """seconds after which a collective of NCCL or gloo fails for want of a rank"""
     max_consecutive_skips: Positive = 20
     """steps in a row with a gradient that is not finite, after which the run ends as diverged"""
+    on_divergence: DivergenceConfig | None = None
+    """return to an earlier checkpoint instead, and skip the rows that led there: {rollback: 1, skip_rows: true}; null:
+    end the run"""
 
     def __post_init__(self) -> None:
         # batches and lanes
@@ -218,6 +222,8 @@ class TrainConfig:
         unfit = [key for key, value in incompatible.items() if value is not None]
         self.zero.check_offload(self.optimizer, self.precision, unfit)
         self._check_model()
+        if self.on_divergence is not None:
+            self._check_rollback(self.on_divergence)
         if self.distil is not None:
             steps = self.schedule.options.steps or self.steps
             compiled = self.compile is True
@@ -227,6 +233,22 @@ class TrainConfig:
                 raise ValueError(f"distil.progressive: freezes layers by itself: remove {frozen}")
         if self.prune is not None:
             self._check_pruning(self.prune)
+
+    def _check_rollback(self, rollback: DivergenceConfig) -> None:
+        """Check what a return to a checkpoint needs, and refuse what a running process cannot take back."""
+        if self.prune is not None:
+            raise ValueError(
+                f"on_divergence: what prune: {self.prune.name} removed stays so: remove one of the two keys"
+            )
+        if self.optimizer.type.follows_heldout:
+            raise ValueError(f"on_divergence: {self.optimizer.name} cannot stop to average again: remove the key")
+        rollback.check(
+            max_skips=self.max_consecutive_skips,
+            save_every=self.checkpoint.every,
+            keep_last=self.checkpoint.keep_last,
+            log_every=self.log.every,
+            spike=self.log.spike is not None,
+        )
 
     def _check_pruning(self, prune: Chosen) -> None:
         """Check the keys that a pruning method does not work with."""
@@ -321,8 +343,8 @@ def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -
 
 _FREE: Final = (
     *("steps", "output", "branch_from", "resume", "zero", "evaluate", "early_stop", "checkpoint", "log", "profile"),
-    *("watchdog_s", "collective_timeout_s", "max_consecutive_skips", "activation_checkpointing", "compile"),
-    *("deterministic", "init_parts"),
+    *("watchdog_s", "collective_timeout_s", "max_consecutive_skips", "on_divergence", "activation_checkpointing"),
+    *("compile", "deterministic", "init_parts"),
     *("model.init_from", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore", "data.heldout"),
     *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes", "data.token_dtype"),
     *("data.length_buckets", "data.label_capacity", "data.on_damaged", "data.max_damaged_fraction", "data.store"),

@@ -31,9 +31,13 @@ def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
 def without_startup_garbage() -> Iterator[None]:
     """Collect garbage once, and leave what exists then out of later collections.
 
-    A full collection looks at every object of every imported module, while the GPU waits.
+    A full collection looks at every object of every imported module, while the GPU waits. Where the caller has frozen
+    objects already, these stay the ones that are left out.
     """
     gc.collect()
+    if gc.get_freeze_count():
+        yield
+        return
     gc.freeze()
     try:
         yield

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
 from clozeline.train.data.stream.collate import Collate
+from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
 from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.evaluate import batches_of_pass
@@ -90,13 +91,14 @@ class CostEstimate:
     on_host: str = ""
     """suffix of the memory line if state is on the host"""
 
-    def flops_until(self, samples: int) -> float:
-        """Return the FLOPs of training on the first `samples` rows, without evaluations."""
+    def flops_until(self, samples: int, skipped: Iterable[SkippedRows] = ()) -> float:
+        """Return the FLOPs of training on the first `samples` rows but those `skipped`, without evaluations."""
+        left_out = sum(self.flops_until(stop) - self.flops_until(start) for _, start, stop in skipped)
         total, last = 0.0, self.phases[-1]
         for phase in self.phases:
             rows = samples if phase is last else min(samples, phase.rows)
             total, samples = total + rows * phase.flops_per_row, samples - rows
-        return total
+        return total - left_out
 
     def flops_of_steps(self, steps: int) -> float:
         """Return the FLOPs of the first `steps` planned steps, without evaluations."""

@@ -74,6 +74,10 @@ class Display:
         """Estimate the time left by `work` of the first N steps, such as FLOPs: phases differ in cost per step."""
         self._work = work
 
+    def rewind(self) -> None:
+        """Estimate the time left anew, after a return to an earlier step."""
+        self._first = None
+
     def say(self, text: str) -> None:
         """Print a message that stays."""
         with self._reports("standard output"):

@@ -20,6 +20,7 @@ _SENTENCES: Final = {
     "checkpoint_refused": "Refused {checkpoint}: {reason}",
     "heldout_gone": "The held-out set {name} is gone.",
     "skip": "The gradient was not finite: nothing was updated, {in_a_row} in a row.",
+    "rollback": "Diverged: {reason}. Went back to {checkpoint}; the {rows:,} rows since then {then}.",
     "data_starved": "The slowest rank waited for data for {waited_share:.0%} of {steps} steps.",
     "profile": "Recorded {steps} steps in {trace}.",
     "profile_failed": "Recorded no profile: {error}",

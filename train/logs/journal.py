@@ -76,19 +76,36 @@ class Journal:
         for event, fields in events:
             self._append("events.jsonl", {"event": event, **fields})
         self.status("running", step=step, checkpoint=checkpoint)
-        if self.config.tensorboard:
-            with self._reports("TensorBoard"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                from torch.utils.tensorboard import SummaryWriter
-
-                folder = str(self.directory / "tensorboard")
-                self._board = SummaryWriter(folder, purge_step=step + 1, flush_secs=_FLUSH_S)
+        self._open_board(step)
         return dropped
+
+    def rewind(self, step: int) -> None:
+        """Cut off the metrics after `step`, to which the run goes back."""
+        if not self._writes:
+            return
+        try:
+            self._cut(self.directory / "metrics.jsonl", step)
+        except OSError as error:
+            self._warn(error)
+        if self._board is not None:
+            self._board.close()
+            self._open_board(step)
+
+    def _open_board(self, step: int) -> None:
+        """Write TensorBoard's events to a new file, in which those after `step` are replaced."""
+        if not self.config.tensorboard:
+            return
+        with self._reports("TensorBoard"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from torch.utils.tensorboard import SummaryWriter
+
+            folder = str(self.directory / "tensorboard")
+            self._board = SummaryWriter(folder, purge_step=step + 1, flush_secs=_FLUSH_S)
 
     def _cut(self, path: Path, step: int) -> int:
         """Cut off the lines after `step`; return how many of them could not be read."""
         # find the last record to keep, from the end
-        lost, end = 0, 0
+        lost, end, self._last = 0, 0, {}
         for line in last_lines(path):
             recorded = None if line.record is None else line.record.get("step")
             if isinstance(recorded, int) and recorded <= step:

@@ -70,11 +70,29 @@ class Recorder:
         self._reports = Reporting()
         reported = engine.config.log.report and engine.world.rank == 0
         self._page = LiveReport(engine.config) if reported else None
+        self.spiking = 0
+        """Latest records in a row whose loss is a spike, on all ranks; 0 without `on_divergence.spikes`."""
         self._spikes: Spikes | None = None
-        if engine.world.rank == 0 and (bar := engine.config.log.spike) is not None:
+        self._read_spikes()
+
+    def _read_spikes(self) -> None:
+        """Continue the detection of spikes from the records on disk; a collective call."""
+        if self._engine.world.rank == 0 and (bar := self._engine.config.log.spike) is not None:
             with self._reports("spikes of the loss"):
-                lines = last_lines(journal.directory / "metrics.jsonl")
+                lines = last_lines(self._journal.directory / "metrics.jsonl")
                 self._spikes = Spikes(bar, (line.record for line in lines if line.record is not None))
+        self._share_spikes()
+
+    def _share_spikes(self) -> None:
+        config = self._engine.config.on_divergence
+        if config is not None and config.spikes is not None:
+            own = 0 if self._spikes is None else self._spikes.in_a_row  # of rank 0 alone
+            self.spiking = int(self._engine.world.total([float(own)])[0])
+
+    def data(self, state: TrainState) -> None:
+        """Write an event with the phases of the data, and the rows that rollbacks skipped."""
+        fields = {"phases": self._health.phases(), "plans": state.stream["data"], "skipped_rows": state.skipped_rows}
+        self._journal.event("data", step=state.step, samples=state.samples, **fields)
 
     def step(
         self,
@@ -123,12 +141,15 @@ class Recorder:
             record |= layers or {}
             with self._reports("spikes of the loss"):
                 self._detect_spikes(record, self._rows(batch))
+                if self._spikes is not None and self._spikes.in_a_row:
+                    record["spikes_in_a_row"] = self._spikes.in_a_row
             health = {**stream, "waited_share": batch.waited / seconds}
             record |= {"cpu_s": worked, "learning_rate": learning_rate, "stream": health}
             self._journal.step(record)
             self._display.step(record)
             figures = {key: record[key] for key in ("step", "samples", "loss")}
             self._journal.progress(steps=self._engine.config.steps, **figures)
+        self._share_spikes()
         if stream["skipped_blocks"] > self._skipped_blocks:
             self._skipped_blocks = stream["skipped_blocks"]
             self._health.announce_damage(state.step)
@@ -138,7 +159,7 @@ class Recorder:
         with self._reports("results on held-out sets"):
             heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
             record = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
-            record["flops"] = self._cost.flops_until(state.samples)
+            record["flops"] = self._cost.flops_until(state.samples, state.skipped_rows)
             self._journal.extend(record, {"heldout": heldout})
             self._journal.status("running", heldout=heldout)
             self._display.heldout(state.step, heldout)
@@ -152,6 +173,25 @@ class Recorder:
         if self._page is not None:
             with self._reports("report.html"):
                 self._page.write()
+
+    def roll_back(self, before: TrainState, state: TrainState, checkpoint: str, reason: str) -> None:
+        """Announce a return to a checkpoint; status.json never names one that is removed."""
+        rows, then = before.rows - state.rows, "come again" if state.samples < before.samples else "are skipped"
+        fields = {"checkpoint": checkpoint, "reason": reason, "rows": rows, "then": then, "number": state.rollbacks}
+        self._journal.event("rollback", step=before.step, **fields)
+        position = {"step": state.step, "samples": state.samples, "rollbacks": state.rollbacks}
+        self._journal.status("running", checkpoint=checkpoint, **position)
+        went = f"rollback {state.rollbacks} to {checkpoint}: the {rows:,} rows since then {then}"
+        self._display.say(f"step {before.step}: {reason}: {went}")
+
+    def rewind(self, state: TrainState) -> None:
+        """Cut the records to the state that the run has returned to, and go on from there."""
+        self._ended = None
+        self._display.rewind()
+        with self._reports("records of a rollback"):
+            self._journal.rewind(state.step)
+            self.data(state)
+        self._read_spikes()
 
     def averaging(self, state: TrainState) -> None:
         """Announce that the optimizer starts to average the weights."""
@@ -175,11 +215,11 @@ class Recorder:
         losses = {head: means[head] for head in result.sums}
         # throughput
         rows = self._rows(batch)
-        flops = self._cost.flops_until(state.samples)
+        flops = self._cost.flops_until(state.samples, state.skipped_rows)
         parts = {"data": batch.waited, **result.clock.seconds()}
         parts |= {"other": max(0.0, seconds - sum(parts.values())), "between": between}
         seconds += between
-        per_second = (flops - self._cost.flops_until(state.samples - rows)) / seconds
+        per_second = (flops - self._cost.flops_until(state.samples - rows, state.skipped_rows)) / seconds
         device = self._engine.world.device
         on_device = {"device_bytes": torch.cuda.max_memory_allocated(device)} if device.type == "cuda" else {}
         return {

@@ -88,6 +88,8 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], steps: int) ->
     ending = next((_ENDINGS[name] for name in reversed(names) if name in _ENDINGS), "Still training")
     ending = "Stopped early" if names[-1:] == ["done"] and done < steps else ending
     told = [f"{ending}: {done:,} of {steps:,} steps."]
+    if rollbacks := names.count("rollback"):
+        told.append(f"Rollbacks after a divergence: {rollbacks}.")
     for name, result in last_heldout(records).items():
         loss, entropy = result["loss"], result["unigram_entropy"]
         if loss is not None and entropy:
@@ -100,7 +102,7 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], steps: int) ->
 def closing_lines(output: Path, state: TrainState, steps: int, reason: str | None) -> list[str]:
     """Return the lines to print at the end; `reason` of a stop, None if the run is complete."""
     ending = "done" if reason is None else f"stopped ({reason})"
-    read = f"{state.samples:,} rows, filler included, {state.tokens:,} tokens"
+    read = f"{state.rows:,} rows, filler included, {state.tokens:,} tokens"
     lines = [f"{ending}: step {state.step} of {steps}, {read}"]
     # first and last loss
     path, status = output / "metrics.jsonl", read_status(output)
@@ -110,6 +112,9 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
         lines.append(f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step {last['step']}")
     if state.skipped:
         lines.append(f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl")
+    if state.rollbacks:
+        skipped = f"{state.samples - state.rows:,} rows were skipped"
+        lines.append(f"rollbacks after a divergence: {state.rollbacks}; {skipped}: see events.jsonl")
     # held-out losses against the unigram entropy
     for name, result in results({} if status is None else {"heldout": status.heldout}).items():
         loss, entropy, labels = result["loss"], result["unigram_entropy"], format_count(result)

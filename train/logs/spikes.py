@@ -23,8 +23,12 @@ class Spikes:
 
     def __init__(self, bar: float, latest_first: Iterable[Mapping[str, Any]]) -> None:
         self.bar = bar
+        self.in_a_row = 0
+        """Latest records in a row whose loss is a spike, as a record says under `spikes_in_a_row`."""
         self._values: dict[str, deque[float]] = {key: deque(maxlen=_WINDOW) for key in _WATCHED}
         for record in latest_first:
+            if not self._values["loss"]:
+                self.in_a_row = record.get("spikes_in_a_row", 0)
             for key, values in self._values.items():
                 if (value := _value(record, key)) is not None and len(values) < _WINDOW:
                     values.appendleft(value)
@@ -43,6 +47,8 @@ class Spikes:
             if len(values) >= _LEAST and (above := deviations(value, values)) > self.bar:
                 spikes[key] = {"value": value, "median": median(values), "deviations": above}
             values.append(value)
+        if _value(record, "loss") is not None:
+            self.in_a_row = self.in_a_row + 1 if "loss" in spikes else 0
         return spikes
 
 

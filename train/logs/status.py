@@ -35,6 +35,8 @@ class RunStatus:
     """process id and host"""
     heldout: Mapping[str, Any] = field(default_factory=dict)
     """results of the last evaluation, by held-out set"""
+    rollbacks: int = 0
+    """returns to an earlier checkpoint after a divergence"""
 
     @property
     def text(self) -> str:
@@ -43,7 +45,8 @@ class RunStatus:
             return "not known, status.json is damaged; a start writes it again"
         state = f"not running any more, {self.process} ended without saying so" if self.ended else self.state
         step = "before step 1" if self.step is None else f"step {self.step}"
-        return f"{state}, {step}, {self.checkpoint or 'no checkpoint'}"
+        back = f", rollbacks {self.rollbacks}" if self.rollbacks else ""
+        return f"{state}, {step}, {self.checkpoint or 'no checkpoint'}{back}"
 
 
 def read_status(run: Path, now: float | None = None) -> RunStatus | None:
@@ -65,6 +68,7 @@ def read_status(run: Path, now: float | None = None) -> RunStatus | None:
         step=step if isinstance(step, int) else None,
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         process=f"process {status.get('pid')} on {status.get('host')}",
+        rollbacks=rollbacks if isinstance(rollbacks := status.get("rollbacks"), int) else 0,
         heldout=heldout if isinstance(heldout := status.get("heldout"), Mapping) else {},
     )
 

@@ -31,7 +31,8 @@ def prepare_directory(
         dropped = journal.begin(state.step, point.name)
     journal.track(flatten(redact(to_plain(config))))
     heldout = {"heldout": evaluated} if evaluated else {}
-    journal.status("running", steps=config.steps, samples=state.samples, watchdog_s=config.watchdog_s, **heldout)
+    known = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}
+    journal.status("running", **known, watchdog_s=config.watchdog_s, **heldout)
     # announce what a person should know
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)

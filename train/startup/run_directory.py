@@ -12,6 +12,7 @@ import psutil
 from clozeline.configuration.config import former_names, load_config, save_yaml, to_plain
 from clozeline.errors import ConfigurationError, StorageError, reading_run
 from clozeline.files import lock, replacing, sweep
+from clozeline.train.checkpoint.copies import refuse_copies
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.state import TrainState, find_changes
 from clozeline.train.configuration.absolute_paths import with_absolute_paths
@@ -70,6 +71,8 @@ def refuse_output(config: TrainConfig) -> None:
             f"resume=never: {output} is not empty, it holds {', '.join(sorted(names)[:4])}: choose another output, or "
             "resume with resume=auto"
         )
+    if config.resume == "never" and config.checkpoint.copy_to is not None:
+        refuse_copies(config.checkpoint.copy_to)
 
 
 def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> str:

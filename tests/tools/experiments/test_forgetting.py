@@ -70,7 +70,7 @@ def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[s
     def step(*command: str | Path, **_: object) -> float:
         words = [str(word) for word in command]
         seen.append(words)
-        if words[1] == "train/main.py":
+        if words[1] == "train":
             assert one_rank.run(start, Path(words[3]), words[4:]) == [0]
         else:
             assert clozeline.tools.runs.fisher.main(words[2:]) == 0
@@ -120,7 +120,7 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     kind, share = heldout_score(model, held)
     assert kind == "accuracy"
     assert share == pytest.approx(recorded["figures"]["classification/accuracy"])
-    assert [words[1] for words in commands] == ["train/main.py", "train/main.py", "fisher"] + ["train/main.py"] * 2
+    assert [words[1] for words in commands] == ["train", "train", "fisher"] + ["train"] * 2
     commands.clear()
     assert main([*words, "rows=20", "strength=1000", "method=[plain,ewc]"]) == 0
     assert commands == []

@@ -9,11 +9,14 @@ from typing import Any
 import fsspec
 import pytest
 
-from clozeline.errors import StorageError
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import file_hash
 from clozeline.train.checkpoint.copies import CheckpointCopies
 from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.test_refused_starts import start
@@ -139,3 +142,21 @@ def test_a_place_that_cannot_be_read_refuses_the_start(tmp_path: Path, monkeypat
     monkeypatch.setattr(copies, "_open", lambda: (Faulty("isdir"), "/unreadable"))
     with pytest.raises(StorageError, match=r"copy_to: memory://unreadable cannot be read .*network is down"):
         copies.fetch(tmp_path)
+
+
+def test_a_new_run_never_replaces_the_copies_of_another(folder: Path, one_rank: RankPool, tmp_path: Path) -> None:
+    """In a folder and in a store, complete or not; nothing is written. An empty place is taken."""
+    before = {path: path.stat().st_mtime_ns for path in (folder / "second").rglob("*")}
+    fsspec.filesystem("memory").pipe_file("/of-another/step-00000004/part-00000.safetensors", b"half")
+    for place, name in ((folder / "second", LAST), ("memory://of-another", "step-00000004")):
+        words = [f"output={tmp_path / 'new'}", f"checkpoint.copy_to={place}", "resume=never"]
+        with pytest.raises(ConfigurationError, match=rf"expected a place without checkpoints, got \S+ with {name}: "):
+            dry_run(load_config(TrainConfig, folder / "train.yaml", words))
+    words = [f"output={tmp_path / 'new'}", "resume=never", "steps=2"]
+    ((code, message),) = one_rank.run(start, folder / "train.yaml", words)
+    assert (code, f"with {LAST}: choose another place" in message) == (64, True), message
+    assert not (tmp_path / "new").exists()
+    assert {path: path.stat().st_mtime_ns for path in (folder / "second").rglob("*")} == before
+    words += [f"checkpoint.copy_to={tmp_path / 'second'}"]
+    assert one_rank.run(start, folder / "train.yaml", words) == [(0, "")]
+    assert [path.name for path in steps_in(tmp_path / "second")] == ["step-00000002"]

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from clozeline.errors import CheckpointError
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState, find_changes, read_state
+from clozeline.train.data.stream.mixture import SkippedRows
+from clozeline.train.optim.early_stopping import Best
 
 
 def test_changed_keys_are_named() -> None:
@@ -55,7 +57,7 @@ def test_held_out_losses_come_back_and_are_left_out_where_there_are_none() -> No
     ruled = replace(state, token_rule={"thresholds": (0.0, 0.1)})
     assert read_state(Index(ruled.plain(), {}, {}, [], {})) == ruled
     silent = replace(state, heldout_losses=())
-    absent = ("heldout_losses", "base", "best", "distillation", "token_rule")
+    absent = ("heldout_losses", "base", "best", "distillation", "token_rule", "skipped_rows", "rollbacks")
     assert silent.plain() == {key: value for key, value in asdict(silent).items() if key not in absent}
     assert read_state(Index(silent.plain(), {}, {}, [], {})) == silent
 
@@ -66,3 +68,22 @@ def test_an_earlier_state_is_compared_by_its_data_too() -> None:
     assert find_changes(TrainState(step=1, samples=1, dataset="a", stream={"samples": 1}), now, ()) == []
     assert find_changes(TrainState(step=1, samples=1, dataset="a"), now, ("data",)) == []
     assert len(find_changes(TrainState(step=1, samples=1, dataset="a"), now, ("dat",))) == 1
+
+
+@pytest.mark.parametrize("skip_rows", [True, False])
+def test_a_rollback_takes_the_step_from_the_checkpoint_and_the_rest_from_the_run(skip_rows: bool) -> None:
+    """Twice: the second return goes to an earlier step, whose own rows were never skipped."""
+    best = Best("heldout/loss", 2.0, 4, 0)
+    early = TrainState(step=4, samples=32, tokens=99, heldout_loss=2.0, best=best, stream={"samples": 32, "data": "a"})
+    late = replace(early, step=6, samples=48, tokens=150, heldout_loss=None, skipped=1, skipped_in_a_row=1)
+    run = replace(late, step=9, samples=72, tokens=200, stream={"samples": 72, "data": "b"}, versions={"torch": "3"})
+    for saved, times in ((late, 1), (early, 2)):
+        run = run.advance(rows=8, tokens=9, skipped=True)
+        back = run.roll_back(saved, skip_rows=skip_rows)
+        position = run.samples if skip_rows else saved.samples
+        expected = replace(saved, samples=position, stream={"samples": position, "data": "b"}, versions={"torch": "3"})
+        skipped = (SkippedRows(saved.step, saved.samples, position),) if skip_rows else ()
+        assert back == replace(expected, skipped_rows=skipped, rollbacks=times)
+        assert back.rows == saved.samples, "rows that the weights were trained on"
+        assert read_state(Index(back.plain(), {}, {}, [], {})) == back
+        run = back

@@ -3,8 +3,11 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+
+from clozeline.train.distributed.host_memory import keep_freed_memory, without_startup_garbage
 
 _FAULTS = """
 import resource, sys
@@ -37,16 +40,31 @@ def test_freed_memory_is_used_again() -> None:
 
 
 def test_settings_of_the_user_stay() -> None:
-    from clozeline.train.distributed.host_memory import keep_freed_memory
-
     assert not keep_freed_memory({"MALLOC_TRIM_THRESHOLD_": "1000000"})
 
 
+@pytest.fixture
+def unfrozen() -> Iterator[None]:
+    """A process that froze nothing, other than that of the tests."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("unfrozen")
 def test_collections_skip_what_existed_before() -> None:
     """Afterwards nothing is kept out, so that a second run in the process can free the first."""
-    from clozeline.train.distributed.host_memory import without_startup_garbage
-
     with without_startup_garbage():
         assert gc.get_freeze_count() > 10_000
         assert len(gc.get_objects()) < 10_000
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("unfrozen")
+def test_what_the_caller_froze_stays_frozen() -> None:
+    """And nothing else is: the second run can free the first here too."""
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with without_startup_garbage():
+        assert gc.get_freeze_count() == before
+    assert gc.get_freeze_count() == before

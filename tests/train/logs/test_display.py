@@ -75,6 +75,21 @@ def test_a_resumed_run_estimates_from_its_own_steps() -> None:
     assert second.endswith("1,500 tok/s  0:01:34 left")  # 2 s a step, 47 steps
 
 
+def test_a_run_that_returns_to_an_earlier_step_estimates_anew() -> None:
+    """Also where that is the first step shown, of which no work is left to compare with."""
+    console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    times = iter([100.0, 104.0, 105.0, 109.0])
+    with Display(100, 0, 3.0, console, clock=lambda: next(times)) as display:
+        for step in (51, 53, 51, 53):
+            if step == 51:
+                display.rewind()
+            display.step(record(step))
+    lines = console.export_text().splitlines()
+    console.file.close()
+    assert [line.endswith("1,500 tok/s  0:01:34 left") for line in lines] == [False, True, False, True]
+    assert [line.split("/")[0] for line in lines] == ["step 51", "step 53", "step 51", "step 53"]
+
+
 @pytest.mark.parametrize("terminal", [False, True])
 def test_the_time_left_is_that_of_the_work_left(terminal: bool) -> None:
     """Ten steps of one second each, then thirty of four times the work, which take four seconds each."""

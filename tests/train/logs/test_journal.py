@@ -131,10 +131,17 @@ def test_events_before_the_begin_are_written_then(tmp_path: Path) -> None:
 
 
 def test_a_resumed_run_draws_the_steps_after_its_checkpoint_again(tmp_path: Path) -> None:
-    """As TensorBoard reads its files."""
+    """As TensorBoard reads its files; so does one that goes back while it runs, also to before its first record."""
     for begun in (0, 3):
         journal = Journal(tmp_path, LogConfig(), 0)
         journal.begin(begun)
+        for rewound in (True, False):
+            if rewound:
+                journal.step({"step": begun + 1, "loss": -1.0})
+                journal.rewind(begun)
+                assert [line["step"] for line in read_lines(tmp_path / "metrics.jsonl")] == list(range(1, begun + 1))
+                journal.extend({"step": begun + 1, "loss": -2.0}, {"heldout": 1.0})
+                journal.rewind(begun)
         for step in range(begun + 1, 6):
             journal.step({"step": step, "loss": 10.0 * begun + step})
         journal.close()

@@ -135,9 +135,8 @@ def start_training(
 ) -> float:
     """Train with a configuration and `key=value` words on some processes (one: without the launcher), as `run_step`."""
     launcher = ["deepspeed", "--num_accelerators", str(ranks), "--master_port", str(free_port()), "--quiet"]
-    start = ["python"] if ranks == 1 else launcher
-    words = [*start, "train/main.py", "--config", configuration, *overrides]
-    return run_step(*words, accelerator=accelerator, variables=variables)
+    start = ["clozeline", "train"] if ranks == 1 else [*launcher, "train/main.py"]
+    return run_step(*start, "--config", configuration, *overrides, accelerator=accelerator, variables=variables)
 
 
 def record_folder_facts(path: Path, facts: Mapping[str, Any]) -> None:

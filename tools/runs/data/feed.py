@@ -17,14 +17,15 @@ from clozeline.tools.runs.data import run_sets
 from clozeline.tools.runs.data.run_steps import RunSteps
 from clozeline.train.checkpoint.format import step_of, steps_in
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.stream.mixture import Key, Phase
+from clozeline.train.data.stream.mixture import Key, Phase, SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases, read_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder, Visit
 from clozeline.train.logs.json_lines import read_lines
 
-State: TypeAlias = Literal["unknown", "read", "ahead", "beyond"]
+State: TypeAlias = Literal["unknown", "read", "skipped", "ahead", "beyond"]
 STATES: Final[dict[State, str]] = {
-    "unknown": "", "read": ", read already", "ahead": ", not read yet", "beyond": ", after the run's last step",
+    "unknown": "", "read": ", read already", "skipped": ", skipped after a divergence", "ahead": ", not read yet",
+    "beyond": ", after the run's last step",
 }  # fmt: skip
 """Descriptions of a position relative to a run."""
 
@@ -41,7 +42,8 @@ class Feed:
 
     `taken` lists (step, samples read by then) of the run's recorded steps. `saved` are the phases that it had planned
     when it last started, after `since` samples. With `skip`, rows of unreadable blocks are filler (`data.on_damaged:
-    skip`); with `by_tokens`, steps have as many rows as `data.batch_tokens` needs.
+    skip`); with `by_tokens`, steps have as many rows as `data.batch_tokens` needs. `skipped` are the rows that
+    rollbacks skipped, see `RunSteps`.
     """
 
     phases: Sequence[Phase[Input]]
@@ -54,6 +56,7 @@ class Feed:
     since: int = 0
     skip: bool = False
     by_tokens: bool = False
+    skipped: Sequence[SkippedRows] = ()
 
     @cached_property
     def reading(self) -> ReadingOrder:
@@ -69,7 +72,7 @@ class Feed:
     @cached_property
     def run_steps(self) -> RunSteps:
         """The steps of the run, or those that a run would have."""
-        return RunSteps(self.reading.timeline, self.taken or (), by_tokens=self.by_tokens)
+        return RunSteps(self.reading.timeline, self.taken or (), by_tokens=self.by_tokens, skipped=self.skipped)
 
     def batch(self, samples: int) -> list[Visit]:
         """Return the rows of the global batch that starts at a stream position, in order."""
@@ -111,6 +114,8 @@ class Feed:
         """Return whether a run has read the global batch at a position, or will."""
         if self.taken is None:
             return "unknown"
+        if self.run_steps.skipped(samples):
+            return "skipped"
         if samples + self.rows(samples) <= (self.taken[-1][1] if self.taken else 0):
             return "read"
         return "ahead" if self.steps is None or self.step(samples) <= self.steps else "beyond"
@@ -155,11 +160,12 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
         steps: int = validate(int, config.get("steps"), str(path), "steps")
     with _reading_lines(run / "metrics.jsonl") as lines:
         taken = [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
-    saved, since = list[Phase[Key]](), 0
+    saved, since, skipped = list[Phase[Key]](), 0, list[SkippedRows]()
     with _reading_lines(run / "events.jsonl") as lines:
         starts = [line for line in lines if line.get("event") == "data"]
         if planned := [line for line in starts if "plans" in line]:
             saved, since = read_phases(planned[-1]["plans"]), int(planned[-1]["samples"])
+            skipped = [SkippedRows(*entry) for entry in planned[-1].get("skipped_rows", ())]
         # a run of an earlier version recorded only the shares of sets
         shares = [] if saved else [[phase["shares"] for phase in line["phases"]] for line in starts]
         changes = zip(starts[1:], shares[1:], shares, strict=False)
@@ -179,7 +185,8 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     with run_sets.explain_missing_sets(run, data):
         feed = _open_data_feed(data)
     by_tokens = data.batch_tokens is not None
-    return replace(feed, steps=steps, taken=taken, saved=saved, since=since, skip=skip, by_tokens=by_tokens)
+    feed = replace(feed, steps=steps, taken=taken, saved=saved, since=since, skipped=skipped)
+    return replace(feed, skip=skip, by_tokens=by_tokens)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
-from clozeline.model.features import token_vectors
+from clozeline.model.scoring.features import token_vectors
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.runs.evaluation.predictions import set_rows

@@ -56,7 +56,7 @@ def test_a_training_is_started_while_a_result_is_missing(
     for _ in range(2):
         collect_all([training(seed) for seed in range(2)], at_once)
     configs = [tmp_path / f"{seed}.yaml" for seed in range(2)]
-    assert sorted(started) == [["python", "train/main.py", "--config", str(path), "steps=2"] for path in configs]
+    assert sorted(started) == [["clozeline", "train", "--config", str(path), "steps=2"] for path in configs]
     assert [yaml.safe_load(path.read_text(encoding="utf-8")) for path in configs] == [{"seed": 0}, {"seed": 1}]
     assert (tmp_path / "dev-0").read_text(encoding="utf-8") == "scored earlier"
     assert all((tmp_path / name).exists() for name in ("test-0", "dev-1", "test-1"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.tools.runs.data.run_steps import RunSteps, Step
-from clozeline.train.data.stream.mixture import Phase, Timeline
+from clozeline.train.data.stream.mixture import Phase, SkippedRows, Timeline
 
 PLANS = [Phase((0,), (), 48, 8), Phase((0,), (), 96, None), Phase((0,), (), None, 16)]
 
@@ -39,7 +39,51 @@ def test_steps_and_positions_are_inverse(sizes, lines_every):
         assert {steps.at(step.begin + inside) for inside in range(step.rows)} == {step}
 
 
+def test_skipped_rows_of_steps_by_tokens_are_one_step():
+    """Which of the steps that were taken back read a row is not known; the others are those of the records."""
+    steps = RunSteps(Timeline(PLANS, 2, 4), [(1, 8), (2, 64)], by_tokens=True, skipped=[SkippedRows(1, 8, 48)])
+    assert steps.at(20) == Step(2, 8, 40)
+    assert steps.at(50) == steps.step_of(2) == Step(2, 48, 16)
+
+
 @pytest.mark.parametrize(("number", "step"), [(4, Step(4, 48, 16)), (5, Step(5, 64, 32))])
 def test_the_example_of_the_docstring(number, step):
     steps = RunSteps(Timeline([Phase((0,))], 4, 32), [(4, 64)])
     assert steps.step_of(number) == step
+
+
+def with_rollbacks(rollbacks: list[tuple[int, int]], rows_at) -> tuple[list[Step], list[tuple[int, int, int]]]:
+    """The steps that count, one after another, and the rows skipped: after `more` steps, a return by some of them."""
+    steps, begin, skipped = [], 0, []
+    for more, back in [*rollbacks, (12, 0)]:
+        for _ in range(more):
+            steps.append(Step(len(steps) + 1, begin, rows_at(begin)))
+            begin += steps[-1].rows
+        if lost := steps[len(steps) - back :] if back else []:
+            del steps[-len(lost) :]
+            skipped = [entry for entry in skipped if entry.step <= len(steps)]  # others are taken back
+            start = lost[0].begin
+            # rows that were skipped before the first of the lost steps are skipped in any case
+            skipped.append(SkippedRows(len(steps), start, begin))
+    return steps, skipped
+
+
+@given(
+    st.lists(st.integers(1, 8).flatmap(lambda more: st.tuples(st.just(more), st.integers(1, more + 2))), max_size=3),
+    st.integers(1, 4),
+    st.integers(0, 12),
+)
+def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, unrecorded):
+    """With records of each step and phases, and with records of some and one size; none of the last steps."""
+    plan = PLANS if every == 1 else [Phase((0,), (), None, 8)]
+    steps, skipped = with_rollbacks(rollbacks, lambda begin: 8 if every > 1 or begin < 48 else 4 if begin < 96 else 16)
+    recorded = steps[: len(steps) - unrecorded]
+    taken = [(step.number, step.begin + step.rows) for step in recorded if step.number % every == 0]
+    known = RunSteps(Timeline(plan, 2, 4), taken, skipped=skipped)
+    for step in steps:
+        assert known.step_of(step.number) == step
+        assert {known.at(step.begin + inside) for inside in range(step.rows)} == {step}
+        assert known.skipped(step.begin) is None
+    for back_to, start, stop in skipped:
+        assert known.skipped(start) == known.skipped(stop - 1) == (back_to, start, stop)
+        assert known.at(start) == Step(back_to + 1, start, known.at(start).rows)

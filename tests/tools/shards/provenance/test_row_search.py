@@ -70,7 +70,7 @@ def rows_by_document(shards: ShardSet) -> dict[bytes, set[tuple[int, int]]]:
 def small_blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sets of 8 shards with two rows a block."""
     labels = ("masked_lm", "document_rotation", "unilm_mixture")
-    return build(tmp_path_factory.mktemp("blocks"), 240, 8, 2, labels)
+    return build(tmp_path_factory.mktemp("blocks"), 120, 8, 2, labels)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_rows_of_a_document_are_found_in_few_blocks(small_blocks, monkeypatch, l
     monkeypatch.setattr(
         ShardSet, "read_block", lambda self, block, **how: reads.append(block) or read(self, block, **how)
     )
-    for uid, places in list(expected.items())[::9]:
+    for uid, places in list(expected.items())[::5]:
         reads.clear()
         found, untold = find_document_rows(shards, [uid])
         assert ({(one.block, one.row) for one in found}, untold) == (places, "")

@@ -55,12 +55,19 @@ def relist(record: Path, relative: str) -> UnitRecord:
     return found
 
 
-@pytest.mark.parametrize("stage", ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"])
-def test_each_number_of_each_report_is_compared(run: Path, stage: str, capsys: pytest.CaptureFixture[str]) -> None:
+STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one of a key", "every"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_each_number_of_each_report_is_compared(
+    run: Path, stage: str, every: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     """In the report of the stage and in that of the run alike, so that only the records say otherwise."""
     paths = run / stage / "report.json", run / "report.json"
     originals = [path.read_text(encoding="utf-8") for path in paths]
-    for keys in numbers(json.loads(originals[0])["counts"]):
+    found = numbers(json.loads(originals[0])["counts"])
+    for keys in found if every else {keys[0]: keys for keys in found}.values():
         for path, above in zip(paths, ((), ("stages", stage)), strict=True):
             change_json(path, lambda data, above=above, keys=keys: raise_number(data, (*above, "counts", *keys)))
         assert f"{stage}/report.json: counts.{'.'.join(keys)}: " in refused(run, capsys)
@@ -210,7 +217,7 @@ def test_a_unit_that_counts_one_too_many_is_noticed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"])
+@pytest.mark.parametrize("stage", STAGES)
 def test_every_other_counter_is_compared(run: Path, stage: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert unnoticed(run, stage, lambda key: True, capsys) == []
 

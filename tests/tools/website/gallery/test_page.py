@@ -10,9 +10,9 @@ import yaml
 import clozeline.pipeline.corrupt.objectives
 from clozeline import registry
 from clozeline.configuration.config import validate
+from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
-from clozeline.pipeline.corrupt.stage import CorruptConfig
 from clozeline.tools.website.gallery.objective_cases import EVERY_WORD, cases_of
 from clozeline.tools.website.gallery.page import as_yaml, gallery
 

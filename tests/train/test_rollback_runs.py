@@ -1,0 +1,275 @@
+"""Runs that diverge, go back to a checkpoint and skip the rows that led there, against runs that never read them."""
+
+from __future__ import annotations
+
+import json
+import signal
+from argparse import Namespace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clozeline.tools.runs.data.feed import open_feed
+from clozeline.train.checkpoint.find_checkpoint import check_share
+from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.state import TrainState, read_state
+from clozeline.train.data.stream.mixture import SkippedRows
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
+from clozeline.train.engine import Engine, StepResult
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.status import read_status
+from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
+from tests.train import faulty
+from tests.train.aftermath import run_checked
+from tests.train.divergent_set import write_divergent_set
+from tests.train.masked_set import write_config
+from tests.train.test_run import events, start
+
+SETTINGS: dict[str, Any] = {
+    "steps": 20,
+    "schedule__steps": 20,
+    "checkpoint__every": 2,
+    "checkpoint__keep_last": 5,
+    "max_consecutive_skips": 6,
+    "average": {"decay": 0.9},
+}
+BACK, START, STOP = 6, 48, 112
+"""Steps 9 to 14 are not finite. Those of step 8 are the weights that gave nothing finite, so step 6 is gone back to."""
+
+
+@pytest.fixture(scope="module")
+def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of the steps 9 to 16 whose loss is infinite."""
+    return write_divergent_set(tmp_path_factory.mktemp("poisoned"), {1: float("inf")})
+
+
+def never_read(world: World, config: Path, start_of_rows: int, stop: int, overrides: list[str]) -> tuple[int, str]:
+    """A run without a rollback, whose stream jumps over rows by itself."""
+    real = Stream.next_step
+
+    def jump(stream: Stream, *given: Any) -> Any:
+        if stream.samples == start_of_rows:
+            stream.set_position(stop)
+        return real(stream, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stream, "next_step", jump)
+        return start(world, config, ["on_divergence=null", *overrides])
+
+
+def learned(output: Path) -> tuple[list[Any], Any]:
+    """Every bit that a run logs of its steps, and the hashes of its last weights and optimizer states."""
+    keys = ("loss", "gradient_norm", "learning_rate", "tokens", "flops", "skipped")
+    records = [(one["step"], [str(one[key]) for key in keys]) for one in read_lines(output / "metrics.jsonl")]
+    last = Index.read(steps_in(output / "checkpoints")[-1])
+    return records, (last.scalars, {name: record.xxh3_128 for name, record in last.files.items()})
+
+
+@pytest.mark.parametrize(
+    ("stage", "more"),
+    mark_slow_but(
+        [(0, ""), (2, "checkpoint.asynchronous=true")],
+        [
+            *((0, ""), (2, "checkpoint.asynchronous=true"), (1, "precision=bf16"), (3, ""), (3, "precision=bf16")),
+            *((0, "unfreeze_every=7"), (2, "optimizer.name=muon"), (0, "optimizer.name=adafactor")),
+        ],
+    ),
+)
+def test_a_rollback_equals_a_run_that_never_read_the_rows(
+    two_ranks: RankPool, tmp_path: Path, poisoned: Path, stage: int, more: str
+) -> None:
+    words = [f"zero.stage={stage}", *filter(None, [more])]
+    paths = [tmp_path / name for name in ("diverged", "never")]
+    configs = [write_config(path.with_suffix(".yaml"), poisoned, path, **SETTINGS) for path in paths]
+    copies = tmp_path / "copies"
+    extra = ["on_divergence={}", "log.report=true", f"checkpoint.copy_to={copies}"]
+    assert two_ranks.run(start, configs[0], [*words, *extra]) == [(0, "")] * 2
+    assert two_ranks.run(never_read, configs[1], START, STOP, words) == [(0, "")] * 2
+    found, expected = (learned(path) for path in paths)
+    assert found[1] == expected[1]
+    for (step, mine), (_, theirs) in zip(found[0], expected[0], strict=True):
+        # the run that jumps by itself counts the rows that it jumps over
+        assert [*mine[:4], mine[5]] == [*theirs[:4], theirs[5]], step
+    ratio = float(found[0][-1][1][4]) / float(expected[0][0][1][4])
+    assert ratio == pytest.approx(20), "operations of 20 steps"
+    # what the run says of it
+    (told,) = events(paths[0], "rollback")
+    assert (told["step"], told["checkpoint"], told["rows"], told["number"]) == (14, f"step-{BACK:08d}", 64, 1)
+    state = read_state(Index.read(paths[0] / "checkpoints" / "step-00000020"))
+    assert (state.skipped_rows, state.rollbacks) == ((SkippedRows(BACK, START, STOP),), 1)
+    assert (state.samples, state.rows) == (20 * 8 + STOP - START, 20 * 8)
+    status = read_status(paths[0])
+    assert status is not None
+    assert status.text == "done, step 20, step-00000020, rollbacks 1"
+    page = (paths[0] / "report.html").read_text(encoding="utf-8")
+    assert "Rollbacks after a divergence: 1." in page
+    assert "Went back to step-00000006; the 64 rows since then are skipped." in page
+    # steps 8 to 14 were saved and copied twice, with other content
+    kept = steps_in(paths[0] / "checkpoints")
+    assert [path.name for path in steps_in(copies)] == [path.name for path in kept]
+    for path in kept:
+        assert check_share(copies / path.name, hashes=True) == check_share(path, hashes=True)
+
+
+def last_state(output: Path) -> TrainState:
+    return read_state(Index.read(steps_in(output / "checkpoints")[-1]))
+
+
+def explode(world: World, config: Path, at: int, overrides: list[str], rows: Path) -> tuple[int, str]:
+    """A run in which the step that reads from a position on has a rate that ruins the weights; writes what it read."""
+    real, read = Engine.step, {}
+
+    def step(engine: Engine, batches: Any, counts: Any, number: int, rate: float, **more: Any) -> StepResult:
+        read[number] = [row for batch in batches for row in batch.origin.tolist()]
+        ruinous = 1e30 if batches[-1].samples == at + 8 else rate
+        return real(engine, batches, counts, number, ruinous, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "step", step)
+        code = start(world, config, overrides)
+    rows.write_text(json.dumps(read))
+    return code
+
+
+def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank: RankPool, tmp_path: Path) -> None:
+    """The update of step 8 ruins the weights, which are saved; what follows is not finite, and step 6 is gone back to.
+
+    The rows that are skipped end in another phase of the data, with larger batches. The run is started again after step
+    13.
+    """
+    shards = write_divergent_set(tmp_path / "set", {})
+    phases = [{"shards": str(shards), "until_samples": 64}, {"shards": str(shards), "global_batch": 16}]
+    paths = [tmp_path / name for name in ("ruined", "never")]
+    changes = {**SETTINGS, "gradient_clipping": 0.0, "max_consecutive_skips": 3, "log__every": 3}
+    changes |= {"data__phases": phases, "data__shards": None}
+    configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
+    rows = tmp_path / "rows.json"
+    assert one_rank.run(explode, configs[0], 56, ["on_divergence={}", "steps=13"], rows) == [(0, "")]
+    read = json.loads(rows.read_text())
+    assert one_rank.run(explode, configs[0], 56, ["on_divergence={}"], rows) == [(0, "")]
+    read |= json.loads(rows.read_text())
+    assert one_rank.run(never_read, configs[1], 48, 112, []) == [(0, "")]
+    assert learned(paths[0])[1] == learned(paths[1])[1]
+    # explain-batch and where-is: the rows of each step, and those of no step
+    feed = open_feed(Namespace(run=paths[0], words=[], seed=None, global_batch=None, lanes=None))
+    for step in range(1, 21):
+        visits = feed.batch(feed.samples(step))
+        assert sorted([visit.source, *(visit.stored or ())] for visit in visits) == sorted(read[str(step)])
+        assert feed.state(feed.samples(step)) == "read"
+        assert {feed.step(visit.position * 4) for visit in visits} == {step}
+    assert [feed.state(samples) for samples in (40, 48, 96, 112)] == ["read", "skipped", "skipped", "read"]
+    assert feed.step(96) == 11, "the step that read it, and was taken back"
+
+
+def test_early_stopping_and_steps_of_so_many_tokens_go_back(one_rank: RankPool, tmp_path: Path) -> None:
+    """Steps of two or three portions of 8 rows, in each run at the same positions; the run ends at step 14 of 20.
+
+    The first of the evaluations, at step 2, is the best one forever: those that were taken back must not count.
+    """
+    poisoned = write_divergent_set(tmp_path / "poisoned", {1: float("inf")}, rounds=8)
+    paths = [tmp_path / name for name in ("diverged", "never")]
+    changes = {**SETTINGS, "max_consecutive_skips": 3, "data__batch_tokens": 180, "evaluate__every": 2}
+    changes |= {"data__heldout": str(write_divergent_set(tmp_path / "heldout", {}))}
+    changes |= {"early_stop": {"metric": "heldout/loss", "patience": 6, "min_improvement": 1e3}}
+    configs = [write_config(path.with_suffix(".yaml"), poisoned, path, **changes) for path in paths]
+    assert one_rank.run(start, configs[0], ["on_divergence={}"]) == [(0, "")]
+    state = last_state(paths[0])
+    ((_, *jump),) = state.skipped_rows
+    assert one_rank.run(never_read, configs[1], *jump, []) == [(0, "")]
+    found, expected = (learned(path) for path in paths)
+    assert found[1] == expected[1]
+    assert [values[:4] for _, values in found[0]] == [values[:4] for _, values in expected[0]]
+    assert (state.step, state.rollbacks, state.best) == (14, 1, last_state(paths[1]).best)
+    ends = [0, *(record["samples"] for record in read_lines(paths[0] / "metrics.jsonl"))]
+    assert {stop - begin for begin, stop in pairwise(ends)} >= {16, 24}
+
+
+def fail_once(world: World, config: Path) -> tuple[int, str]:
+    """A run in which step 8 ruins the weights the first time, as a fault of the hardware does."""
+    real, seen = Engine.step, set[int]()
+
+    def step(engine: Engine, batches: Any, counts: Any, number: int, rate: float, **more: Any) -> StepResult:
+        ruinous = number == 8 and number not in seen
+        seen.add(number)
+        return real(engine, batches, counts, number, 1e30 if ruinous else rate, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "step", step)
+        return start(world, config, ["on_divergence={skip_rows: false}"])
+
+
+def test_the_same_rows_again_equal_a_run_without_the_fault(one_rank: RankPool, tmp_path: Path) -> None:
+    shards = write_divergent_set(tmp_path / "set", {})
+    paths = [tmp_path / name for name in ("failed", "sound")]
+    changes = {**SETTINGS, "gradient_clipping": 0.0, "max_consecutive_skips": 3}
+    configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
+    assert one_rank.run(fail_once, configs[0]) == [(0, "")]
+    assert one_rank.run(start, configs[1], []) == [(0, "")]
+    assert learned(paths[0]) == learned(paths[1])
+    assert [event["then"] for event in events(paths[0], "rollback")] == ["come again"]
+
+
+SKIPPED_TWICE = (SkippedRows(36, 288, 344), SkippedRows(36, 344, 368))
+
+
+def test_spikes_of_the_loss_are_a_divergence(one_rank: RankPool, tmp_path: Path) -> None:
+    """Steps 41 to 48 spike. The first rollback skips the first three of them, the second the next three.
+
+    The run is stopped among the spikes, and counts on.
+    """
+    shards = write_divergent_set(tmp_path / "set", {5: 1e3}, rounds=10)
+    paths = [tmp_path / name for name in ("spiked", "never")]
+    changes = {"steps": 52, "schedule__steps": 52, "checkpoint__every": 4, "checkpoint__keep_last": 4}
+    changes |= {"max_consecutive_skips": 4}
+    configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
+    words = ["on_divergence={spikes: 3}"]
+    assert one_rank.run(start, configs[0], words, 42) == [(75, "")]
+    assert one_rank.run(start, configs[0], words) == [(0, "")]
+    assert one_rank.run(never_read, configs[1], 288, 368, []) == [(0, "")]
+    assert learned(paths[0])[1] == learned(paths[1])[1]
+    told = [(event["step"], event["checkpoint"]) for event in events(paths[0], "rollback")]
+    assert told == [(43, "step-00000036"), (39, "step-00000036")]
+    state = read_state(Index.read(paths[0] / "checkpoints" / "step-00000052"))
+    assert (state.skipped_rows, state.rollbacks) == (SKIPPED_TWICE, 2)
+
+
+KILLS: list[tuple[str, int, str]] = [
+    *((name, 8, when) for name in ("latest", "checkpoint.json") for when in ("before", "after")),
+    *((f".tmp-old-step-{step:08d}", 1, "after") for step in (14, 10, 8)),
+    ("after load", 0, ""),
+]
+"""Points of the rollback: seven saves come before it, and it removes the steps 14, 12, 10 and 8."""
+
+
+@pytest.fixture(scope="module")
+def straight(poisoned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody kills."""
+    folder = tmp_path_factory.mktemp("straight")
+    assert go(folder, poisoned, faulty.train_normally).codes == [0]
+    return folder / "run"
+
+
+def go(folder: Path, shards: Path, function: Any, *arguments: Any) -> Any:
+    changes = {**SETTINGS, "checkpoint__keep_last": 9, "on_divergence": {}}
+    config = write_config(folder / "train.yaml", shards, folder / "run", **changes)
+    return run_checked(1, function, *arguments, "--config", str(config), folder=folder)
+
+
+@pytest.mark.parametrize(("point", "occurrence", "when"), mark_slow_but([KILLS[4], KILLS[3]], KILLS))
+def test_a_kill_in_a_rollback_costs_no_bit(
+    tmp_path: Path, poisoned: Path, straight: Path, point: str, occurrence: int, when: str
+) -> None:
+    faults: dict[str, Any] = {"after load": (faulty.kill_after_load,)}
+    fault = faults.get(point, (faulty.kill_at_replace, point, occurrence, when))
+    assert go(tmp_path, poisoned, *fault).codes == [-signal.SIGKILL]
+    again = go(tmp_path, poisoned, faulty.train_normally)
+    assert again.codes == [0], again.errors
+    assert learned(tmp_path / "run") == learned(straight)
+    names = [path.name for path in steps_in(straight / "checkpoints")]
+    assert [path.name for path in steps_in(tmp_path / "run" / "checkpoints")] == names
+    states = [read_state(Index.read(path / "checkpoints" / names[-1])) for path in (tmp_path / "run", straight)]
+    assert states[0] == states[1]
