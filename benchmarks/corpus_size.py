@@ -1,12 +1,17 @@
 """Memory and opens of each stage at two corpus sizes a decade apart: neither may depend on the size of the corpus.
 
-    python -m benchmarks.corpus_size [--megabytes 4 40] [--unit-megabytes 0.2] [--folder DIR] [--json FILE]
+    python -m benchmarks.corpus_size [--megabytes 4 40] [--unit-megabytes 0.2] [--texts 1]
+        [--crawls SMALL LARGE] [--folder DIR] [--json FILE]
 
 The crawl is a WARC of pages of Python's help topics under a menu, in which every third word is another one, so that no
-page is a near duplicate of another. Each stage runs in a process of its own, one unit after another. Memory is the peak
-of that process since it started (`VmHWM`). Its children are left out: the system counts them with the copy of the
-parent that a fork is at first. Opens are the files that Python opens below input and output, by its audit hook, which
-sees the opens of all but a few small files that Arrow opens by itself. Both sizes have several units of the same size.
+page is a near duplicate of another. With `--texts 1` it is JSONL of the texts alone: about a sixth of the bytes, and
+nothing to extract. With `--crawls` it is yours, in two sizes: files, globs or folders.
+
+Each stage runs in a process of its own, one unit after another. Memory is the peak of that process since it started
+(`VmHWM`), mapped files included. Its children are left out: the system counts them with the copy of the parent that a
+fork is at first. Opens are the files that Python opens below input and output, by its audit hook, which sees the opens
+of all but a few small files that Arrow opens by itself. Both sizes have several units of the same size. The JSON also
+holds what the larger one took more than the smaller, the rates that `benchmarks.capacity` reads.
 """
 
 import json
@@ -15,12 +20,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
-from benchmarks.harness import figure, parser, print_table, system_load, verdict, write_json
+from benchmarks.harness import ROOT, figure, parser, print_table, system_load, verdict, write_json
 
 from benchmarks.clean import prose, warc_record
 from benchmarks.small_files import opens
@@ -51,33 +56,46 @@ def hook(event, arguments):
     if event == "open" and isinstance(arguments[0], (str, bytes)) and os.fsdecode(arguments[0]).startswith(roots):
         count["opens"] += 1
 sys.addaudithook(hook)
+from benchmarks.harness import cpu_seconds
 from clozeline.pipeline.execution.recipe_command import run_stage
 code = run_stage(sys.argv[2], sys.argv[3:])
 peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
-row = {"rss": int(peak) * 1024, "cpu_s": sum(os.times()[:4])}
+row = {"rss": int(peak) * 1024, "cpu_s": cpu_seconds()}
 print("\\n" + json.dumps({**count, **row}))
 raise SystemExit(code)
 """
 
 
+def _iter_texts() -> Iterator[str]:
+    """Yield texts of which no two are near duplicates."""
+    words = sorted({word for text in topics.values() for word in _WORD.findall(text)})
+    texts, draw = prose(500, 7), random.Random(2)
+    while True:
+        yield _WORD.sub(lambda match: draw.choice(words) if draw.random() < 1 / 3 else match[0], draw.choice(texts))
+
+
 def write_crawl(path: Path, size: int) -> None:
     """Write a WARC with at least `size` bytes of HTML."""
-    words = sorted({word for text in topics.values() for word in _WORD.findall(text)})
-    texts, draw, written = prose(500, 7), random.Random(2), 0
+    texts, written = _iter_texts(), 0
     with path.open("wb") as file:
         while written < size:
-            text = _WORD.sub(
-                lambda match: draw.choice(words) if draw.random() < 1 / 3 else match[0], draw.choice(texts)
-            )
-            member, length = warc_record(text)
+            member, length = warc_record(next(texts))
             file.write(member)
             written += length
 
 
-def measure(folder: Path, size: int, unit_bytes: int, extractor: str) -> dict[str, dict[str, Any]]:
-    """Return memory in bytes, opens, CPU seconds and units of each stage, for a crawl of `size` bytes of HTML."""
-    crawl, output, recipe = folder / "crawl.warc.gz", folder / "out", folder / "recipe.yaml"
-    write_crawl(crawl, size)
+def write_texts(path: Path, size: int) -> None:
+    """Write JSONL with at least `size` bytes of text."""
+    texts, written = _iter_texts(), 0
+    with path.open("w", encoding="utf-8") as file:
+        while written < size:
+            file.write(json.dumps({"text": (text := next(texts))}) + "\n")
+            written += len(text)
+
+
+def measure(folder: Path, crawl: str, unit_bytes: int, extractor: str) -> dict[str, dict[str, Any]]:
+    """Return memory in bytes, opens, CPU seconds, bytes and units of each stage, for the files `input=crawl`."""
+    output, recipe = folder / "out", folder / "recipe.yaml"
     filters = "[gopher_quality, gopher_repetition]"
     recipe.write_text(_RECIPE.replace("EXTRACTOR", extractor).replace("FILTERS", filters))
     plan = [f"plan.unit_bytes={unit_bytes}", f"plan.shard_bytes={unit_bytes}", "executor.workers=1"]
@@ -85,20 +103,40 @@ def measure(folder: Path, size: int, unit_bytes: int, extractor: str) -> dict[st
     for stage in stages_of(load_recipe(recipe)):
         arguments = [stage, "--config", recipe, f"input={crawl}", f"output={output}", *plan]
         command = [sys.executable, "-c", _CHILD, str(folder), *map(str, arguments)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+        report = json.loads((output / stage / "report.json").read_text())
+        left = sum(path.stat().st_size for path in (output / stage).rglob("*") if path.is_file())
         units = len(list((output / stage / "records").glob("*.json")))
-        rows[stage] = {**json.loads(done.stdout.splitlines()[-1]), "units": units}
+        rows[stage] = {**json.loads(done.stdout.splitlines()[-1]), "counts": report["counts"], "units": units,
+                       "written": report["bytes"], "left": left}  # fmt: skip
     return rows
 
 
-def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]], sizes: Sequence[float]) -> list[Any]:
+def growth(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what the larger corpus has and takes more, without the starts of the stages: rates for `capacity`."""
+
+    def more(stage: str, *keys: str) -> Any:
+        first, second = small[stage], large[stage]
+        for key in keys:
+            first, second = first[key], second[key]
+        return second - first
+
+    amounts = {"stored": "bytes_owned", "html": "content_kept", "text": "characters_in"}
+    found: dict[str, Any] = {name: more("clean", "counts", count) for name, count in amounts.items()}
+    stages = [stage for stage in large if stage != "train_tokenizer"]  # which reads a sample of the same size
+    rates = {name: {stage: more(stage, name) for stage in stages} for name in ("cpu_s", "written", "left")}
+    return {**found, "tokens": more("encode", "counts", "tokens"), **rates}
+
+
+def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) -> list[Any]:
     """Return the rows of `--json`: memory and opens of each stage."""
+    sizes = [f"{measured['clean']['counts']['content_kept'] / 1e6:,.0f} MB" for measured in (small, large)]
     rows = []
     for stage, more in large.items():
-        less, case = small[stage], f"{stage}, {sizes[1]:g} MB of HTML"
+        less = small[stage]
         holds = more["rss"] <= GROWTH * less["rss"] and more["rss"] <= MOST_MEMORY
-        rows.append(figure(f"memory: {case}", "MB", more["rss"] / 1e6, less["rss"] / 1e6, f"{sizes[0]:g} MB", GROWTH,
-                           holds=holds))  # fmt: skip
+        rows.append(figure(f"memory: {stage}, {sizes[1]} read", "MB", more["rss"] / 1e6, less["rss"] / 1e6, sizes[0],
+                           GROWTH, holds=holds))  # fmt: skip
     for stage, more in large.items():
         less = small[stage]
         rows.append(figure(f"opens: {stage}, {more['units']} units", "opens", more["opens"], less["opens"],
@@ -112,21 +150,27 @@ def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]], 
 def main() -> int:
     """Measure both sizes; the exit code is 1 if memory grows or there are too many opens."""
     options = parser(
-        __doc__, megabytes=([4.0, 40.0], "HTML of the two crawls (default: %(default)s)"),
+        __doc__, megabytes=([4.0, 40.0], "HTML, or text, of the two crawls (default: %(default)s)"), texts=0,
+        crawls=([""], "files to read instead: a small and a large crawl, like `input=`"),
         unit_megabytes=(0.2, "compressed bytes of a unit (default: %(default)s)"), extractor="blocks",
         folder=(Path, "where to write; default: a temporary folder"),
     ).parse_args()  # fmt: skip
+    if any(options.crawls) and len(options.crawls) != 2:
+        sys.exit(f"--crawls: expected two, a small and a large one, got {len(options.crawls)}")
     measured = []
-    for size in options.megabytes[:2]:
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            measured.append(
-                measure(Path(folder), int(size * 1e6), int(options.unit_megabytes * 1e6), options.extractor)
-            )
-    rows = compare(measured[0], measured[1], options.megabytes)
+    for number, size in enumerate(options.megabytes[:2]):
+        with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
+            folder = Path(temporary)
+            crawl = folder / ("crawl.jsonl" if options.texts else "crawl.warc.gz")
+            if not any(options.crawls):
+                (write_texts if options.texts else write_crawl)(crawl, int(size * 1e6))
+            source = Path(options.crawls[number]).absolute() if any(options.crawls) else crawl
+            measured.append(measure(folder, str(source), int(options.unit_megabytes * 1e6), options.extractor))
+    rows = compare(measured[0], measured[1])
     cells = [(row["case"], f"{row['ours']:,.0f}", f"{row['peer']:,.0f}", row["peer_name"], f"{row['ratio']:.2f}",
               verdict(row["holds"])) for row in rows]  # fmt: skip
     print_table(("case", "ours", "compared with", "of", "ratio", "holds"), cells, system_load())
-    write_json(options.json, rows)
+    write_json(options.json, [*rows, {"growth": growth(*measured)}])
     return int(not all(row["holds"] for row in rows))
 
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from benchmarks.harness import best_seconds, figure, parser, print_figures, write_json
 
 from benchmarks.dedup import documents
-from clozeline.pipeline.decontaminate.evaluation_items import EvaluationSet, evaluation_files
+from clozeline.pipeline.decontaminate.config import EvaluationSet
+from clozeline.pipeline.decontaminate.evaluation_items import evaluation_files
 from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, FindMatches, WriteIndex
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.document import Document

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeline.model.early_exit import EarlyExit, Entropy, build_off_ramps
-from clozeline.model.token_pruning import TokenPruning
-from clozeline.model.token_rules import TopTokens
+from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy, build_off_ramps
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
+from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.runs.evaluation.predictions import answers_of, set_rows
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run

@@ -2,10 +2,11 @@
 
     python -m benchmarks.gpu --fake [--recipes bert t5 ...] [--json FILE]
 
-A row is one training configuration: micro-batch, forward, backward and optimizer step in bf16 under torch's
-FakeTensorMode on the device "cuda", which computes shapes, types and devices but no values. So any read of a value by
-the host raises an error, and so do tensors of two devices, arguments that do not fit an operator's schema, and graph
-breaks: each layer, and each head of labels, is compiled as one graph by dynamo. A row fails on
+A row is one training configuration, and for encoder-decoders a second one, `apart`, with documents packed into its
+rows: micro-batch, forward, backward and optimizer step in bf16 under torch's FakeTensorMode on the device "cuda", which
+computes shapes, types and devices but no values. So any read of a value by the host raises an error, and so do tensors
+of two devices, arguments that do not fit an operator's schema, and graph breaks: each layer, and each head of labels,
+is compiled as one graph by dynamo. A row fails on
 
 - a host read: a value, a size that depends on values, or a copy from the device to the host
 - tensors of different devices in one operation, or a tensor of the model that does not move with it
@@ -49,6 +50,7 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers
 from clozeline.model.loss import Loss
+from clozeline.pipeline.recipe import load_recipe
 from clozeline.registry import find
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.labels import sample_words
@@ -92,6 +94,14 @@ def load(path: Path) -> TrainConfig:
     words += [f"model.heads.{head}.classes={count}" for head, count in classes.items() if f" {head}:" in text]
     config: TrainConfig = load_config(TrainConfig, path, words)
     return config
+
+
+def may_pack_pairs(path: Path) -> bool:
+    """Return whether a configuration trains an encoder-decoder on corrupted text, whose rows may hold documents."""
+    if "tasks" in path.parts or load(path).model.architecture != "encoder_decoder":
+        return False
+    entries = load_recipe(path.with_name("pipeline.yaml"), ["output=unused"]).config_of("corrupt")
+    return hasattr(entries[0].objective.options, "cross_documents")
 
 
 class Operations(TorchDispatchMode):
@@ -206,11 +216,11 @@ def update(model: Model, config: TrainConfig) -> None:
     optimizer.step()
 
 
-def step(path: Path, *, compiled: bool) -> dict[str, Any]:
+def step(path: Path, *, compiled: bool, apart: bool) -> dict[str, Any]:
     """Return what a step of a configuration does on the device; what a GPU would stumble over is an exception."""
     # on the host: model, batch, and the shapes that the engine adds to it
     config = load(path)
-    batch = recipe_batch(path, config)
+    batch = recipe_batch(path, config, apart=apart)
     torch.manual_seed(0)
     model, teacher = build(config)
     batch = pad_labels(batch, 256) if compiled else batch
@@ -254,10 +264,10 @@ def pretended_device() -> Iterator[FakeTensorMode]:
         yield mode
 
 
-def row(path: Path, *, compiled: bool) -> dict[str, Any]:
-    """Return the row of a configuration; `problem` is empty if nothing is wrong."""
+def row(path: Path, *, compiled: bool, apart: bool = False) -> dict[str, Any]:
+    """Return the row of a configuration; `problem` is empty if nothing is wrong. `apart`: documents are kept apart."""
     line: dict[str, Any] = {
-        "recipe": recipe_of(path),
+        "recipe": recipe_of(path) + (" apart" if apart else ""),
         "family": "",
         "attention": {},
         "fp32 products": 0,
@@ -266,10 +276,10 @@ def row(path: Path, *, compiled: bool) -> dict[str, Any]:
     began, line["problem"] = time.perf_counter(), ""
     try:
         config = load(path)
-        line |= {"family": config.model.family, **step(path, compiled=False)}
+        line |= {"family": config.model.family, **step(path, compiled=False, apart=apart)}
         if compiled and find("clozeline.model.families", config.model.family).compiled:
             line["breaks"] = "?"
-            step(path, compiled=True)
+            step(path, compiled=True, apart=apart)
             line["breaks"] = 0
     except Exception as error:  # every error is a finding
         line["problem"] = describe(error)
@@ -324,8 +334,9 @@ def main() -> int:
     options = parser(__doc__, recipes=recipes, eager=eager).parse_args()
     rows = []
     for path in configurations([name for name in options.recipes if name]):
-        rows.append(row(path, compiled=not options.eager))
-        print(f"{rows[-1]['recipe']}: {rows[-1]['problem'] or 'no problem'}", file=sys.stderr, flush=True)
+        for apart in (False, True)[: 1 + may_pack_pairs(path)]:
+            rows.append(row(path, compiled=not options.eager, apart=apart))
+            print(f"{rows[-1]['recipe']}: {rows[-1]['problem'] or 'no problem'}", file=sys.stderr, flush=True)
     shown = ("recipe", "family", "attention", "fp32 products", "breaks", "problem")
     print_table(
         shown, [[" ".join(value) if isinstance(value := one[name], dict) else value for name in shown] for one in rows]

@@ -13,7 +13,8 @@ vendor's peak) with its goal, peak memory, clock and temperature at the end, and
 
 - bert 256 x 128, gpt2 32 x 1024: compiled; goals 0.50 and 0.45
 - documents: BERT-base on documents of natural lengths, packed (read by the kernel for flat rows) and padded
-- attention: that kernel against a mask, in bf16: errors of outputs and gradients, and dropout
+- attention, attention across: that kernel against a mask, in bf16, within packed rows and from T5's packed targets to
+  their sources: errors of outputs and gradients, dropout, and milliseconds forward and backward
 - training: the trainer at ZeRO stages 1, 2 and 3: waits for data, bytes of weights, gradients and optimizer state
 - product: matrices of BERT-base's feed-forward block, at 16k to 128k tokens: the peak that its width allows
 - bert, gpt2, t5: eager, and each layer and head compiled, at several micro-batches
@@ -37,7 +38,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -51,7 +51,7 @@ from torch.sparse import to_sparse_semi_structured
 
 from benchmarks import fake_gpu
 from benchmarks.gpu_models import Experiment, build, give_scores
-from benchmarks.gpu_runs import LENGTH, compare_attention, train
+from benchmarks.gpu_runs import LENGTH, Step, compare_attention, times, train
 from benchmarks.model import (
     batch_packed_rows,
     document_sizes,
@@ -64,7 +64,6 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.train.logs.peak_flops import peak_of
 
-Step = Callable[[], object]
 _LEAST = 20.0
 """Seconds that an experiment needs at least: imports and compilation."""
 
@@ -79,7 +78,8 @@ def experiments() -> dict[str, Experiment]:
         "bert 256 x 128": replace(bert, rows=256, columns=128, compiled=True, goal=0.50),
         "gpt2 32 x 1024": replace(gpt2, compiled=True, goal=0.45),
         "documents packed": replace(documents, layout="packed"),
-        "attention": Experiment(attention=True, rows=1),
+        "attention": Experiment(attention="self", rows=1),
+        "attention across": Experiment(attention="cross", rows=1),
         "training, stage 1": replace(bert, rows=512, columns=LENGTH, stage=1),
         "documents padded": replace(documents, layout="padded"),
         "training, stage 2": replace(bert, rows=512, columns=LENGTH, stage=2),
@@ -163,25 +163,6 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
     return step, sum(lengths) + experiment.targets * len(lengths), operations
 
 
-def times(step: Step, device: torch.device, warm: int, count: int) -> list[float]:
-    """Return the milliseconds of each of `count` steps after `warm` others; the host waits once, at the end."""
-    for _ in range(warm):
-        step()
-    if device.type != "cuda":
-        ends = [time.perf_counter()]
-        for _ in range(count):
-            step()
-            ends.append(time.perf_counter())
-        return [1000 * (after - before) for before, after in pairwise(ends)]
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-    for mark in marks[:-1]:
-        mark.record()
-        step()
-    marks[-1].record()
-    torch.cuda.synchronize()
-    return [before.elapsed_time(after) for before, after in pairwise(marks)]
-
-
 def kernels(step: Step, device: torch.device) -> dict[str, float]:
     """Return the ten slowest operations or kernels of a step, and their shares of its time."""
     cuda = device.type == "cuda"
@@ -204,8 +185,8 @@ def measure(experiment: Experiment, device: torch.device, warm: int, count: int,
         torch.cuda.reset_peak_memory_stats()
     peak = peak_of(device, "bf16", float("nan"))
     line: dict[str, Any] = {**asdict(experiment), "tiny": tiny}
-    if experiment.attention:
-        line |= compare_attention(device, tiny)
+    if experiment.attention is not None:
+        line |= compare_attention(device, tiny, warm, count, across=experiment.attention == "cross")
     else:
         if experiment.stage is None:
             step, tokens, operations = steps(experiment, device, tiny)
@@ -240,7 +221,8 @@ def describe(line: dict[str, Any]) -> str:
     if "failed" in line:
         return f"FAILED: {line['failed']}"
     if "errors" in line:
-        return f"{'equal' if line['holds'] else 'DIFFERENT'}: {line['errors']}, dropout {line['dropout of 0.1']}"
+        same = "equal" if line["holds"] else "DIFFERENT"
+        return f"{same}: {line['errors']}, dropout {line['dropout of 0.1']}, ms {line['kernel_ms']}"
     goal = "" if line["goal"] is None else f" (goal {line['goal']:.2f})"
     share = "" if line["mfu"] is None else f", MFU {line['mfu']:.2f}{goal} of {line['peak'] / 1e12:.0f} TFLOP/s"
     waits = f", {line['waited_share']:.1%} waiting for data" if "waited_share" in line else ""

@@ -54,8 +54,8 @@ class Experiment:
     """Scores of a teacher, BERT-base: stored or live."""
     stage: int | None = None
     """A run of the trainer at this ZeRO stage."""
-    attention: bool = False
-    """Attention in documents compared with a mask."""
+    attention: str | None = None
+    """Attention in documents compared with a mask: self, or cross from targets to sources."""
     goal: float | None = None
     """MFU."""
 

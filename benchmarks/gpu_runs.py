@@ -1,7 +1,12 @@
-"""Two measurements on a GPU that are no timed step of a model: runs of the trainer, and attention in packed rows."""
+"""Two measurements on a GPU that are no timed step of a model: the trainer's runs, and attention in packed rows."""
 
 import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.harness import ROOT
@@ -16,10 +21,13 @@ from benchmarks.model import batch_packed_rows, document_sizes, pack_documents
 from benchmarks.zero_stages import LENGTH, VOCABULARY, write_shards
 from clozeline.configuration.config import load_config
 from clozeline.model.layers.documents import attend, batch_documents
+from clozeline.model.layers.masks import AttentionPlan
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.padding import paired_bounds
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 
+Step = Callable[[], object]
 SETTLED = 10
 """Steps of a run that compile and fill caches."""
 
@@ -54,45 +62,76 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
     return {**line, "state_bytes": events[-1]["ranks"][0], "peak_bytes": settled[-1].get("device_bytes")}
 
 
-def compare_attention(device: torch.device, tiny: bool) -> dict[str, Any]:
+def times(step: Step, device: torch.device, warm: int, count: int) -> list[float]:
+    """Return the milliseconds of each of `count` steps after `warm` others; the host waits once, at the end."""
+    for _ in range(warm):
+        step()
+    if device.type != "cuda":
+        ends = [time.perf_counter()]
+        for _ in range(count):
+            step()
+            ends.append(time.perf_counter())
+        return [1000 * (after - before) for before, after in pairwise(ends)]
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    for mark in marks[:-1]:
+        mark.record()
+        step()
+    marks[-1].record()
+    torch.cuda.synchronize()
+    return [before.elapsed_time(after) for before, after in pairwise(marks)]
+
+
+def compare_attention(device: torch.device, tiny: bool, warm: int, count: int, *, across: bool) -> dict[str, Any]:
     """Return the errors in bf16 of attention in documents and of attention with a mask, relative to fp32 with a mask.
 
     The kernel of documents may be off by twice as much as the mask. With dropout, its average of ones stays near 1, and
     the backward pass drops what the forward pass has dropped: as outputs are linear in values, the products of values
-    and of outputs with their gradients are equal.
+    and of outputs with their gradients are equal. `across`: from T5's packed targets to their sources.
     """
     torch.manual_seed(0)
-    sizes = [40, 24, 9, 61] if tiny else document_sizes(64)
-    batch = {name: tensor.to(device) for name, tensor in batch_packed_rows(pack_documents(sizes)).items()}
-    documents = batch_documents(batch)
-    assert documents is not None
-    rows, columns = batch["input_ids"].shape
-    shape, scale, mask = (rows, 2 if tiny else 12, columns, 64), 64**-0.5, documents.mask()
-    inputs = [torch.randn(shape, device=device) for _ in range(4)]
+    rows = pack_documents([40, 24, 9, 61] if tiny else document_sizes(64))
+    batch = batch_packed_rows(rows)
+    plan, queries = AttentionPlan(documents=batch_documents(_move(batch, device))), batch["input_ids"].shape[1]
+    if across:
+        # 15 % of the tokens in spans of 3, with their sentinels: 114 positions for 512
+        targets = [[-(-size * 114 // 512) for size in row] for row in rows]
+        queries = max(map(sum, targets))
+        filled = [[*row[:-1], row[-1] + queries - sum(row)] for row in targets]
+        numbers = [torch.repeat_interleave(torch.arange(len(row)), torch.tensor(row)) for row in filled]
+        batch |= {"decoder_document_ids": torch.stack(numbers)}
+        batch = _move(batch | paired_bounds(batch), device)
+        plan = AttentionPlan(documents=batch_documents(batch, "decoder_"), source_documents=batch_documents(batch))
+    assert plan.documents is not None
+    count_rows, keys = batch["input_ids"].shape
+    heads, scale, mask = 2 if tiny else 12, 64**-0.5, plan.documents.mask(plan.source_documents)
+    query, key, value, upstream = (
+        torch.randn(count_rows, heads, columns, 64, device=device) for columns in (queries, keys, keys, queries)
+    )
 
-    def gradients(out: Tensor, parts: list[Tensor]) -> list[Tensor]:
-        return [out.detach(), *torch.autograd.grad(out, parts, inputs[3].to(out.dtype))]
-
-    results = {}
-    for name, dtype in (("exact", torch.float32), ("mask", torch.bfloat16), ("documents", torch.bfloat16)):
-        parts = [part.to(dtype).requires_grad_() for part in inputs[:3]]
+    def gradients(name: str, dtype: torch.dtype) -> list[Tensor]:
+        parts = [part.to(dtype).requires_grad_() for part in (query, key, value)]
         if name == "documents":
-            out = attend(parts[0], parts[1], parts[2], documents, False, None, scale)
+            out = attend(parts[0], parts[1], parts[2], plan, scale)
         else:
             out = F.scaled_dot_product_attention(*parts, attn_mask=mask, scale=scale)
-        results[name] = gradients(out, parts)
+        return [out.detach(), *torch.autograd.grad(out, parts, upstream.to(dtype))]
+
+    kernels = ("mask", "documents")
+    exact = gradients("exact", torch.float32)
+    results = {name: gradients(name, torch.bfloat16) for name in kernels}
+    spent = {name: times(partial(gradients, name, torch.bfloat16), device, warm, count) for name in kernels}
     names = ("outputs", "queries", "keys", "values")
     errors = {
         name: {
-            part: float((ours.float() - exact).norm() / exact.norm())
-            for part, ours, exact in zip(names, results[name], results["exact"], strict=True)
+            part: float((ours.float() - wanted).norm() / wanted.norm())
+            for part, ours, wanted in zip(names, results[name], exact, strict=True)
         }
-        for name in ("mask", "documents")
+        for name in kernels
     }
     holds = all(errors["documents"][part] <= 2 * errors["mask"][part] + 1e-3 for part in names)
-    query, value = inputs[0].bfloat16(), inputs[2].bfloat16().requires_grad_()
-    ones = attend(query, query, torch.ones_like(query), documents, False, None, scale, 0.1).float()
-    out = attend(query, query, value, documents, False, None, scale, 0.1)
+    query, key, value = query.bfloat16(), key.bfloat16(), value.bfloat16().requires_grad_()
+    ones = attend(query, key, torch.ones_like(key), plan, scale, 0.1).float()
+    out = attend(query, key, value, plan, scale, 0.1)
     upstream = torch.randn_like(out.detach())
     (of_values,) = torch.autograd.grad(out, value, upstream)
     out, value = out.detach(), value.detach()
@@ -103,4 +142,9 @@ def compare_attention(device: torch.device, tiny: bool) -> dict[str, Any]:
         "forward against backward": float((forward - backward).abs()) / size,
     }
     holds &= abs(dropped["mean of ones"] - 1) < 0.02 and dropped["forward against backward"] < 1e-3
-    return {"errors": errors, "dropout of 0.1": dropped, "holds": holds}
+    middle = {name: median(own) for name, own in spent.items()}
+    return {"errors": errors, "dropout of 0.1": dropped, "kernel_ms": middle, "holds": holds}
+
+
+def _move(batch: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    return {name: tensor.to(device) for name, tensor in batch.items()}

@@ -4,7 +4,7 @@ The rows of a task have random answers: there is no stage that makes them withou
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,21 +40,27 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(VOCABULARY, specials, sentinels, modes, special, opens, "f" * 64, token_counts=counts)
 
 
-def recipe_batch(path: Path, config: TrainConfig) -> dict[str, Tensor]:
-    """Return a micro-batch for the run that a file configures."""
+def recipe_batch(path: Path, config: TrainConfig, *, apart: bool = False) -> dict[str, Tensor]:
+    """Return a micro-batch for the run that a file configures; `apart`: of packed documents that are kept apart."""
     random = np.random.RandomState(0)
     corrupted = "tasks" not in path.parts or "\ncorrupt:" in path.with_name("pipeline.yaml").read_text(encoding="utf-8")
     if corrupted and "classification" not in config.model.heads:
-        columns, collate = _corrupted_rows(path, config, random)
+        columns, collate = _corrupted_rows(path, config, random, apart)
     else:
         columns, collate = _task_rows(config, random)
     return collate(columns, np.ones(_ROWS, np.float32))
 
 
-def _corrupted_rows(path: Path, config: TrainConfig, random: np.random.RandomState) -> tuple[Any, Collate]:
+def _corrupted_rows(path: Path, config: TrainConfig, random: np.random.RandomState, apart: bool) -> tuple[Any, Collate]:
     """Return the columns of examples of the first objective of a recipe that serves the heads of its run."""
     recipe = load_recipe(path.with_name("pipeline.yaml"), ["output=unused"])
-    model, objectives = config.model, [entry.build(vocabulary()) for entry in recipe.config_of("corrupt")]
+    # language tokens are pieces of a trained tokenizer
+    changes = {"language_tokens": {}, **({"grouping": "packed", "cross_documents": False} if apart else {})}
+    model, objectives = config.model, []
+    for entry in recipe.config_of("corrupt"):
+        options = entry.objective.options
+        options = replace(options, **{name: value for name, value in changes.items() if hasattr(options, name)})
+        objectives.append(replace(entry, objective=replace(entry.objective, options=options)).build(vocabulary()))
     fits = [
         objective
         for objective in objectives

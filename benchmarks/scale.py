@@ -1,17 +1,22 @@
 """A million shards, 100,000 units and 512 ranks: what a start, a plan and a save cost, without any data.
 
-    python -m benchmarks.scale [--shards 1000000] [--ranks 10000] [--units 100000] [--savers 512] [--json FILE]
+    python -m benchmarks.scale [--shards 1000000] [--ranks 10000] [--units 100000] [--files 20000] [--savers 512]
+        [--json FILE]
 
-The manifest and the index are synthetic (one full block a shard) and the only files; listing the files of the shards,
-some microseconds each, is not counted. For a sample of ranks it measures opening, memory, a block of the order, a round
-of a rank's lanes, and the origin of a row in a late epoch.
+The manifest and the index are synthetic (one full block a shard) and the only files of the first table. For a sample of
+ranks it measures opening, memory, a block of the order, a round of a rank's lanes, and the origin of a row in a late
+epoch.
 
 The second table runs the code of starts and saves on synthetic metadata, each part in a process of its own:
 
 - `plan`: inputs of 100 TB in sparse files are cut into units, and the plan is written and found again;
+- `inputs`: the same for many files of one short line each, which share units;
 - `resume`: the records and files of a complete stage are checked, added up and hashed;
-- `files`: one rank compares a listing of all shards with the manifest; one in ten shards is a real, sparse file;
+- `start`: a rank opens a set of all shards, which are sparse files; one rank of each machine also lists them and
+  compares their sizes with the manifest;
 - `checkpoint`: the index of a 7B model's ZeRO parts of all ranks is written, read and pruned.
+
+Seconds are CPU seconds: what a file system in a network adds is not in them.
 """
 
 import json
@@ -36,10 +41,9 @@ from clozeline.pipeline.execution.runner import StageRun
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.shards import Block, ShardInfo, open_shards
+from clozeline.pipeline.shards import Block, ShardInfo, ShardSet, open_shards
 from clozeline.pipeline.shards.index import read_index
 from clozeline.pipeline.shards.manifest import Manifest
-from clozeline.pipeline.shards.shard_files import compare_files, list_folders
 from clozeline.pipeline.shards.shard_table import paths_of
 from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
@@ -48,6 +52,7 @@ from clozeline.train.configuration.config import CheckpointConfig
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 
 _ROW_BYTES = 1057
+_SHARD_BYTES = BLOCK_ROWS * _ROW_BYTES + 1000
 _SAMPLED_RANKS = 50
 _LIMITS = {"open s": 5.0, "heap MiB": 300.0, "block us": 20.0}
 
@@ -60,45 +65,45 @@ def write_synthetic(folder: Path, shards: int) -> None:
         block = Block(400, length, BLOCK_ROWS, number.to_bytes(16, "big"))
         tokens: Any = {"tokens": BLOCK_ROWS * 512, "longest": 512, "largest_block": length}
         path, sha256 = f"shard-{number:07d}.arrow", f"{number:064x}"
-        infos.append(ShardInfo(path, length + 1000, sha256, BLOCK_ROWS, (block,), **tokens))
+        infos.append(ShardInfo(path, _SHARD_BYTES, sha256, BLOCK_ROWS, (block,), **tokens))
     finish_set(folder, folder, infos)
 
 
 def measure(folder: Path, ranks: int) -> dict[str, float]:
     """Measure a rank's start and steps; the process must not be the one that wrote the set."""
-    before, start = resident_bytes(), time.perf_counter()
+    before, start = resident_bytes(), time.process_time()
     manifest = Manifest.load(folder / "manifest.json")
-    loaded = time.perf_counter()
+    loaded = time.process_time()
     index = read_index(
         folder / manifest.index.path, manifest.index.bytes, manifest.index.sha256, manifest.totals.blocks
     )
     blocks = LogicalBlocks(index.rows, manifest.block_rows)
     order = BlockOrder(manifest.name, manifest.totals.samples, manifest.block_rows, 1, ranks)
-    opened = time.perf_counter()
+    opened = time.process_time()
     figures = {
         "shards": len(manifest.shards), "ranks": ranks, "manifest s": loaded - start, "index s": opened - loaded,
         "heap MiB": (resident_bytes() - before) / 2**20,
     }  # fmt: skip
     # The block at a position of the order.
-    start = time.perf_counter()
+    start = time.process_time()
     for position in range(1000):
         order.block(3, position * (order.blocks // 1000))
-    figures["block us"] = (time.perf_counter() - start) / 1000 * 1e6
+    figures["block us"] = (time.process_time() - start) / 1000 * 1e6
     # Everything that a rank loads in one round.
-    start = time.perf_counter()
+    start = time.process_time()
     for rank in range(0, ranks, max(1, ranks // _SAMPLED_RANKS)):
         turn = order.round_at(5 * order.lane_rows + 7)
         for load in order.loads(turn, rank, rank + 1):
             blocks.pieces(load.block)
             order.row_order(load.epoch, load.block)
-    figures["round of a rank us"] = (time.perf_counter() - start) / _SAMPLED_RANKS * 1e6
+    figures["round of a rank us"] = (time.process_time() - start) / _SAMPLED_RANKS * 1e6
     # The row at a position of a lane, and back.
-    start = time.perf_counter()
+    start = time.process_time()
     for number in range(200):
         row = order.row(number * (ranks // 200), 11 * order.lane_rows + 13 * number)
         if row is not None:
             assert order.where(row[1], row[2], row[0])[0] == number * (ranks // 200)
-    figures["row and back us"] = (time.perf_counter() - start) / 200 * 1e6
+    figures["row and back us"] = (time.process_time() - start) / 200 * 1e6
     assert np.all(index.rows == BLOCK_ROWS)
     return figures
 
@@ -109,12 +114,12 @@ def in_fresh_process(folder: Path, ranks: int) -> Mapping[str, float]:
 
 
 def timed(steps: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Return the seconds of some steps, and the growth of memory over all of them in MiB."""
+    """Return the CPU seconds of some steps, and the growth of memory over all of them in MiB."""
     before, figures = resident_bytes(), dict[str, float]()
     for name, step in steps.items():
-        start = time.perf_counter()
+        start = time.process_time()
         step()
-        figures[f"{name} s"] = time.perf_counter() - start
+        figures[f"{name} s"] = time.process_time() - start
     return {**figures, "memory MiB": (resident_bytes() - before) / 2**20}
 
 
@@ -125,8 +130,19 @@ def measure_plan(folder: Path, units: int) -> dict[str, float]:
         with (folder / f"in/{number}.jsonl").open("wb") as file:
             file.write(b'{"text": "a"}\n')
             file.truncate(10**13)
-    plain = {"corpus": "c", "input": [str(folder / "in")], "output": str(folder / "out"), "clean": {},
-             "plan": {"unit_bytes": 10**14 // units}}  # fmt: skip
+    return _time_plan(folder, {"plan": {"unit_bytes": 10**14 // units}})
+
+
+def measure_inputs(folder: Path, files: int) -> dict[str, float]:
+    """Plan that many small files."""
+    (folder / "in").mkdir()
+    for number in range(files):
+        (folder / f"in/{number:06d}.jsonl").write_text(json.dumps({"text": f"{number} " + "word " * 20}) + "\n")
+    return _time_plan(folder, {})
+
+
+def _time_plan(folder: Path, options: Mapping[str, Any]) -> dict[str, float]:
+    plain = {"corpus": "c", "input": [str(folder / "in")], "output": str(folder / "out"), "clean": {}, **options}
     figures = timed({
         "write": lambda: freeze_plan(validate(Recipe, plain, "scale")),
         "find": lambda: load_plan(validate(Recipe, plain, "scale")),
@@ -188,20 +204,16 @@ def _require(holds: bool) -> None:
         raise RuntimeError("the figures would be of something else")
 
 
-def measure_files(folder: Path, shards: int) -> dict[str, float]:
-    """Compare the sizes of shards with a manifest, one in ten from a real listing."""
+def measure_start(folder: Path, shards: int) -> dict[str, float]:
+    """Open a set as every rank does, then compare its files with the manifest as one rank of each machine does."""
     write_synthetic(folder, shards)
-    size = BLOCK_ROWS * _ROW_BYTES + 1000
-    (folder / "real").mkdir()
-    for number in range(shards // 10):
-        with (folder / f"real/{number}").open("wb") as file:
-            file.truncate(size)
-    manifest = Manifest.load(folder / "manifest.json")
-    listed = {"": dict.fromkeys(paths_of(manifest.shards), size)}
+    for path in paths_of(Manifest.load(folder).shards):
+        with (folder / path).open("wb") as file:
+            file.truncate(_SHARD_BYTES)
+    opened: list[ShardSet] = []
     return timed({
-        "list a tenth": lambda: list_folders(folder, ["real"]),
-        "compare": lambda: compare_files(str(folder), manifest, listed, ()),
-        "open without": lambda: open_shards(folder, check_files=False),
+        "open": lambda: opened.append(open_shards(folder, check_files=False)),
+        "list and compare": lambda: opened[0].check_files(),
     })  # fmt: skip
 
 
@@ -226,8 +238,8 @@ def measure_checkpoint(folder: Path, ranks: int) -> dict[str, float]:
 
 
 _PARTS: Final[dict[str, tuple[Callable[[Path, int], dict[str, float]], str]]] = {
-    "plan": (measure_plan, "units"), "resume": (measure_resume, "units"), "files": (measure_files, "shards"),
-    "checkpoint": (measure_checkpoint, "savers"),
+    "plan": (measure_plan, "units"), "inputs": (measure_inputs, "files"), "resume": (measure_resume, "units"),
+    "start": (measure_start, "shards"), "checkpoint": (measure_checkpoint, "savers"),
 }  # fmt: skip
 
 
@@ -236,7 +248,7 @@ def main() -> int:
     folder: Any = (Path, "measure the set in this folder, which is there already")
     part: Any = (str, "measure a single part of the second table")
     options = parser(
-        __doc__, shards=1_000_000, ranks=10_000, units=100_000, savers=512, folder=folder, part=part
+        __doc__, shards=1_000_000, ranks=10_000, units=100_000, files=20_000, savers=512, folder=folder, part=part
     ).parse_args()
     if options.folder:
         print(json.dumps(measure(options.folder, options.ranks)))

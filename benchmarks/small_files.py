@@ -7,11 +7,10 @@ after another in this process, up to the token set. Opens are computed from the 
 """
 
 import json
-import os
 import tempfile
 from pathlib import Path
 
-from benchmarks.harness import parser, print_table, write_json
+from benchmarks.harness import cpu_seconds, parser, print_table, write_json
 
 from benchmarks.encode import documents
 from clozeline.pipeline.dedup.component_passes import Levels
@@ -50,11 +49,11 @@ def write(folder: Path, texts: list[str], *, single_file: bool) -> str:
 
 def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
     """Run a stage in this process and return its CPU seconds, with those of its children."""
-    start = os.times()
+    start = cpu_seconds()
     arguments = ["--config", str(recipe), f"input={source}", f"output={output}", "executor.workers=1"]
     if code := run_stage(stage, arguments):
         raise SystemExit(code)
-    return sum(os.times()[:4]) - sum(start[:4])
+    return cpu_seconds() - start
 
 
 def measure(source: str, folder: Path) -> tuple[float, int]:

@@ -77,8 +77,11 @@ def test_the_most_valuable_experiments_come_first() -> None:
     assert len(made["kernels"]) == 10
 
 
-def test_the_kernel_of_documents_is_compared_with_a_mask() -> None:
-    assert line("attention")["holds"]
+@pytest.mark.parametrize("name", ["attention", "attention across"])
+def test_the_kernel_of_documents_is_compared_with_a_mask(name: str) -> None:
+    made = line(name)
+    assert made["holds"]
+    assert made["kernel_ms"].keys() == {"mask", "documents"}
 
 
 def test_a_kernel_that_drops_elsewhere_in_the_backward_pass_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
