@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import commands
+from tests import file_times
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -52,3 +53,12 @@ def test_shared_code_is_next_to_the_file_to_copy() -> None:
     shared = [(folder, name) for folder, cell in rows for name in re.findall(r"`(_\w+\.py)`", cell)]
     assert len(shared) > 15
     assert not [(folder, name) for folder, name in shared if not (ROOT / folder / name).is_file()]
+
+
+def test_the_longest_test_files_exist_and_are_in_order() -> None:
+    rows = re.findall(r"^\| `(tests/[\w/]+\.py)` \| \d+ \| ([\d.]+) \|$", TEXT, flags=re.MULTILINE)
+    assert not [file for file, _ in rows if not (ROOT / file).is_file()]
+    assert [float(seconds) for _, seconds in rows] == sorted((float(seconds) for _, seconds in rows), reverse=True)
+    assert len(rows) == file_times.SHOWN
+    (plugin,) = re.findall(r'PYTEST_ADDOPTS="-p ([\w.]+)"', TEXT)
+    assert plugin == file_times.__name__

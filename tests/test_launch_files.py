@@ -44,8 +44,8 @@ def test_a_job_that_was_stopped_is_queued_again_and_no_other(
     assert done.returncode == code, done.stderr
     asked = tmp_path / "asked"
     assert (asked.read_text() if asked.exists() else "") == ("requeue 4711\n" if again else "")
-    option, python, program, _, file, *overrides = shlex.split((tmp_path / "started").read_text())
-    assert (option, python, program) == ("--kill-on-bad-exit=1", ".venv/bin/python", "train/main.py")
+    option, program, command, _, file, *overrides = shlex.split((tmp_path / "started").read_text())
+    assert (option, program, command) == ("--kill-on-bad-exit=1", "clozeline", "train")
     config = load_config(TrainConfig, ROOT / file, overrides)
     expected = (3, "runs/seed-3") if script.name == "array.sh" else (1, "o")
     assert (config.seed, str(config.output)) == expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 import subprocess
 import sys
@@ -30,9 +29,9 @@ LOCAL_HOSTS = re.compile(r"(127\.0\.0\.1|localhost|HOST|site|h|x\.org|example\.(
 """Loopback, names reserved for examples, and XML name spaces, which are names and not addresses."""
 
 
-@functools.cache
+@pytest.fixture(scope="module")
 def trees() -> dict[Path, ast.Module]:
-    """Return the syntax tree of each file of the product."""
+    """The syntax tree of each file of the product; millions of objects, gone with the module."""
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
 
 
@@ -47,8 +46,8 @@ def called(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def test_no_code_from_data() -> None:
-    for path, tree in trees().items():
+def test_no_code_from_data(trees: dict[Path, ast.Module]) -> None:
+    for path, tree in trees.items():
         calls, imports = FORBIDDEN_CALLS, FORBIDDEN_IMPORTS
         if relative(path) == OWN_TASKS:
             calls, imports = calls - {"dill.load"}, imports - {"dill"}
@@ -68,9 +67,9 @@ def test_no_code_from_data() -> None:
                 assert (node.module or "").split(".")[0] not in imports, f"{path}:{node.lineno}"
 
 
-def test_no_network_hosts() -> None:
+def test_no_network_hosts(trees: dict[Path, ast.Module]) -> None:
     """No code names a host: the network is used where a person's command or configuration names one."""
-    for path, tree in trees().items():
+    for path, tree in trees.items():
         documented = {
             id(node.body[0].value)
             for node in ast.walk(tree)

@@ -2,6 +2,7 @@
 # sbatch configs/launch/array.sh --config FILE [key=value ...]
 #
 # One job per seed, each on one node and in its own folder. A stopped job requeues itself and resumes.
+# `clozeline` must be on PATH: activate its environment before `sbatch`.
 #SBATCH --job-name=clozeline-seeds
 #SBATCH --array=1-3
 #SBATCH --nodes=1
@@ -13,7 +14,7 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 
-srun --kill-on-bad-exit=1 .venv/bin/python train/main.py "$@" \
+srun --kill-on-bad-exit=1 clozeline train "$@" \
   "seed=$SLURM_ARRAY_TASK_ID" "output=runs/seed-$SLURM_ARRAY_TASK_ID"
 code=$?
 if [ "$code" -eq 75 ]; then
