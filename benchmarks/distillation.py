@@ -20,8 +20,8 @@ from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import choose
 from clozeline.tools.runs.inference.teacher_scores import keep_best
-from clozeline.train.distillation.student import Student
-from clozeline.train.distillation.teacher import Teacher
+from clozeline.train.compression.distillation.student import Student
+from clozeline.train.compression.distillation.teacher import Teacher
 
 VOCABULARY, ROWS, K = 8192, 16, 16
 
@@ -63,7 +63,7 @@ def main() -> int:
     args = parser(__doc__, dim=256, layers=12, tokens=128, repeats=9).parse_args()
     torch.set_num_threads(1)
     batch, size = masked_rows(args.tokens), args.layers // 2
-    scores = choose("clozeline.train.distillation.losses", "scores")
+    scores = choose("clozeline.train.compression.distillation.losses", "scores")
     source = encoder(args.dim, args.layers)
     live = Student(encoder(args.dim, size), [scores], source.config)
     teacher = Teacher(source, live.needed_of_teacher)

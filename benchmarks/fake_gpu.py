@@ -52,10 +52,10 @@ from clozeline.model.compilation.layer_calls import compile_heads, compile_layer
 from clozeline.model.loss import Loss
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.registry import find
+from clozeline.train.compression.distillation.student import Student
+from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.labels import sample_words
-from clozeline.train.distillation.student import Student
-from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.engine import wide_ids
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.optim.weights.parameter_groups import parameter_groups

@@ -17,8 +17,8 @@ from clozeline.model.compilation.layer_calls import compile_heads, compile_layer
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import choose
 from clozeline.tools.runs.inference.teacher_scores import keep_best
-from clozeline.train.distillation.student import Student
-from clozeline.train.distillation.teacher import Teacher
+from clozeline.train.compression.distillation.student import Student
+from clozeline.train.compression.distillation.teacher import Teacher
 
 SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
 TINY_VOCABULARY = 30_000
@@ -90,7 +90,7 @@ def give_scores(
 
     Stored are the scores of the 16 best classes, as a column set has them.
     """
-    losses = [choose("clozeline.train.distillation.losses", "scores")]
+    losses = [choose("clozeline.train.compression.distillation.losses", "scores")]
     large = build(replace(experiment, preset="bert_base", scores=None), device, tiny)
     live = Student(model, losses, large.config)
     teacher = Teacher(large, live.needed_of_teacher)

@@ -23,7 +23,7 @@ _ALGORITHMS: Final = (
     ("schedule", "name", "clozeline.train.optim.schedules"),
     ("model.adapter", "name", "clozeline.model.adapters"),
     ("regularizer", "name", "clozeline.train.optim.regularizers"),
-    ("prune", "name", "clozeline.train.pruning"),
+    ("prune", "name", "clozeline.train.compression.pruning"),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 """Seconds that a silent rank waits after an error, by whether ranks are joined: launchers end all ranks when one ends,

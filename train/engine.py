@@ -18,11 +18,12 @@ from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
 from clozeline.seeding import hash64
+from clozeline.train.compression.distillation.teacher import Teacher
+from clozeline.train.compression.pruning import Pruning, Trained
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
 from clozeline.train.configuration.engine_config import wrap_in_zero
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
-from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.step_clock import StepClock
 from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
@@ -33,7 +34,6 @@ from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.moving_average import MovingAverage
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.optim.weights.unfreezing import DepthFreezing, unfreeze_from_the_top
-from clozeline.train.pruning import Pruning, Trained
 
 _LINEAR: Final = torch.nn.functional.linear
 """Function that ZeRO stage 3 replaces in torch when a model is built."""

@@ -1,6 +1,6 @@
 """The adapter of AdaLoRA (arXiv 2303.10512): updates of linear maps in the form of a singular value decomposition.
 
-`train/pruning/adalora.py` distributes a budget of singular values over the maps during training.
+`train/compression/pruning/adalora.py` distributes a budget of singular values over the maps during training.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.tools.command import model_path
 from clozeline.tools.experiments import finetune, self_train, setfit
+from clozeline.train.compression.distillation.config import DistilConfig, StudentStart
 from clozeline.train.configuration.model_source import with_source
-from clozeline.train.distillation.config import DistilConfig, StudentStart
 from tests.clozeline.installed import SCRIPT
 from tests.hub_server import COMMITS, serving
 

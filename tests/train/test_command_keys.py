@@ -91,7 +91,7 @@ MAPPINGS = {
             ("layer_drop", "layer_drop"),
             ("lottery", "{name: lottery, every: 3}"),
         )
-        for key in (field.name for field in fields(find("clozeline.train.pruning", name).Options))
+        for key in (field.name for field in fields(find("clozeline.train.compression.pruning", name).Options))
     },
     **{
         f"prune.{key} (name: tokens)": ["model.init_from=m", f"prune={{name: tokens, {given}}}"]

@@ -14,7 +14,7 @@ from clozeline.configuration.config import load_config
 from clozeline.train import evaluate
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.guesses import sample_guesses
+from clozeline.train.evaluate import sample_guesses
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from tests.distributed import RankPool

@@ -84,7 +84,7 @@ def test_a_run_resumes_to_the_bit_and_every_tool_reads_the_pruned_weights(
     rows = [measure_row(folder / each, folder / "dense", options) for each in ("dense", f"{name}-whole")]
     assert rows[1].sizes.nonzero < 0.8 * rows[1].sizes.parameters
     lines = list(table_lines(rows))
-    assert f"{name}: {find('clozeline.train.pruning', name).claim}" in lines[-1]
+    assert f"{name}: {find('clozeline.train.compression.pruning', name).claim}" in lines[-1]
 
 
 def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder: Path, one_rank: RankPool) -> None:

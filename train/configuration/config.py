@@ -19,13 +19,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import Chosen, OneOf, choose, find
+from clozeline.train.compression.distillation.config import DistilConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.configuration.divergence import DivergenceConfig
 from clozeline.train.configuration.logs import LogConfig, ProfileConfig
 from clozeline.train.configuration.milestones import milestone_tokens
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.zero import ZeroConfig
-from clozeline.train.distillation.config import DistilConfig
 from clozeline.train.optim.early_stopping import EarlyStopConfig
 from clozeline.train.optim.optimizers import OptimizerBuilder
 from clozeline.train.optim.weights.moving_average import AverageConfig
@@ -120,7 +120,7 @@ class TrainConfig:
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
     distil: DistilConfig | None = None
     """distillation: {teacher: RUN, losses: [{name: scores, temperature: 2.0}], start: {layers: [0, 2]}}; null: none"""
-    prune: Annotated[Chosen, OneOf("clozeline.train.pruning")] | None = None
+    prune: Annotated[Chosen, OneOf("clozeline.train.compression.pruning")] | None = None
     """removal of weights, layers or tokens during training: {name: magnitude, sparsity: 0.9}, {name: movement, keep:
     0.15}; null: none"""
     average: AverageConfig | None = None

@@ -13,12 +13,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
-from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.evaluate import batches_of_pass
 from clozeline.train.optim.weights.freezing import frozen_count
 

@@ -23,9 +23,9 @@ from clozeline.errors import message_text
 from clozeline.files import process_start, replacing
 from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
+from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.trackers import Tracker, open_tracker
-from clozeline.train.reporting import Reporting
 
 _BEAT_S: Final = 10.0
 """Minimum seconds between two heartbeats."""

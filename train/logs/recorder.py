@@ -11,9 +11,9 @@ import torch
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.data.global_batch import GlobalBatch, MicroBatch, shares
+from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.engine import Engine, StepResult
-from clozeline.train.evaluate import Evaluation
-from clozeline.train.guesses import Guesses
+from clozeline.train.evaluate import Evaluation, Guesses
 from clozeline.train.logs.cost_estimate import CostEstimate
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display
@@ -24,7 +24,6 @@ from clozeline.train.logs.report import LiveReport
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.gradient_noise import estimate
 from clozeline.train.optim.layer_statistics import merge
-from clozeline.train.reporting import Reporting
 
 _ROWS_LISTED: Final = 64
 """Limit of rows of a skipped step or spike in its event, per rank."""

@@ -2,6 +2,7 @@
 
 from clozeline.errors import STOPPED
 from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.engine import Engine
 from clozeline.train.logs.display import Display
 from clozeline.train.logs.journal import Journal
@@ -9,7 +10,6 @@ from clozeline.train.logs.json_lines import unreadable_lines
 from clozeline.train.logs.recorder import memory_by_rank
 from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.optim.early_stopping import should_stop
-from clozeline.train.reporting import Reporting
 
 
 def record_end(

@@ -9,8 +9,8 @@ from clozeline.model.build import Model, build_model
 from clozeline.model.parameters.sharding import WHOLE, Placement
 from clozeline.pipeline.shards import ShardSet
 from clozeline.seeding import hash64
+from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.optim.weights.freezing import freeze
 from clozeline.train.startup.initial_weights import fill, refuse_other_base
 from clozeline.train.startup.source_tokenizer import compare_tokenizers

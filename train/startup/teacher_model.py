@@ -16,12 +16,12 @@ from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.pipeline.shards import ShardSet
 from clozeline.registry import find
 from clozeline.seeding import hash64
+from clozeline.train.compression.distillation.config import UNFIT
+from clozeline.train.compression.distillation.student import Student
+from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
-from clozeline.train.distillation.config import UNFIT
-from clozeline.train.distillation.student import Student
-from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.startup.initial_weights import digest_of, open_model
 from clozeline.train.startup.source_tokenizer import refuse_other_tokenizer
 

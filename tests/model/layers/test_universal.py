@@ -19,7 +19,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
-from clozeline.train.distillation.losses.states import States
+from clozeline.train.compression.distillation.losses.states import States
 from tests.model.small_models import batch_for, built, rows_of, small_config
 
 DIM, STEPS, EPSILON = 15, 5, 0.05

@@ -21,9 +21,9 @@ from clozeline.tools.models.teaching import score_shards
 from clozeline.tools.settings import settings_of
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.compression.distillation.student import Student
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.distillation.student import Student
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from clozeline.train.startup.starting_model import build_random_model

@@ -13,9 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.model.build import build_model
 from clozeline.pipeline.rows import Rows
+from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory

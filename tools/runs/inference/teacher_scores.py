@@ -17,11 +17,11 @@ from clozeline.pipeline.shards.columns import Dtype
 from clozeline.pipeline.shards.manifest import BLOCK_LIMIT
 from clozeline.registry import find
 from clozeline.seeding import TEACHER, kernel_keys
+from clozeline.train.compression.distillation.observation import choose_head, has_label_logits
+from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.data.sets.batch_tensors import refuse_unreadable
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.distillation.observation import choose_head, has_label_logits
-from clozeline.train.distillation.teacher import Teacher
 from clozeline.train.startup.teacher_model import TeacherWeights
 
 _ROWS: Final = 32

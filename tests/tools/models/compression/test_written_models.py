@@ -58,7 +58,7 @@ def test_a_student_leads_to_the_claim_of_its_start(tmp_path: Path) -> None:
 def test_a_pruned_run_has_the_claim_of_its_method(tmp_path: Path) -> None:
     pruned = plain_config(output=str(tmp_path), prune={"name": "magnitude", "sparsity": 0.5})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(pruned))
-    assert find_claim(tmp_path) == f"magnitude: {find('clozeline.train.pruning', 'magnitude').claim}"
+    assert find_claim(tmp_path) == f"magnitude: {find('clozeline.train.compression.pruning', 'magnitude').claim}"
 
 
 def test_a_refused_model_leaves_no_output(shard_sets: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from clozeline.tools.models.teaching import score_shards
 from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.startup.teacher_model import TeacherWeights
-from tests.train.distillation.pairs import model
+from tests.train.compression.distillation.pairs import model
 from tests.train.masked_set import write_masked_sets
 
 STORED = StoredScores(source="bert", digest="d", head="masked_lm", k=2, how="top", temperature=1.0, seed=0, batch=32)

@@ -14,11 +14,11 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
 from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, keep_best, plan_scores
-from clozeline.train.distillation.losses.scores import ScoreOptions, Scores
+from clozeline.train.compression.distillation.losses.scores import ScoreOptions, Scores
 from clozeline.train.startup.teacher_model import TeacherWeights
 from tests.pipeline.task_files import make_sets
 from tests.shard_sets import toy_set
-from tests.train.distillation.pairs import model
+from tests.train.compression.distillation.pairs import model
 from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
 from tests.train.objective_sets import write_objective_sets
 

@@ -159,7 +159,7 @@ def test_the_error_says_what_to_set(folder: Path, sets: str, model: str, message
 
 
 def test_rows_of_several_documents_cannot_drop_tokens(folder: Path) -> None:
-    rule = choose("clozeline.train.pruning", {"name": "tokens", "rule": "thresholds", "weight": 1.0})
+    rule = choose("clozeline.train.compression.pruning", {"name": "tokens", "rule": "thresholds", "weight": 1.0})
     config = replace(configured(folder, "masked", "encoder, 0 types"), prune=rule)
     with pytest.raises(
         ConfigurationError, match=r"data\.shards: .*: prune: tokens reads rows of one text .* document_ids"

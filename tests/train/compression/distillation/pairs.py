@@ -1,0 +1,66 @@
+"""Small students and teachers, and batches with padding, filler rows and ignored labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clozeline.configuration.config import validate
+from clozeline.model.build import Model, build_model
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import Chosen, choose
+from clozeline.train.compression.distillation.student import Student
+from clozeline.train.compression.distillation.teacher import Teacher
+
+VOCABULARY = 53
+LOSSES = "clozeline.train.compression.distillation.losses"
+DROPOUT = {"hidden": 0.3, "attention": 0.3, "embedding": 0.3}
+
+
+def model(seed: int = 1, **changes: Any) -> Model:
+    """An encoder of odd sizes with large random weights, so that no score is near zero."""
+    plain = {"family": "encoder", "dim": 15, "layers": 3, "attention_heads": 3, "ffn_dim": 17, "init": {"std": 0.4},
+             "heads": {"masked_lm": 1.0}, "position": {"maximum": 16}, **changes}  # fmt: skip
+    config: ModelConfig = validate(ModelConfig, plain, "model")
+    return build_model(config, VOCABULARY, {}, seed=seed)
+
+
+def loss(name: str, **options: Any) -> Chosen:
+    return choose(LOSSES, {"name": name, **options})
+
+
+def pair(student: Model, teacher: Model, *losses: Chosen) -> tuple[Student, Teacher]:
+    made = Student(student, losses, teacher.config, seed=3)
+    return made, Teacher(teacher, made.needed_of_teacher)
+
+
+def batch(lengths: Sequence[int] = (7, 4, 9), seed: int = 0, filler: int = 1, columns: int = 11) -> dict[str, Tensor]:
+    """Rows of these lengths, padded with random ids to `columns`, and filler rows; two labels a row, one of them
+    ignored in the first."""
+    draw = torch.Generator().manual_seed(seed)
+    rows = len(lengths) + filler
+    labels = torch.randint(1, VOCABULARY, (2 * rows,), generator=draw)
+    labels[1] = -100
+    return {
+        "input_ids": torch.randint(1, VOCABULARY, (rows, columns), generator=draw),
+        "position_ids": torch.arange(columns).repeat(rows, 1),
+        "lengths": torch.tensor([*lengths, *[1] * filler]),
+        "row_weight": torch.tensor([1.0] * len(lengths) + [0.0] * filler),
+        "label_index": torch.cat([torch.tensor([0, 2]) + row * columns for row in range(rows)]),
+        "label_ids": labels,
+    }
+
+
+def rows_of(tensors: dict[str, Tensor], first: int, last: int) -> dict[str, Tensor]:
+    """Rows `first .. last` of a batch as a batch of their own."""
+    by_row = {name: own[first:last] for name, own in tensors.items() if not name.startswith("label_")}
+    columns = tensors["input_ids"].shape[1]
+    mine = (tensors["label_index"] // columns >= first) & (tensors["label_index"] // columns < last)
+    return {
+        **by_row,
+        "label_index": tensors["label_index"][mine] - first * columns,
+        "label_ids": tensors["label_ids"][mine],
+    }

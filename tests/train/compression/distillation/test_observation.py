@@ -1,0 +1,131 @@
+"""What a forward pass computes, against transformers' own outputs of hidden states and attentions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.compilation.layer_calls import recompute_layers
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.loss import weigh_rows_equally
+from clozeline.registry import find, names
+from clozeline.train.compression.distillation.observation import has_label_logits, label_weights, observe
+from tests.train.compression.distillation.pairs import batch, model
+
+EVERYTHING = {f"{kind}_{layer}" for kind in ("state", "attention", "visible", "queries") for layer in range(4)}
+
+
+def test_states_and_attention_are_those_of_transformers(tmp_path: Path) -> None:
+    """Row by row without padding; the softmax of our scores is what transformers calls attentions."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(0)
+    sizes = {
+        "vocab_size": 53,
+        "hidden_size": 15,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 3,
+        "intermediate_size": 17,
+    }
+    published = BertForMaskedLM(
+        BertConfig(**sizes, max_position_embeddings=16, initializer_range=0.4, attn_implementation="eager")
+    ).eval()
+    published.save_pretrained(tmp_path)
+    ours = build_checkpoint(read_checkpoint(tmp_path)).eval()
+    tensors = batch()
+    with torch.no_grad(), observe(ours, EVERYTHING | {"logits_masked_lm"}) as seen:
+        ours(tensors)
+    assert seen.keys() == EVERYTHING - {f"{kind}_0" for kind in ("attention", "visible", "queries")} | {
+        "logits_masked_lm"
+    }
+    for row, length in enumerate((7, 4, 9)):
+        with torch.no_grad():
+            theirs = published(
+                tensors["input_ids"][row : row + 1, :length], output_hidden_states=True, output_attentions=True
+            )
+        for layer, state in enumerate(theirs.hidden_states):
+            assert torch.allclose(seen[f"state_{layer}"][row, :length], state[0], atol=2e-5)
+        for layer, weights in enumerate(theirs.attentions, start=1):
+            scores = seen[f"attention_{layer}"][row, :, :length]
+            assert torch.allclose(scores[..., :length].softmax(-1), weights[0], atol=1e-5)
+            assert not scores[..., length:].any(), "hidden keys are zero, not minus infinity"
+            assert seen[f"visible_{layer}"].expand(4, -1, 11, -1)[row, 0, :length].sum(-1).eq(length).all()
+        labels = (tensors["label_index"] // 11 == row) & (tensors["label_index"] % 11 < length)
+        expected = theirs.logits[0, tensors["label_index"][labels] % 11]
+        assert torch.allclose(seen["logits_masked_lm"][labels], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{}, {"share": {"groups": 1}}, {"norm_place": "post", "final_norm": False}])
+def test_nothing_stays_behind_and_nothing_changes(changes: dict[str, Any]) -> None:
+    one = model(**changes)
+    tensors = batch()
+    before = {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
+    alone = one(tensors)["masked_lm"].total
+    with observe(one, EVERYTHING | {"logits_masked_lm"}) as seen:
+        observed = one(tensors)["masked_lm"].total
+    assert torch.equal(alone, observed)
+    assert before == {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
+    assert torch.equal(seen["state_3"], one.family(tensors))
+    with pytest.raises(ZeroDivisionError), observe(one, EVERYTHING):
+        raise ZeroDivisionError
+    assert before == {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
+
+
+def test_scores_are_those_after_the_cap() -> None:
+    tensors, found = batch(), []
+    for cap in (None, 0.5):
+        one = model(attn_logit_softcapping=cap)
+        with observe(one, {"attention_1"}) as seen, torch.no_grad():
+            one(tensors)
+        found.append(seen["attention_1"])
+    assert torch.allclose(found[1], 0.5 * torch.tanh(found[0] / 0.5), atol=1e-6)
+    assert found[0].abs().max() > 0.5
+
+
+def test_recomputed_layers_give_the_same_gradients() -> None:
+    gradients = []
+    for recomputed in (False, True):
+        one = model(dropout={"hidden": 0.2, "attention": 0.2, "embedding": 0.2})
+        if recomputed:
+            recompute_layers(one)
+        torch.manual_seed(5)
+        with observe(one, EVERYTHING) as seen:
+            total = one(batch())["masked_lm"].total
+        (total + seen["attention_2"].square().sum() + seen["queries_3"].sum() + seen["state_1"].sum()).backward()
+        gradients.append([parameter.grad for parameter in one.parameters()])
+    assert all(torch.equal(*pair) for pair in zip(*gradients, strict=True))
+
+
+def test_weights_are_those_of_the_loss_of_the_head() -> None:
+    """Weighted by label, by row, and with weights of the objective: the sum of weight x nll is the head's loss."""
+    tensors = {**batch(), "label_weight": torch.arange(8) / 4.0}
+    for normalise, given in (("label", batch()), ("row", batch()), ("label", tensors)):
+        one = model(heads={"masked_lm": {"weight": 1.0, "normalise": normalise}})
+        head = one.heads["masked_lm"]
+        with torch.no_grad(), observe(one, {"logits_masked_lm"}) as seen:
+            expected = one(given)["masked_lm"].total
+        weights = label_weights(head, given)
+        losses = nn.functional.cross_entropy(
+            seen["logits_masked_lm"], given["label_ids"].clamp(min=0), reduction="none"
+        )
+        assert float((weights * losses).sum()) == pytest.approx(float(expected), rel=1e-5)
+    assert torch.equal(label_weights(head, batch()) > 0, torch.tensor([1, 0, 1, 1, 1, 1, 0, 0]) > 0)
+    assert weigh_rows_equally(batch(), "masked_lm")["label_weight"][2] == 0.5
+
+
+def test_heads_with_a_row_of_classes_for_each_label() -> None:
+    fitting = {
+        name
+        for name in names("clozeline.model.heads")
+        if has_label_logits(find("clozeline.model.heads", name), HeadConfig(weight=1.0))
+    }
+    assert {"masked_lm", "lm", "tagging", "classification"} <= fitting
+    assert not fitting & {"regression", "similarity", "span", "multiple_choice", "token", "corrective"}
+    assert not has_label_logits(
+        find("clozeline.model.heads", "classification"), HeadConfig(weight=1.0, multi_label=True)
+    )

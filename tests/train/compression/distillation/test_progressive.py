@@ -1,0 +1,184 @@
+"""Transfer layer by layer: what counts and is trained at each step, against distances written out; and refusals."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.checkpoint.run_weights import read_weights
+from clozeline.train.compression.distillation.observation import observe
+from clozeline.train.compression.distillation.student import Student
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.engine import Engine
+from tests.distributed import RankPool
+from tests.train.compression.distillation.pairs import batch, loss, model
+from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.test_distillation_runs import NO_DROPOUT, losses, records, start
+
+LOSSES = [loss("states", weight=2.0), loss("attention"), loss("embeddings"), loss("scores"), loss("cosine")]
+MAP = {1: 2, 2: 3, 3: 5}
+
+
+def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers() -> None:
+    teacher = model(7, layers=5).eval()
+    student = Student(model(2), LOSSES, teacher.config, progressive=10).eval()
+    assert student.layer_maps["states"] == {"1": 1, "2": 3, "3": 5}
+    tensors, stages = batch(), student.progressive
+    assert stages is not None
+    wanted = {f"state_{layer}" for layer in range(6)} | {f"attention_{layer}" for layer in range(1, 6)}
+    with torch.no_grad(), observe(teacher, wanted | {"visible_1", "logits_masked_lm"}) as theirs:
+        teacher(tensors)
+    given = {**tensors, **{f"teacher_{name}": tensor for name, tensor in theirs.items()}}
+    given |= {f"teacher_visible_{layer}": theirs["visible_1"] for layer in range(1, 6)}
+    with torch.no_grad(), observe(student, wanted) as ours:
+        student.family(tensors)
+    real = torch.arange(11) < tensors["lengths"][:, None]
+    real &= (tensors["row_weight"] != 0)[:, None]
+    expected_weights = {1: (2.0, 1.0, 1.0), 2: (2.0, 1.0, 0.0), 3: (2.0, 1.0, 0.0)}
+    for step, stage in ((1, 1), (10, 1), (11, 2), (20, 2), (21, 3), (30, 3)):
+        stages.begin(step)
+        there = {1: 1, 2: 3, 3: 5}[stage]
+        with torch.no_grad():
+            found = student(given)
+        squares = (ours[f"state_{stage}"] - theirs[f"state_{there}"]).square().mean(-1)
+        assert float(found["distil/states"].total) == pytest.approx(float(squares[real].sum()), rel=1e-5)
+        scores, keys = 0.0, [(row, query) for row, query in real.nonzero().tolist()]
+        for row, query in keys:
+            seen = slice(0, int(tensors["lengths"][row]))
+            pair = (made[f"attention_{layer}"][row, :, query, seen] for made, layer in ((ours, stage), (theirs, there)))
+            scores += float((next(pair) - next(pair)).square().mean())
+        assert float(found["distil/attention"].total) == pytest.approx(scores, rel=1e-4)
+        names = ("distil/states", "distil/attention", "distil/embeddings")
+        assert tuple(student.loss_weights[name] for name in names) == expected_weights[stage]
+        assert {student.loss_weights[name] for name in ("masked_lm", "distil/scores", "distil/cosine")} == {0.0}
+        assert list(stages.trained_depths()) == {1: [3, 4], 2: [2], 3: [1]}[stage]
+    for step in (31, 1000):
+        stages.begin(step)
+        weights = student.loss_weights
+        assert [weights[name] for name in ("masked_lm", "distil/scores", "distil/cosine", *names)] == [1, 1, 1, 0, 0, 0]
+        assert list(stages.trained_depths()) == [0, 1, 2, 3, 4]
+    stages.begin(1)  # a resumed run may begin anywhere
+    assert student.distillation["states"].layers == {1: 1}
+
+
+@pytest.mark.parametrize(
+    ("found", "changes", "expected"),
+    [
+        ([loss("scores")], {}, "compare each of the 3 layers, got none for 1, 2, 3"),
+        ([loss("embeddings")], {}, "got none for 1, 2, 3"),
+        ([loss("states", layers={1: 2, 3: 5}), loss("attention", layers={1: 1})], {}, "got none for 2: add them"),
+        ([loss("states")], {"dim": 12}, "student of the teacher's width"),
+    ],
+)
+def test_layers_that_nothing_compares_are_refused(found: list[object], changes: dict[str, int], expected: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"distil\.progressive.*{expected}"):
+        Student(model(2, **changes), found, model(7, layers=5).config, progressive=1)  # type: ignore[arg-type]
+
+
+PROGRESSIVE = "distil={{teacher: {}, losses: [states, attention, embeddings, scores], progressive: 2}}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+    folder = tmp_path_factory.mktemp("progressive")
+    config = write_config(
+        folder / "train.yaml", write_masked_sets(folder / "sets"), folder / "teacher", model__layers=3
+    )
+    assert one_rank.run(start, config, ["steps=1", "evaluate.max_rows=0"]) == [(0, "")]
+    return folder
+
+
+def words_of(folder: Path, output: str, *words: str) -> list[str]:
+    distil = PROGRESSIVE.format(folder / "teacher")
+    keys = [
+        "model.layers=2",
+        "schedule.steps=8",
+        "evaluate={every: 3, max_rows: 32}",
+        "checkpoint={every: 1, keep_last: 9}",
+    ]
+    return [f"output={folder / output}", distil, *keys, *NO_DROPOUT, *words]
+
+
+def changed_parts(output: Path) -> list[set[str]]:
+    """Parts of the model whose weights changed at each step from the second on."""
+    saves = [read_weights(path, Index.read(path)) for path in steps_in(output / "checkpoints")]
+    parts = {"layers.0": "layer 1", "layers.1": "layer 2", "heads": "heads"}
+    return [
+        {
+            next((part for key, part in parts.items() if key in name), "embeddings")
+            for name, tensor in after.items()
+            if not torch.equal(tensor, before[name])
+        }
+        for before, after in pairwise(saves)
+    ]
+
+
+def test_a_run_trains_one_layer_after_another_and_resumes_to_the_bit(folder: Path, one_rank: RankPool) -> None:
+    config = folder / "train.yaml"
+    assert one_rank.run(start, config, words_of(folder, "whole", "steps=6")) == [(0, "")]
+    lower, everything = {"embeddings", "layer 1"}, {"embeddings", "layer 1", "layer 2", "heads"}
+    assert changed_parts(folder / "whole") == [lower, {"layer 2"}, {"layer 2"}, everything, everything]
+    for steps in (1, 3, 5, 6):
+        assert one_rank.run(start, config, words_of(folder, "parts", f"steps={steps}")) == [(0, "")]
+    assert losses(folder / "parts") == losses(folder / "whole")
+    last = [read_weights(path, Index.read(path)) for path in
+            (steps_in(folder / name / "checkpoints")[-1] for name in ("whole", "parts"))]  # fmt: skip
+    assert all(torch.equal(tensor, last[1][name]) for name, tensor in last[0].items())
+    figures = [
+        {
+            record["step"]: record["heldout"]["heldout"]["figures"]
+            for record in records(folder / name)
+            if "heldout" in record
+        }
+        for name in ("whole", "parts")
+    ]
+    assert {3, 6} <= figures[0].keys() <= figures[1].keys()
+    assert all(figures[1][step] == own for step, own in figures[0].items())
+
+
+def test_an_evaluation_after_a_resume_is_of_the_stage_of_its_step() -> None:
+    student, engine = Student(model(2), LOSSES, model(7, layers=5).config, progressive=2), Engine.__new__(Engine)
+    vars(engine).update(model=student, _progressive=student.progressive, _freezing=None, _accumulation=1)
+    engine.deepspeed = SimpleNamespace()
+    for step, layers in ((0, {1: 1}), (2, {1: 1}), (3, {2: 3}), (7, {})):
+        engine.continue_from(step, samples=0, skipped=0)
+        assert student.distillation["states"].layers == layers
+    assert engine._weights == student.loss_weights
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stage", "ranks"), [(1, 1), (3, 1), (2, 2), (3, 2)])
+def test_stages_of_zero_and_ranks_change_nothing(
+    folder: Path, one_rank: RankPool, two_ranks: RankPool, stage: int, ranks: int
+) -> None:
+    config, pool = folder / "train.yaml", one_rank if ranks == 1 else two_ranks
+    if not (folder / "reference").exists():
+        assert one_rank.run(start, config, words_of(folder, "reference", "steps=6")) == [(0, "")]
+    output = f"stage{stage}{ranks}"
+    words = words_of(folder, output, "steps=6", f"zero.stage={stage}", "data.micro_batch=4")
+    assert pool.run(start, config, words) == [(0, "")] * ranks
+    for step, other in zip(losses(folder / "reference"), losses(folder / output), strict=True):
+        assert other == pytest.approx(step, rel=2e-6, abs=1e-6)
+    assert changed_parts(folder / output) == changed_parts(folder / "reference")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["distil.teacher=null"], "distil.teacher in memory"),
+        (["model.share={groups: 1}"], "model.share"),
+        (["distil.progressive=5"], "at most 4 steps"),
+        (["unfreeze_every=2"], "remove unfreeze_every"),
+        (["freeze=embeddings"], "remove freeze"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(folder: Path, words: list[str], expected: str) -> None:
+    with pytest.raises(ClozelineError, match=rf"distil\.progressive.*{expected}"):
+        load_config(TrainConfig, folder / "train.yaml", words_of(folder, "refused", "steps=6", *words))

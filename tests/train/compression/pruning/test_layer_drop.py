@@ -1,0 +1,157 @@
+"""LayerDrop: one decision everywhere, zero gradients of skipped layers, and a shallower model afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
+from clozeline.registry import choose
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from tests.distributed import RankPool
+from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
+from tests.train.compression.pruning.pruned import pruned, started, train
+from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
+
+CASE = {"prune": {"p": 0.5}}
+DEEP: dict[str, Any] = {"model__layers": 3}
+
+
+def dropping(p: float, **changes: Any) -> TrainConfig:
+    return pruned({"name": "layer_drop", "p": p}, **DEEP, **changes)
+
+
+def skipped_layers(world: World, config: TrainConfig, steps: int) -> list[list[int]]:
+    """The layers that each step skips on this rank, as the outputs of the layers show it."""
+    engine = started(config, world)
+    skipped: list[list[int]] = []
+    for index, layer in enumerate(engine.model.family.stack.layers):  # type: ignore[union-attr]
+
+        def note(_: Any, inputs: Any, output: Any, index: int = index) -> None:
+            if torch.equal(inputs[0], output):
+                skipped[-1].append(index)
+
+        layer.register_forward_hook(note)
+    for step in range(1, steps + 1):
+        skipped.append([])
+        train_steps(engine, step, step)
+    engine.close()
+    return [sorted(of_step) for of_step in skipped]
+
+
+def test_all_ranks_and_micro_batches_skip_the_same_layers(one_rank: RankPool, two_ranks: RankPool) -> None:
+    (alone,) = one_rank.run(skipped_layers, dropping(0.5, data__micro_batch=8), 6)
+    assert any(alone)
+    assert not all(len(of_step) == 3 for of_step in alone)
+    for stage in (1, 3):
+        ranks = two_ranks.run(skipped_layers, dropping(0.5, zero__stage=stage), 6)
+        assert ranks == [[sorted([*of_step] * 2) for of_step in alone]] * 2
+
+
+def evaluated(world: World, config: TrainConfig) -> float:
+    engine = started(config, world)
+    engine.train(False)
+    if engine.pruning is not None:
+        engine.pruning.begin(1, 1.0)
+    loss = float(engine.losses(random_rows(1, 8, 0, 8))["masked_lm"].total)
+    engine.close()
+    return loss
+
+
+def test_an_evaluation_uses_all_layers(one_rank: RankPool) -> None:
+    assert one_rank.run(evaluated, dropping(0.99)) == one_rank.run(evaluated, pruned(None, **DEEP))
+
+
+def test_the_share_of_skipped_layers_is_p() -> None:
+    method = choose("clozeline.train.compression.pruning", {"name": "layer_drop", "p": 0.2}).build()
+    method._seed = 5
+    drawn = [method.is_skipped(layer, step) for step in range(1, 1001) for layer in range(10)]
+    assert abs(sum(drawn) / 10_000 - 0.2) < 4 * (0.2 * 0.8 / 10_000) ** 0.5
+
+
+@pytest.mark.parametrize("dropout", mark_slow_but([{"hidden": 0.1}], [{}, {"hidden": 0.1}]))
+def test_p_0_is_bit_identical(one_rank: RankPool, dropout: dict[str, float]) -> None:
+    plain = pruned(None, **DEEP)
+    without, zero = (
+        replace(config, model=tiny(**DEEP, model__dropout=dropout).model) for config in (plain, dropping(0.0))
+    )
+    assert [losses for losses, _ in one_rank.run(train, without)] == [losses for losses, _ in one_rank.run(train, zero)]
+
+
+def plain_loop(world: World, config: TrainConfig, skipped: list[list[int]]) -> list[float]:
+    """One process whose stack has only the layers that a step keeps, run directly; the others get gradients of 0."""
+    model: Any = build_model(config.model, VOCABULARY, {}, seed=1)
+    layers, order = list(model.family.stack.layers), model.family.stack.order
+    groups = [
+        {"params": [p for p in model.parameters() if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
+        for wide in (True, False)
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    schedule, losses = config.schedule.build(8), []
+    for step, gone in enumerate(skipped, start=1):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.003 * schedule(step)
+        model.family.stack.order = [index for index in order if index not in gone]
+        loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
+        (loss.total / loss.count).backward()
+        for index in gone:
+            for parameter in layers[index].parameters():
+                assert parameter.grad is None
+                parameter.grad = torch.zeros_like(parameter)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.total.detach()) / loss.count)
+    return losses
+
+
+@pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
+def test_every_stage_equals_the_kept_layers_run_directly(
+    one_rank: RankPool, two_ranks: RankPool, size: int, stage: int
+) -> None:
+    config = dropping(0.4)
+    (skipped,) = one_rank.run(skipped_layers, dropping(0.4, data__micro_batch=8), 8)
+    assert 4 <= sum(map(len, skipped)) <= 20
+    (expected,) = one_rank.run(plain_loop, config, skipped)
+    for measured, _ in (two_ranks if size == 2 else one_rank).run(train, dropping(0.4, zero__stage=stage)):
+        assert [loss for loss, _ in measured] == pytest.approx(expected, rel=5e-6)
+
+
+def test_activation_checkpointing_changes_nothing(one_rank: RankPool) -> None:
+    runs = [one_rank.run(train, dropping(0.4, activation_checkpointing=way))[0][0] for way in (False, True)]
+    assert runs[0] == runs[1]
+
+
+LSTM = {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularised_lm": {}}}
+XLNET = {
+    "family": "xlnet",
+    "dim": 20,
+    "layers": 2,
+    "attention_heads": 2,
+    "ffn_dim": 39,
+    "heads": {"masked_lm": 1.0},
+    "position": {"kind": "sinusoidal"},
+    "type_vocab_size": 0,
+    "bias": {"qkv": False, "out": False},
+}
+
+
+@pytest.mark.parametrize(("model", "message"), [(LSTM, "nothing to drop"), (XLNET, "got xlnet with RelativeLayer")])
+def test_families_without_plain_layers_are_refused(model: dict[str, Any], message: str) -> None:
+    from clozeline.model.build import Model
+
+    with torch.device("meta"):
+        built = Model(tiny(model=model).model, VOCABULARY)
+    with pytest.raises(ConfigurationError, match=message):
+        choose("clozeline.train.compression.pruning", "layer_drop").build().describe(built, 8)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0])
+def test_a_probability_outside_its_range_is_refused(p: float) -> None:
+    with pytest.raises(ConfigurationError, match="p"):
+        dropping(p)

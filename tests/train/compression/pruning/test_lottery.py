@@ -1,0 +1,96 @@
+"""Lottery tickets: rounds of magnitude pruning, each from the weights of the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.errors import ConfigurationError
+from clozeline.registry import choose
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
+from tests.train.compression.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, zeros
+from tests.train.compression.pruning.test_magnitude import resume_to_the_bit
+from tests.train.synthetic import train_steps
+
+ROUNDS: dict[str, Any] = {"name": "lottery", "sparsity": 0.6, "rounds": 2, "every": 3}
+RUN: dict[str, Any] = {"model__init_from": "elsewhere"}
+CASE = {"prune": {key: value for key, value in ROUNDS.items() if key != "name"}, "run": RUN}
+
+
+def tickets(**changes: Any) -> TrainConfig:
+    return pruned({**ROUNDS, **changes.pop("prune", {})}, **RUN, **changes)
+
+
+def rounds(world: World, config: TrainConfig) -> list[Tensors]:
+    """Tensors at the start, before and after each of two rewinds, and two steps later."""
+    engine = started(config, world)
+    tensors = [tensors_of(engine, world)]
+    for first, last in ((1, 2), (3, 3), (4, 6), (7, 8)):
+        train_steps(engine, first, last)
+        tensors.append(tensors_of(engine, world))
+    engine.close()
+    return tensors
+
+
+@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
+def test_a_round_prunes_and_rewinds_to_the_start(one_rank: RankPool, two_ranks: RankPool, stage: int) -> None:
+    pool = one_rank if stage == 0 else two_ranks
+    start, before, first, second, end = pool.run(rounds, tickets(zero__stage=stage))[0]
+    for share, tensors in ((0.3, first), (0.6, second)):
+        own = matrices(tensors)
+        assert sum(zeros(states["mask"]) for states in own.values()) == round(
+            share * sum(len(states["mask"]) for states in own.values())
+        )
+        for name, states in tensors.items():
+            assert torch.equal(states["weight"], start[name]["weight"] * states.get("mask", 1)), name
+            assert not states["exp_avg"].any()
+            assert not states["exp_avg_sq"].any()
+    for name, states in matrices(first).items():
+        # the second round keeps the zeros of the first
+        assert bool((second[name]["mask"] <= states["mask"]).all())
+        assert torch.equal(end[name]["mask"], second[name]["mask"])
+        assert not torch.equal(before[name]["weight"], start[name]["weight"])
+        assert not torch.equal(end[name]["weight"], second[name]["weight"])
+        assert zeros(end[name]["weight"]) == zeros(second[name]["mask"])
+
+
+def masks_by_hand(world: World, config: TrainConfig) -> Tensors:
+    """Train without pruning for a round, and sort all |w|."""
+    engine = started(config, world)
+    train_steps(engine, 1, 3)
+    own = matrices(tensors_of(engine, world))
+    engine.close()
+    order = torch.cat([states["weight"] for states in own.values()]).abs().sort().values
+    limit = order[round(0.3 * len(order)) - 1]
+    return {name: {"mask": (states["weight"].abs() > limit).float()} for name, states in own.items()}
+
+
+def test_the_first_round_prunes_the_smallest_trained_weights(one_rank: RankPool) -> None:
+    (by_hand,) = one_rank.run(masks_by_hand, pruned(None))
+    first = matrices(one_rank.run(rounds, tickets())[0][2])
+    assert all(torch.equal(states["mask"], by_hand[name]["mask"]) for name, states in first.items())
+
+
+@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
+def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, stage: int) -> None:
+    resume_to_the_bit(one_rank, tmp_path, tickets(zero__stage=stage))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (2, "fp32"), (3, "fp32")])
+def test_two_ranks_resume_to_the_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
+    resume_to_the_bit(two_ranks, tmp_path, tickets(zero__stage=stage, precision=precision))
+
+
+def test_rounds_that_leave_no_step_are_refused() -> None:
+    method = choose("clozeline.train.compression.pruning", {"name": "lottery", "rounds": 2, "every": 4}).build()
+    with pytest.raises(ConfigurationError, match=r"expected fewer than 8 steps in rounds x every, .* got 8"):
+        method.describe_plan(8)
+    with pytest.raises(ConfigurationError, match=r"prune: lottery needs model\.init_from"):
+        pruned(ROUNDS)

@@ -1,0 +1,141 @@
+"""Gradual magnitude pruning: exact shares, zeros that stay, every stage of ZeRO, exact to resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
+from tests.train.compression.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, train, zeros
+from tests.train.synthetic import VOCABULARY, random_rows, train_steps
+
+GRADUAL: dict[str, Any] = {"name": "magnitude", "sparsity": 0.7, "start": 1, "end": 6, "every": 2}
+
+
+def plain_loop(world: World, config: TrainConfig) -> tuple[list[float], Tensors]:
+    """One process, by the book: AdamW, then the smallest |w| of each matrix are 0, with their moments."""
+    from clozeline.model.build import build_model
+
+    model = build_model(config.model, VOCABULARY, {}, seed=1)
+    named = dict(model.named_parameters())
+    groups = [
+        {"params": [p for p in named.values() if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
+        for wide in (True, False)
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    schedule, losses = config.schedule.build(8), []
+    layers = [name for name in named if ".layers." in name and name.endswith(".weight") and named[name].dim() == 2]
+    removed = {name: torch.zeros_like(named[name], dtype=torch.bool) for name in layers}
+    for step in range(1, 9):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.003 * schedule(step)
+        loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
+        (loss.total / loss.count).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for name, gone in removed.items():
+            named[name].grad[gone] = 0  # type: ignore[index]
+        optimizer.step()
+        optimizer.zero_grad()
+        if step in (1, 3, 5, 6):
+            share = 0.7 - 0.7 * (1 - (step - 1) / 5) ** 3
+            for name, gone in removed.items():
+                weight = named[name].detach()
+                order = weight.abs().masked_fill(gone, 0).flatten().argsort(stable=True)
+                gone.view(-1)[order[: round(share * weight.numel())]] = True
+        with torch.no_grad():
+            for name, gone in removed.items():
+                for tensor in (named[name], *(v for v in optimizer.state[named[name]].values() if v.dim())):
+                    tensor[gone] = 0
+        losses.append(float(loss.total.detach()) / loss.count)
+    return losses, {name: {"weight": p.detach().flatten()} for name, p in named.items()}
+
+
+def test_a_step_is_that_of_a_plain_loop(one_rank: RankPool, two_ranks: RankPool) -> None:
+    ((expected, weights),) = one_rank.run(plain_loop, pruned(GRADUAL))
+    for pool, stage in ((one_rank, 0), (two_ranks, 3)):
+        for measured, tensors in pool.run(train, pruned(GRADUAL, zero__stage=stage)):
+            assert [loss for loss, _ in measured] == pytest.approx(expected, rel=5e-6), stage
+            for name, own in matrices(tensors).items():
+                differing = ((own["weight"] == 0) != (weights[name]["weight"] == 0)).sum()
+                assert differing <= 2, (stage, name, "rounding may exchange two at the threshold")
+
+
+@pytest.mark.parametrize("scope", ["local", "global"])
+def test_the_share_of_zeros_is_exact_and_only_matrices_of_layers_have_them(one_rank: RankPool, scope: str) -> None:
+    ((_, tensors),) = one_rank.run(train, pruned({**GRADUAL, "scope": scope}))
+    own = matrices(tensors)
+    assert len(own) == 12
+    counts = {name: zeros(states["weight"]) for name, states in own.items()}
+    sizes = {name: states["weight"].numel() for name, states in own.items()}
+    if scope == "local":
+        assert counts == {name: round(0.7 * size) for name, size in sizes.items()}
+    else:
+        assert sum(counts.values()) == round(0.7 * sum(sizes.values()))
+        assert counts != {name: round(0.7 * size) for name, size in sizes.items()}
+    for name, states in tensors.items():
+        pruned_ones = states["weight"] == 0 if name in own else torch.zeros(len(states["weight"]), dtype=torch.bool)
+        assert states.get("mask", 1 - pruned_ones.float()).tolist() == (1 - pruned_ones.float()).tolist(), name
+        for key in ("exp_avg", "exp_avg_sq"):
+            assert not states[key][pruned_ones].any(), (name, key)
+        if name not in own and "weight" in name and ".norm." not in name:
+            assert not zeros(states["weight"]), name
+
+
+def hundred_steps(world: World, config: TrainConfig) -> bool:
+    """Prune at once, then train 100 steps; no pruned weight may move."""
+    engine = started(config, world)
+    train_steps(engine, 1, 1)
+    before = matrices(tensors_of(engine, world))
+    train_steps(engine, 2, 101)
+    after = matrices(tensors_of(engine, world))
+    engine.close()
+    return all(
+        torch.equal(states["weight"] == 0, after[name]["weight"] == 0)
+        and zeros(states["weight"]) == round(0.5 * len(states["weight"]))
+        and not torch.equal(states["weight"], after[name]["weight"])
+        for name, states in before.items()
+    )
+
+
+@pytest.mark.slow
+def test_pruned_weights_are_0_after_100_steps_with_weight_decay(one_rank: RankPool) -> None:
+    once = {"name": "magnitude", "sparsity": 0.5, "start": 1, "end": 1}
+    assert one_rank.run(hundred_steps, pruned(once, schedule__steps=120, steps=120)) == [True]
+
+
+@pytest.mark.parametrize(("ranks", "stage"), mark_slow_but([(1, 0)], [(1, 0), (1, 3)]))
+def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, ranks: int, stage: int) -> None:
+    """The masks were last chosen before the save, so that they alone keep weights at 0 after it."""
+    resume_to_the_bit(one_rank, tmp_path, pruned({**GRADUAL, "end": 3}, zero__stage=stage))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "fp32"), (2, "bf16"), (3, "fp32")])
+def test_two_ranks_resume_to_the_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
+    resume_to_the_bit(two_ranks, tmp_path, pruned(GRADUAL, zero__stage=stage, precision=precision))
+
+
+def resume_to_the_bit(pool: RankPool, folder: Path, config: TrainConfig) -> None:
+    straight = pool.run(train, config)
+    stopped = pool.run(train, config, 8, str(folder))
+    for (losses, tensors), (other_losses, others) in zip(straight, stopped, strict=True):
+        assert losses == other_losses
+        for name, states in tensors.items():
+            assert states.keys() == others[name].keys()
+            assert all(torch.equal(state, others[name][key]) for key, state in states.items()), name
+
+
+@pytest.mark.slow
+def test_masks_survive_another_stage(two_ranks: RankPool, tmp_path: Path) -> None:
+    straight = two_ranks.run(train, pruned(GRADUAL))[0][0]
+    hopped = two_ranks.run(train, pruned(GRADUAL), 8, str(tmp_path), pruned(GRADUAL, zero__stage=3))[0][0]
+    assert hopped == [pytest.approx(pair, rel=5e-6) for pair in straight]
+
+
+CASE = {"prune": {key: value for key, value in GRADUAL.items() if key != "name"}}

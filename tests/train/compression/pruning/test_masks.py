@@ -1,0 +1,98 @@
+"""Masks of matrices: which ones, from the start, and what is refused before the first step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model, build_model
+from clozeline.registry import choose
+from clozeline.train.compression.pruning._masks import matrices_to_prune
+from clozeline.train.distributed.process_group import World
+from clozeline.train.optim.weights.freezing import freeze
+from tests.distributed import RankPool
+from tests.train.compression.pruning.pruned import Tensors, pruned, tensors_of
+from tests.train.synthetic import VOCABULARY, build, tiny, train_steps
+
+LSTM = {"model": {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularised_lm": {}}}}
+QUERY = r"family\.stack\.layers\.\d\.attention\.body\.query\.weight"
+
+
+def model_of(**changes: Any) -> Model:
+    return build_model(tiny(**changes).model, VOCABULARY, {}, seed=1)
+
+
+def test_linear_maps_of_layers_are_pruned_and_nothing_else() -> None:
+    names = matrices_to_prune(model_of(), ())
+    maps = ("attention.body.query", "attention.body.key", "attention.body.value", "attention.body.out")
+    maps += ("feed_forward.body.up", "feed_forward.body.down")
+    expected = {f"family.stack.layers.{layer}.{path}.weight" for layer in (0, 1) for path in maps}
+    assert set(names) == expected
+    shared = matrices_to_prune(model_of(model__share={"groups": 1}), ())
+    assert set(shared) == {name for name in expected if ".layers.0." in name}
+
+
+@pytest.mark.parametrize(
+    ("changes", "patterns", "frozen", "message"),
+    [
+        ({}, ["family.tokens.weight"], (), "prune.parameters: 'family.tokens.weight' matches no parameter"),
+        ({}, ["heads.*"], (), "prune.parameters: 'heads.*' matches no parameter"),
+        ({}, ["("], (), "is no regular expression"),
+        ({}, [], ["body"], "nothing to prune: freeze leaves no linear map"),
+        (LSTM, [], (), "nothing to prune: expected a family with layers of linear maps, got awd_lstm"),
+    ],
+    ids=["table", "head", "pattern", "frozen", "no layers"],
+)
+def test_what_cannot_be_pruned_is_refused_by_name(
+    changes: dict[str, Any], patterns: list[str], frozen: list[str], message: str
+) -> None:
+    config = tiny(**changes)
+    with torch.device("meta"):
+        model = Model(config.model, VOCABULARY)
+    freeze(model, frozen)
+    method = choose(
+        "clozeline.train.compression.pruning", {"name": "magnitude", "sparsity": 0.5, "parameters": patterns}
+    ).build()
+    with pytest.raises(ConfigurationError) as refused:
+        method.describe(model, 8)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("sparsity", [0, 1, -0.5, 1.5])
+def test_a_sparsity_outside_0_and_1_is_refused(sparsity: float) -> None:
+    with pytest.raises(ConfigurationError, match="sparsity"):
+        pruned({"name": "magnitude", "sparsity": sparsity})
+
+
+def start_with_zeros(world: World, prune: dict[str, Any], fresh: list[str], initialized: bool) -> Tensors:
+    """Three steps from a model whose queries have zeros in their first row."""
+
+    def empty_rows(model: Model) -> None:
+        with torch.no_grad():
+            for name in matrices_to_prune(model, [QUERY]):
+                model.get_parameter(name)[0] = 0
+
+    engine = build(pruned(prune), world, prepare=empty_rows)
+    assert engine.pruning is not None
+    engine.pruning.start(fresh, initialized=initialized)
+    train_steps(engine, 1, 3)
+    tensors = tensors_of(engine, world)
+    engine.close()
+    return tensors
+
+
+def test_zeros_of_the_source_stay_and_only_chosen_matrices_are_pruned(one_rank: RankPool) -> None:
+    """Zeros that `clozeline compress method=magnitude` made survive fine-tuning."""
+    prune = {"name": "magnitude", "sparsity": 0.01, "start": 2, "end": 2, "parameters": [QUERY]}
+    new = "family.stack.layers.0.attention.body.query.weight"
+    for initialized in (True, False):
+        (tensors,) = one_rank.run(start_with_zeros, prune, [new], initialized)
+        for layer in (0, 1):
+            own = tensors[f"family.stack.layers.{layer}.attention.body.query.weight"]["weight"].view(20, 20)
+            # 4 of 400 are pruned; in a matrix from the source the 20 of the first row stay, which include them
+            assert int((own == 0).sum()) == (20 if initialized and layer == 1 else 4), (initialized, layer)
+            key = tensors[f"family.stack.layers.{layer}.attention.body.key.weight"]["weight"]
+            assert (key != 0).all()

@@ -1,0 +1,181 @@
+"""Movement pruning against a model that has scores as parameters, trained by torch's own autograd and Adam."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from tests.distributed import RankPool
+from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
+from tests.train.compression.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, train, zeros
+from tests.train.compression.pruning.test_magnitude import resume_to_the_bit
+from tests.train.synthetic import VOCABULARY, random_rows, train_steps
+
+HARD: dict[str, Any] = {"name": "movement", "keep": 0.3, "start": 1, "end": 6}
+SOFT: dict[str, Any] = {"name": "movement", "mode": "soft", "threshold": 0.495, "penalty": 50.0, "end": 6}
+CASE = {"prune": {"keep": 0.3, "end": 6}}
+
+Losses = list[tuple[float, float]]
+
+
+class StraightThrough(torch.autograd.Function):
+    """A mask in the forward pass, the identity in the backward pass, as in the code of the paper."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, mask: Tensor) -> Tensor:
+        return mask.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return gradient, None
+
+
+class Masked(nn.Module):
+    """W' = W * mask(S)."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.zeros_like(weight))
+        self.mask = torch.ones_like(weight)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        self.weight = weight.detach().clone()
+        self.product = weight * StraightThrough.apply(self.scores, self.mask)
+        if self.product.requires_grad:
+            self.product.retain_grad()
+        return self.product
+
+
+def autograd_loop(world: World, config: TrainConfig, options: dict[str, Any]) -> tuple[list[float], Tensors]:
+    """One process: scores are parameters; the norm is that of the gradients of the masked weights."""
+    from clozeline.model.build import build_model
+
+    model = build_model(config.model, VOCABULARY, {}, seed=1)
+    layers = [
+        (name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear) and ".layers." in name
+    ]
+    masks: dict[str, Masked] = {}
+    for name, module in layers:
+        masks[name] = Masked(module.weight.detach())
+        parametrize.register_parametrization(module, "weight", masks[name])
+    named = {n: p for n, p in model.named_parameters() if not n.endswith("scores")}
+    groups = [
+        {"params": [p for p in named.values() if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
+        for wide in (True, False)
+    ]
+    scores = [own.scores for own in masks.values()]
+    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    trainer = torch.optim.Adam(scores, lr=1.0)
+    schedule, losses, soft = config.schedule.build(8), [], options.get("mode") == "soft"
+    start, total = options.get("start", 0), sum(own.numel() for own in scores)
+    for step in range(1, 9):
+        part = 1.0 if step >= 6 else 1 - (1 - max(step - start, 0) / (6 - start)) ** 3
+        for group in (*optimizer.param_groups, *trainer.param_groups):
+            group["lr"] = (0.01 if group in trainer.param_groups else 0.003) * schedule(step)
+        loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
+        (loss.total / loss.count).backward()
+        for own in masks.values():  # the rule that the product's gradient gives
+            torch.testing.assert_close(own.scores.grad, own.product.grad * own.weight)
+        direct = [p for name, p in named.items() if "parametrizations" not in name]
+        norm = torch.stack([p.grad.norm() for p in direct] + [own.product.grad.norm() for own in masks.values()]).norm()
+        scale = min(1.0, 1.0 / (float(norm) + 1e-6))
+        for p in (*named.values(), *scores):
+            p.grad.mul_(scale)
+        if soft:
+            penalty = 50.0 * part * sum(own.sigmoid().sum() for own in scores) / total
+            penalty.backward()
+        optimizer.step()
+        trainer.step()
+        optimizer.zero_grad()
+        trainer.zero_grad()
+        for (_, module), own in zip(layers, masks.values(), strict=True):
+            values = own.scores.detach()
+            if soft:
+                own.mask = (values.sigmoid() > 0.495 * part).float()
+            elif step >= start:
+                lowest = values.flatten().argsort(stable=True)[: round(0.7 * part * values.numel())]
+                own.mask = torch.ones_like(values).index_put_(
+                    torch.unravel_index(lowest, values.shape), torch.tensor(0.0)
+                )
+            for key in ("exp_avg", "exp_avg_sq"):
+                optimizer.state[module.parametrizations.weight.original][key].mul_(own.mask)
+        losses.append(float(loss.total.detach()) / loss.count)
+    return losses, {
+        f"{name}.weight": {
+            "scores": own.scores.detach().flatten(),
+            "mask": own.mask.flatten(),
+            "dense": module.parametrizations.weight.original.detach().flatten(),
+        }
+        for (name, module), own in zip(layers, masks.values(), strict=True)
+    }
+
+
+@pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
+@pytest.mark.parametrize(
+    "options", [pytest.param(HARD, id="hard"), pytest.param(SOFT, id="soft", marks=pytest.mark.slow)]
+)
+def test_a_step_is_that_of_scores_as_parameters(
+    one_rank: RankPool, two_ranks: RankPool, options: dict[str, Any], size: int, stage: int
+) -> None:
+    ((expected, states),) = one_rank.run(autograd_loop, pruned(options), options)
+    for measured, tensors in (two_ranks if size == 2 else one_rank).run(train, pruned(options, zero__stage=stage)):
+        assert [loss for loss, _ in measured] == pytest.approx(expected, rel=2e-4)
+        for name, own in matrices(tensors).items():
+            assert torch.equal(own["weight"], own["dense"] * own["mask"]), name
+            assert (own["mask"] != states[name]["mask"]).float().mean() < 0.01, name
+            torch.testing.assert_close(own["scores"], states[name]["scores"], rtol=0.02, atol=2e-4)
+            torch.testing.assert_close(own["dense"], states[name]["dense"], rtol=0.02, atol=2e-4)
+
+
+def test_the_share_that_stays_is_exact_and_weights_come_back(one_rank: RankPool) -> None:
+    ((_, tensors),) = one_rank.run(train, pruned(HARD))
+    for name, own in matrices(tensors).items():
+        size = len(own["weight"])
+        assert zeros(own["weight"]) == zeros(own["mask"]) == round(0.7 * size), name
+        # the highest scores stay
+        assert own["scores"][own["mask"] == 1].min() >= own["scores"][own["mask"] == 0].max()
+        assert not own["exp_avg"][own["mask"] == 0].any()
+        assert zeros(own["dense"]) == 0
+    assert one_rank.run(count_returned, pruned(HARD)) != [0]
+
+
+def test_weights_stay_masked_between_two_choices_of_masks(one_rank: RankPool) -> None:
+    ((_, tensors),) = one_rank.run(train, pruned({**HARD, "start": 0, "end": 3, "every": 5}), 4)
+    for name, own in matrices(tensors).items():
+        assert zeros(own["weight"]) == zeros(own["mask"]) == round(0.7 * len(own["mask"])), name
+
+
+def count_returned(world: World, config: TrainConfig) -> int:
+    engine = started(config, world)
+    train_steps(engine, 1, 6)
+    before = matrices(tensors_of(engine, world))
+    train_steps(engine, 7, 8)
+    after = matrices(tensors_of(engine, world))
+    engine.close()
+    return sum(int((after[name]["mask"] > own["mask"]).sum()) for name, own in before.items())
+
+
+def test_a_penalty_removes_more(one_rank: RankPool) -> None:
+    counts = []
+    for penalty in (0.0, 2000.0):
+        ((_, tensors),) = one_rank.run(train, pruned({**SOFT, "penalty": penalty}))
+        counts.append(sum(zeros(own["mask"]) for own in matrices(tensors).values()))
+    assert counts[0] < counts[1]
+
+
+@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
+def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, stage: int) -> None:
+    resume_to_the_bit(one_rank, tmp_path, pruned(HARD, zero__stage=stage))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (2, "fp32"), (3, "fp32")])
+def test_two_ranks_resume_to_the_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
+    resume_to_the_bit(two_ranks, tmp_path, pruned(SOFT, zero__stage=stage, precision=precision))

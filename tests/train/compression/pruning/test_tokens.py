@@ -1,0 +1,246 @@
+"""Learned token pruning: the steps of a loop written out, one rule at all stages and ranks, and refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
+from clozeline.model.adaptive_computation.token_rules import LearnedRetention, LearnedThresholds, SoftRule, TopTokens
+from clozeline.model.build import Model, build_model
+from clozeline.registry import choose
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from tests.distributed import RankPool
+from tests.matrices import WORLDS, mark_slow_but
+from tests.train.compression.pruning.pruned import pruned, started, train
+from tests.train.synthetic import VOCABULARY, build, random_rows, resume, save, tiny, train_steps
+
+METHOD = "clozeline.train.compression.pruning"
+RETENTION: dict[str, Any] = {"name": "tokens", "rule": "retention", "weight": 0.02, "harden": 5, "positions": 7}
+THRESHOLDS: dict[str, Any] = {"name": "tokens", "rule": "thresholds", "weight": 0.5, "last": 0.05, "temperature": 0.03}
+RULES = {"retention": {**RETENTION, "learning_rate": 0.5}, "thresholds": {**THRESHOLDS, "learning_rate": 0.02}}
+LAST_SOFT = {"retention": 5, "thresholds": 4}
+CASE = {"prune": {key: value for key, value in RETENTION.items() if key != "name"}}
+
+
+def plain_loop(world: World, config: TrainConfig, name: str) -> tuple[list[float], list[float], Any]:
+    """One process: AdamW for the model, Adam for the rule, and the hard rule after the last step with masks.
+
+    Returns losses, the numbers of the rule, and the mean gradient of its values.
+    """
+    assert config.prune is not None
+    model: Any = build_model(config.model, VOCABULARY, {}, seed=1)
+    soft: Any = LearnedRetention(2, 7) if name == "retention" else LearnedThresholds(2, 0.05, 0.03)
+    groups = [
+        {"params": [p for p in model.parameters() if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
+        for wide in (True, False)
+    ]
+    of_model = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    of_rule, weight = torch.optim.Adam(soft.parameters(), lr=1.0), config.prune.options.weight
+    pruning, schedule, losses = TokenPruning(model, soft), config.schedule.build(8), []
+    for step in range(1, 9):
+        for group in of_model.param_groups:
+            group["lr"] = 0.003 * schedule(step)
+        of_rule.param_groups[0]["lr"] = config.prune.options.learning_rate * schedule(step)
+        parts = pruning(random_rows(step, 8, 0, 8))
+        task, penalty = (parts[key].total / parts[key].count for key in ("masked_lm", "tokens"))
+        (task + weight * penalty).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        of_model.step()
+        of_model.zero_grad()
+        if step <= LAST_SOFT[name]:
+            of_rule.step()
+            of_rule.zero_grad()
+            if name == "retention":
+                soft.retention.data.clamp_(0, 1)
+        if step == LAST_SOFT[name]:
+            pruning = TokenPruning(model, soft.harden())
+        losses.append(float((task + penalty).detach()))
+    (numbers,) = vars(soft.harden()).values()
+    (states,) = of_rule.state.values()
+    return losses, [*numbers], states["exp_avg"]
+
+
+def trained_rule(world: World, config: TrainConfig) -> tuple[list[float], dict[str, Any], dict[str, Any], Any]:
+    """The losses of 8 steps, the rule after 3 and after all of them, and the mean gradient of its values."""
+    engine = started(config, world)
+    assert engine.pruning is not None
+    losses = train_steps(engine, 1, 3)
+    before = dict(engine.pruning.token_rule)
+    losses += train_steps(engine, 4, 8)
+    rule, mean = dict(engine.pruning.token_rule), engine.pruning.buffers.get("prune.exp_avg")
+    engine.close()
+    return [float.fromhex(loss) for loss, _ in losses], before, rule, None if mean is None else mean.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "stage"),
+    mark_slow_but([("retention", 2, 3), ("thresholds", 1, 1)], [(name, *world) for name in RULES for world in WORLDS]),
+)
+def test_masks_then_dropped_tokens_as_in_a_plain_loop(
+    one_rank: RankPool, two_ranks: RankPool, name: str, size: int, stage: int
+) -> None:
+    ((expected, numbers, gradient),) = one_rank.run(plain_loop, pruned(RULES[name]), name)
+    ranks = (two_ranks if size == 2 else one_rank).run(trained_rule, pruned(RULES[name], zero__stage=stage))
+    assert ranks[0] == ranks[-1]
+    losses, before, rule, mean = ranks[0]
+    assert losses == pytest.approx(expected, rel=2e-5)
+    assert before == {}, "no token is dropped yet"
+    ((key, learned),) = rule.items()
+    assert key == {"retention": "shares", "thresholds": "thresholds"}[name]
+    assert learned == pytest.approx(numbers, rel=1e-4)
+    torch.testing.assert_close(torch.tensor(mean), gradient, rtol=1e-3, atol=1e-6)
+    assert learned != pytest.approx((1.0, 1.0) if name == "retention" else (0.025, 0.05)), "it learned"
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_becomes_hard_after_its_step_and_stays(one_rank: RankPool, name: str) -> None:
+    """Of 8 steps, those with a penalty are the first 5, or by default the first half."""
+    (penalties,) = one_rank.run(penalties_of, pruned(RULES[name]))
+    assert [penalty > 0 for penalty, _ in penalties] == [step <= LAST_SOFT[name] for step in range(1, 9)]
+    assert all(0 < kept <= 1 for _, kept in penalties)
+    assert penalties[-1][1] < 1
+
+
+def penalties_of(world: World, config: TrainConfig) -> list[tuple[float, float]]:
+    engine = started(config, world)
+    measured = []
+    for step in range(1, 9):
+        loss = engine.losses(random_rows(1, 8, 0, 8))["tokens"]
+        measured.append((float(loss.total.detach()), float(loss.figures["kept"]) / loss.count))
+        train_steps(engine, step, step)
+    engine.close()
+    return measured
+
+
+def resumed(world: World, config: TrainConfig, folder: str, stop: int) -> tuple[list[Any], list[Any], list[Any]]:
+    """Steps, rules and states of 8 steps, and of those after a stop and a resume in another engine."""
+    runs: list[Any] = []
+    for resumes in (False, True):
+        engine = build(config, world, seed=2) if resumes else started(config, world)
+        pruning: Any = engine.pruning
+        if resumes:
+            resume(engine, Path(folder))
+            pruning.start((), initialized=True)
+        else:
+            train_steps(engine, 1, stop)
+            save(engine, Path(folder), stop)
+        rules = [pruning.token_rule]
+        losses = train_steps(engine, stop + 1, 8)
+        states = {name: tensor.detach().clone() for name, tensor in pruning.buffers.items()}
+        runs.append((losses, [*rules, pruning.token_rule], states))
+        engine.close()
+    first, second = runs
+    assert first[2].keys() == second[2].keys()
+    assert all(torch.equal(first[2][name], second[2][name]) for name in first[2])
+    return first[:2], second[:2], [*first[2]]
+
+
+@pytest.mark.parametrize(("stage", "stop"), mark_slow_but([(0, 3)], [(0, 3), (0, 6), (3, 3), (3, 6)]))
+def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, stage: int, stop: int) -> None:
+    resume_to_the_bit(one_rank, tmp_path, pruned(RULES["retention"], zero__stage=stage), stop)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (2, "fp32"), (3, "fp32")])
+def test_two_ranks_resume_to_the_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
+    resume_to_the_bit(two_ranks, tmp_path, pruned(RULES["thresholds"], zero__stage=stage, precision=precision), 3)
+
+
+def resume_to_the_bit(ranks: RankPool, folder: Path, config: TrainConfig, stop: int) -> None:
+    for whole, parts, names in ranks.run(resumed, config, str(folder), stop):
+        assert whole == parts
+        assert len(names) == 4
+        assert (whole[1][0] == {}) == (stop == 3)
+
+
+def test_shares_drop_tokens_from_the_first_step(one_rank: RankPool) -> None:
+    config = pruned({"name": "tokens", "rule": "shares", "shares": [0.7, 0.4]})
+    ((_, before, rule, _),) = one_rank.run(trained_rule, config)
+    assert before == rule == {"shares": (0.7, 0.4)}
+    (kept,) = one_rank.run(penalties_of, config)
+    lengths = random_rows(1, 8, 0, 8)["lengths"].tolist()
+    counts = [sum(-(-length * share // 10) for share in (7, 4)) / 2 for length in lengths]
+    assert kept == [(0.0, pytest.approx(sum(counts) / sum(lengths)))] * 8
+    full = pruned({"name": "tokens", "rule": "shares", "shares": [1.0, 1.0]})
+    assert one_rank.run(train, full)[0][0] == one_rank.run(train, pruned(None))[0][0], "bit-identical"
+
+
+def infinite(world: World, config: TrainConfig) -> bool:
+    engine = started(config, world)
+    pruning: Any = engine.pruning
+    train_steps(engine, 1, 1)
+    before = {name: tensor.detach().clone() for name, tensor in pruning.buffers.items()}
+    pruning.begin(2, 1.0)
+    (values,) = pruning._soft.parameters()
+    values.grad = torch.full_like(values, torch.nan)
+    pruning.end(2)
+    same = all(torch.equal(before[name], tensor) for name, tensor in pruning.buffers.items())
+    engine.close()
+    return same
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing(one_rank: RankPool) -> None:
+    assert one_rank.run(infinite, pruned(RULES["thresholds"])) == [True]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rule": "retention"}, "weight: expected a weight"),
+        ({"rule": "shares"}, "shares: expected one share"),
+        ({"rule": "shares", "shares": [0.5, 0.4], "weight": 1.0}, "weight: expected none with the rule shares"),
+        ({"rule": "retention", "weight": 1.0, "temperature": 0.1}, "temperature: expected none with the rule"),
+        ({"rule": "thresholds", "weight": 1.0, "positions": 9}, "positions: expected none with the rule thresholds"),
+        ({"rule": "retention", "weight": 1.0, "positions": 1}, "positions"),
+        ({"rule": "retention", "weight": -1.0}, "weight"),
+        ({"rule": "thresholds", "weight": 1.0, "last": 1.5}, "last"),
+        ({"rule": "entropy"}, "rule"),
+    ],
+)
+def test_options_that_fit_no_rule_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        choose(METHOD, {"name": "tokens", **options})
+
+
+@pytest.mark.parametrize("shares", [[0.5], [0.4, 0.5], [1.5, 0.5], [0.5, 0.0]])
+def test_shares_out_of_range_are_refused(shares: list[float]) -> None:
+    with pytest.raises(ConfigurationError, match="token pruning: shares: expected one a layer"):
+        describe({"rule": "shares", "shares": shares}, tiny())
+
+
+def describe(options: dict[str, Any], config: TrainConfig, horizon: int = 8) -> str:
+    with torch.device("meta"):
+        built = Model(config.model, VOCABULARY)
+    line: str = choose(METHOD, {"name": "tokens", **options}).build().describe(built, horizon)
+    return line
+
+
+def test_a_start_says_the_rule_and_refuses_steps_and_models() -> None:
+    learned = {"rule": "thresholds", "weight": 0.5}
+    assert "thresholds of tokens, masks until step 4" in describe(learned, tiny())
+    assert "masks until step 8" in describe({**learned, "harden": 8}, tiny())
+    with pytest.raises(ConfigurationError, match=r"prune\.harden: expected at most 8"):
+        describe({**learned, "harden": 9}, tiny())
+    causal = tiny(model__family="decoder", model__heads={"lm": 1.0})
+    with pytest.raises(ConfigurationError, match="a decoder generates with a cache"):
+        describe(learned, causal)
+    mixing = tiny(model__heads={"tagging": {"classes": 3, "scalar_mix": True}})
+    with pytest.raises(ConfigurationError, match="expected heads that read the last states of one row, got tagging"):
+        describe(learned, mixing)
+
+
+def test_the_rule_is_no_parameter_of_the_model() -> None:
+    method = choose(METHOD, RULES["retention"]).build()
+    model = build_model(tiny().model, VOCABULARY, {}, seed=1)
+    wrapped = method.wrap(model)
+    assert isinstance(wrapped.rule, SoftRule)
+    assert [name for name, _ in wrapped.named_parameters()] == [name for name, _ in model.named_parameters()]
+    assert wrapped.num_parameters() == model.num_parameters()
+    wrapped.use_rule(TopTokens((1.0, 0.5)))
+    assert [*wrapped.state_dict()] == [*model.state_dict()]

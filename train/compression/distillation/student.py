@@ -1,0 +1,145 @@
+"""A model that also learns from a teacher: its forward pass adds the losses of distillation to those of its heads."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import torch
+from torch import Tensor, nn
+
+from clozeline.errors import BatchError
+from clozeline.model.build import Model, TokenCount
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.heads import Head
+from clozeline.model.layers.masks import real_tokens
+from clozeline.model.loss import Loss
+from clozeline.model.parameters.initial_values import generator_for, normal
+from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.registry import Chosen
+from clozeline.train.compression.distillation.losses import DistillationLoss
+from clozeline.train.compression.distillation.observation import label_weights, observe
+from clozeline.train.compression.distillation.progressive import Progressive
+
+PREFIX: Final = "distil/"
+"""Start of the names of these losses in metrics."""
+OF_TEACHER: Final = "teacher_"
+"""Start of the names of a teacher's tensors in a batch."""
+STORED: Final = frozenset({"teacher_ids", "teacher_weights"})
+"""Tensors of a batch with stored scores of a teacher."""
+
+
+class LabelCount:
+    """The divisor of a loss over the labels of a head; with stored scores, over those of batches that hold scores."""
+
+    def __init__(self, head: Head, stored: bool) -> None:
+        self.head, self.stored = head, stored
+
+    def count(self, tensors: Mapping[str, Tensor]) -> int:
+        """Return the labels of a batch that count."""
+        return 0 if self.stored and not tensors.keys() >= STORED else self.head.count(tensors)
+
+
+class Student(Model):
+    """A built model with the losses of distillation, whose parameters are named `distillation.LOSS.…`.
+
+    Args:
+        model: the model; its parts become those of the student, under the same names.
+        losses: of the configuration.
+        teacher: configuration of the teacher; None: none is in memory.
+        seed: of the initial projections.
+        placement: of their parameters over ranks.
+        progressive: steps for each layer; None: all layers learn from the start.
+
+    Raises:
+        ConfigurationError: a loss cannot compare these two models.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        losses: Sequence[Chosen],
+        teacher: ModelConfig | None,
+        seed: int = 0,
+        placement: Placement = WHOLE,
+        progressive: int | None = None,
+    ) -> None:
+        self.use_parts(model)
+        with placement.building():
+            built = {loss.name: loss.build(model.config, teacher) for loss in losses}
+            self.distillation = cast("Mapping[str, DistillationLoss]", nn.ModuleDict(built))
+        with torch.no_grad():
+            for name, parameter in self.new_parameters():
+                with placement.gather([parameter]):
+                    values = torch.empty(parameter.shape)
+                    normal(parameter.shape[-1] ** -0.5)(values, generator_for(seed, name))
+                    parameter.copy_(values)
+        self.stored = any(not loss.live and teacher is None for loss in built.values())
+        self.progressive = None if progressive is None else Progressive(built, model.config.layers, progressive)
+        self._observed = frozenset[str]().union(*(loss.of_student for loss in built.values()))
+
+    def new_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        """Return the parameters that are not the model's, by name."""
+        return [(name, own) for name, own in self.named_parameters() if name.startswith("distillation.")]
+
+    @property
+    def needed_of_teacher(self) -> frozenset[str]:
+        """Tensors that a teacher in memory must compute, as `observation` names them."""
+        return frozenset[str]().union(*(loss.of_teacher for loss in self.distillation.values()))
+
+    @property
+    def counted(self) -> dict[str, Any]:
+        """The object that counts the divisor of each loss."""
+        counted: dict[str, Any] = {**super().counted}
+        for name, loss in self.distillation.items():
+            own = TokenCount() if loss.head is None else LabelCount(self.heads[loss.head], self.stored)
+            counted[PREFIX + name] = own
+        return counted
+
+    @property
+    def loss_weights(self) -> dict[str, float]:
+        """The factor of each mean loss, with `progressive` in its present stage."""
+        own = {PREFIX + name: loss.options.weight for name, loss in self.distillation.items()}
+        weights, stages = {**super().loss_weights, **own}, self.progressive
+        if stages is None:
+            return weights
+        return {name: weight * stages.counts(name.removeprefix(PREFIX)) for name, weight in weights.items()}
+
+    @property
+    def layer_maps(self) -> dict[str, dict[str, int]]:
+        """Layers that each loss compares: the student's, as text, to the teacher's."""
+        return {
+            name: {str(here): there for here, there in loss.layers.items()}
+            for name, loss in self.distillation.items()
+            if loss.layers
+        }
+
+    def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """Return the loss of each head, and each loss of distillation under `distil/NAME`.
+
+        An evaluation without stored scores has the losses of the heads alone.
+
+        Raises:
+            BatchError: see `Model.forward`; or the batch has no tensors of a teacher.
+        """
+        if self.stored and (missing := STORED - tensors.keys()):
+            if not self.training:
+                return super().forward(tensors)
+            raise BatchError(f"batch: the loss scores needs {', '.join(sorted(missing))}, or distil.teacher")
+        with observe(self, self._observed) as seen:
+            losses = super().forward(tensors)
+        theirs = {name.removeprefix(OF_TEACHER): own for name, own in tensors.items() if name.startswith(OF_TEACHER)}
+        for name, loss in self.distillation.items():
+            # per label of a head, or per token
+            with torch.no_grad():
+                weights = real_tokens(tensors) if loss.head is None else label_weights(self.heads[loss.head], tensors)
+            divisor = weights.sum().long() if loss.head is None else losses[loss.head].divisor
+            losses[PREFIX + name] = Loss(loss(seen, theirs, weights), divisor)
+        return losses
+
+    def lines(self) -> list[str]:
+        """Return what a start prints: each loss, and the layers that it compares."""
+        lines = []
+        for name, loss in self.distillation.items():
+            layers = " ".join(f"{here}→{there}" for here, there in loss.layers.items())
+            what = f", student→teacher layers {layers}" if layers else f" of {loss.head}"
+            lines.append(f"distil     {loss.options.weight:g} x {name}{what}")
+        return lines if self.progressive is None else [*lines, self.progressive.line()]

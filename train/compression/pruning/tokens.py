@@ -1,0 +1,173 @@
+"""Learned token pruning (arXiv 2001.08950, 2107.00910): later layers read fewer tokens, and training says how many."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final, Literal
+
+import torch
+import torch.distributed as dist
+from pydantic import Field
+from torch import Tensor
+
+from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
+from clozeline.model.adaptive_computation.token_rules import (
+    LearnedRetention,
+    LearnedThresholds,
+    RuleRecord,
+    SoftRule,
+    TopTokens,
+    write_rule,
+)
+from clozeline.model.build import Model
+from clozeline.train.compression.pruning._pruning import Pruning, Trained
+
+_RATES: Final = {"retention": 0.01, "thresholds": 1e-3}
+_OF_RULES: Final = {
+    "retention": ("weight", "harden", "learning_rate", "positions"),
+    "thresholds": ("weight", "harden", "learning_rate", "last", "temperature"),
+    "shares": ("shares",),
+}
+
+
+class Tokens(Pruning):
+    """Layers drop the tokens that receive little attention, by a rule that is trained with the model.
+
+    Until step `harden` all tokens stay, and their states are multiplied by masks in [0, 1]; the loss has `weight` times
+    the penalty of the masks. From then on tokens are dropped, and the remaining steps train the model under this rule.
+    Retention masks the n-th most attended tokens of each layer (PoWER-BERT), thresholds those of little attention
+    (LTP). Adam trains the rule; its gradient is not clipped, and one that is not finite changes nothing.
+
+    Checkpoints name the hard rule: the tools that read the run drop tokens by it.
+    """
+
+    options: Options
+    claim: ClassVar = (
+        "PoWER-BERT: up to 4.5 times less inference time with less than 1 % loss of accuracy (2001.08950); LTP: up to "
+        "2.1 times fewer FLOPs with less than 1 % loss (2107.00910)"
+    )
+    masks: ClassVar = False
+    unread: ClassVar = frozenset({"document_ids", "left_padding"})
+    conflicts: ClassVar = {
+        "model.quantization": "a rule and the rounding of one training were never tried together",
+        "model.adapter": "the weights under an adapter are frozen, and those of a rule are found with the model's",
+        "average": "averaged weights are not those that the rule was trained with",
+        "zero.offload": "a rule and weights on the host were never tried together",
+        "distil": "its losses compare states of tokens that are dropped",
+        "compile": "tokens leave inside of layers",
+        "activation_checkpointing": "tokens leave inside of layers, which are not recomputed",
+    }
+
+    @config_class
+    class Options:
+        """The rule, and its training."""
+
+        rule: Literal["retention", "thresholds", "shares"]
+        """retention: learn how many tokens of a row each layer keeps; thresholds: learn how much attention a token
+        needs to stay; shares: keep the shares that `shares` lists from the first step"""
+        weight: Annotated[float, Field(ge=0.0)] | None = None
+        """weight of the penalty in the loss, ≥ 0: the higher, the fewer tokens stay. The penalty of retention is the
+        sum over layers of layer x kept entries, that of thresholds the mean mask"""
+        harden: Annotated[int, Field(ge=1)] | None = None
+        """last step with masks; at most schedule.steps; null: half of schedule.steps"""
+        learning_rate: Annotated[float, Field(gt=0.0)] | None = None
+        """peak learning rate of the rule, > 0; the schedule multiplies it; null: 0.01 for retention, 0.001 for
+        thresholds"""
+        positions: Annotated[int, Field(ge=2)] | None = None
+        """retention: entries of a layer, ≥ 2; rows of all lengths share them. At most the length of usual rows; null:
+        32"""
+        last: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+        """thresholds: first value of the last layer's threshold, in [0, 1]; those before rise to it linearly; null:
+        0.01"""
+        temperature: Annotated[float, Field(gt=0.0)] | None = None
+        """thresholds: of the sigmoid, > 0: the lower, the harder the mask; null: 0.002"""
+        shares: tuple[float, ...] = ()
+        """shares: of a row's tokens that each layer keeps, in (0, 1], never rising"""
+
+        def __post_init__(self) -> None:
+            read = _OF_RULES[self.rule]
+            others = sorted({key for keys in _OF_RULES.values() for key in keys}.difference(read))
+            for key in others:
+                if getattr(self, key) not in (None, ()):
+                    raise ValueError(f"{key}: expected none with the rule {self.rule}, which reads {', '.join(read)}")
+            if (required := read[0]) and getattr(self, required) in (None, ()):
+                expected = "a weight ≥ 0 of the penalty" if required == "weight" else "one share in (0, 1] a layer"
+                raise ValueError(f"{required}: expected {expected}, got none")
+
+    def wrap(self, model: Model) -> TokenPruning:
+        options, layers = self.options, model.config.layers
+        soft: SoftRule | None = None
+        if options.rule == "retention":
+            soft = LearnedRetention(layers, options.positions or 32)
+        elif options.rule == "thresholds":
+            last = 0.01 if options.last is None else options.last
+            soft = LearnedThresholds(layers, last, options.temperature or 2e-3)
+        self._soft = soft
+        return TokenPruning(model, soft or TopTokens(options.shares), options.weight or 0.0)
+
+    def describe(self, model: Model, horizon: int) -> str:
+        self.wrap(model)
+        if self._soft is None:
+            return f"prune      layers keep these shares of a row's tokens: {', '.join(map(str, self.options.shares))}"
+        return f"prune      {self.options.rule} of tokens, masks until step {self._last_soft(horizon)}, then dropped"
+
+    def attach(self, trained: Trained) -> None:
+        self._trained, self._harden = trained, self._last_soft(trained.horizon)
+        self._model: TokenPruning = trained.model  # type: ignore[assignment]
+        self._buffers: dict[str, Tensor] = {}
+        if self._soft is None:
+            return
+        (values,) = self._soft.to(trained.deepspeed.device).parameters()
+        self._adam = torch.optim.Adam([values], lr=0.0)
+        states = {name: torch.zeros_like(values, requires_grad=False) for name in ("exp_avg", "exp_avg_sq")}
+        self._adam.state[values] = {"step": torch.zeros(()), **states}
+        self._buffers = {f"prune.{name}": own for name, own in {"values": values, **self._adam.state[values]}.items()}
+
+    @property
+    def token_rule(self) -> RuleRecord:
+        return write_rule(self._model.rule)
+
+    @property
+    def buffers(self) -> dict[str, Tensor]:
+        return self._buffers
+
+    def start(self, fresh: object, *, initialized: bool) -> None:
+        self._choose(self._trained.deepspeed.global_steps)
+
+    def begin(self, step: int, rate: float) -> None:
+        if self._soft is not None:
+            self._adam.zero_grad()
+            peak = self.options.learning_rate or _RATES[self.options.rule]
+            self._adam.param_groups[0]["lr"] = rate * peak
+
+    @torch.no_grad()
+    def end(self, step: int) -> None:
+        if self._soft is None:
+            return
+        (values,) = self._soft.parameters()
+        if step <= self._harden and values.grad is not None:
+            # each rank has the gradient of its rows, multiplied by the number of ranks
+            gradient = values.grad.double()
+            if dist.is_initialized():
+                dist.all_reduce(gradient)
+                gradient /= dist.get_world_size()
+            if bool(gradient.isfinite().all()):
+                values.grad.copy_(gradient)
+                self._adam.step()
+                self._soft.clip()
+        self._choose(step)
+
+    def _choose(self, step: int) -> None:
+        """Set the rule after a step."""
+        if self._soft is not None:
+            self._model.use_rule(self._soft if step < self._harden else self._soft.harden())
+
+    def _last_soft(self, horizon: int) -> int:
+        last = max(1, horizon // 2) if self.options.harden is None else self.options.harden
+        if self._soft is not None and last > horizon:
+            raise ConfigurationError(
+                f"prune.harden: expected at most {horizon}, the last step of the schedule (schedule.steps, by default "
+                f"steps), got {last}: no token would ever be dropped"
+            )
+        return last
