@@ -55,6 +55,7 @@ from clozeline.registry import find
 from clozeline.train.compression.distillation.student import Student
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.device_copies import DeviceCopies
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.engine import wide_ids
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
@@ -232,7 +233,8 @@ def step(path: Path, *, compiled: bool, apart: bool) -> dict[str, Any]:
     with pretended_device() as mode:
         for part in (model, *([] if teacher is None else [teacher.model])):
             move(part)
-        inputs = {name: mode.from_tensor(tensor).to(DEVICE, non_blocking=True) for name, tensor in host.items()}
+        pretended = {name: mode.from_tensor(tensor) for name, tensor in host.items()}
+        inputs = DeviceCopies(DEVICE, torch.cpu).start(pretended).wait()
         inputs["input_ids"] = wide_ids(inputs["input_ids"])
         if compiled:  # dynamo compiles nothing while other modes are active
             compile_layers(model, "eager")
@@ -260,7 +262,11 @@ def _forward_and_backward(model: Model, teacher: Teacher | None, inputs: dict[st
 def pretended_device() -> Iterator[FakeTensorMode]:
     """Enter the pretended device: an H200 in all that the model asks for."""
     properties = SimpleNamespace(major=9, minor=0, name="NVIDIA H200 (pretended)")
-    with FakeTensorMode() as mode, patch("torch.cuda.get_device_properties", lambda *_: properties):
+    with (
+        FakeTensorMode() as mode,
+        patch("torch.cuda.get_device_properties", lambda *_: properties),
+        patch("torch.Tensor.record_stream", lambda *_: None),
+    ):
         yield mode
 
 

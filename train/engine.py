@@ -22,6 +22,7 @@ from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.compression.pruning import Pruning, Trained
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
 from clozeline.train.configuration.engine_config import wrap_in_zero
+from clozeline.train.data.device_copies import DeviceCopies, DeviceCopy
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
@@ -76,6 +77,7 @@ class Engine:
         self._accumulation = check_world(config, world.size)
         self._weights = model.loss_weights
         self._teacher = None if teacher is None else teacher.to(world.device, config.precision)
+        self._copies = None if world.device.type == "cpu" else DeviceCopies(world.device)
         # compile and recompute layers before ZeRO wraps them
         model.to(world.device)
         if config.compile is True:
@@ -174,13 +176,17 @@ class Engine:
         figures: dict[str, torch.Tensor] = {}
         read: list[float] = []
         clock = StepClock(self.world.device)
+        inputs = self.inputs(batches[0], step)
         for index, batch in enumerate(batches):
             # forward: one loss per head
             lane = self.world.rank * (self.config.data.lane_count // self.world.size)
             seed_dropout(hash64("dropout", self.config.seed, step, lane, index) - (1 << 63), self.world.device)
-            losses = self.losses(self.inputs(batch, step))
+            losses = self.losses(inputs)
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
             clock.end("forward")
+            # copy the next micro-batch while the device computes
+            if index + 1 < len(batches):
+                inputs = self.inputs(batches[index + 1], step)
             # backward: ZeRO reduces gradients while it runs, so it must know now whether this is the last micro-batch
             self.deepspeed.set_gradient_accumulation_boundary(index + 1 == len(batches))
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
@@ -207,25 +213,28 @@ class Engine:
         layers = self._layers.take(norm, self.config.gradient_clipping) if self._layers and observe else None
         return StepResult(*totals, norm, skipped=norm == torch.inf, clock=clock, squares=squares, layers=layers)
 
-    def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, torch.Tensor]:
-        """Return the model's inputs: the batch, and random bits where a generator samples; `step` 0: an evaluation."""
-        if "sample_words" not in getattr(self.model, "needs", ()):
-            return batch.tensors
-        return {**batch.tensors, "sample_words": sample_words(self.config.seed, step, batch.origin, batch.tensors)}
+    def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, torch.Tensor] | DeviceCopy:
+        """Return the model's inputs, on their way to its device: the batch, and random bits where a generator samples.
 
-    def losses(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, Loss]:
-        """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
+        `step` 0 is an evaluation.
+        """
+        tensors = dict(batch.tensors)
+        if "sample_words" in getattr(self.model, "needs", ()):
+            tensors["sample_words"] = sample_words(self.config.seed, step, batch.origin, tensors)
         if (capacity := self.config.data.label_capacity) is not None:
             tensors = pad_labels(tensors, capacity)
-        moved = dict(tensors)
-        if self.world.device.type != "cpu":  # else the model adds them itself
-            added: frozenset[str] = getattr(self.model, "host_tensors", frozenset())
-            shaped = add_host_shapes(tensors, self.config.model.position_limit, added)
-            moved = {name: tensor.to(self.world.device, non_blocking=True) for name, tensor in shaped.items()}
-        moved["input_ids"] = wide_ids(moved["input_ids"])
+        if self._copies is None:
+            return tensors
+        added: frozenset[str] = getattr(self.model, "host_tensors", frozenset())  # on the host the model adds them
+        return self._copies.start(add_host_shapes(tensors, self.config.model.position_limit, added))
+
+    def losses(self, inputs: Mapping[str, torch.Tensor] | DeviceCopy) -> dict[str, Loss]:
+        """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
+        tensors = inputs.wait() if isinstance(inputs, DeviceCopy) else dict(inputs)
+        tensors["input_ids"] = wide_ids(tensors["input_ids"])
         if self._teacher is not None:
-            moved |= self._teacher(moved)
-        return cast(dict[str, Loss], self.deepspeed(moved))
+            tensors |= self._teacher(tensors)
+        return cast(dict[str, Loss], self.deepspeed(tensors))
 
     def train(self, mode: bool) -> None:
         """Switch dropout on or off; frozen modules never have dropout."""

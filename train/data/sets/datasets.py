@@ -20,7 +20,6 @@ from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.online_corruption import Corruption, corruption_of
 from clozeline.train.data.stream.phases import Input, describe, distinct_sets, open_phases
 from clozeline.train.data.stream.stream import Stream
-from clozeline.train.distributed.process_group import device_of
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,6 @@ def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, siz
         by_length=data.length_buckets,
         on_damaged=data.on_damaged,
         max_damaged_fraction=data.max_damaged_fraction,
-        pin=device_of(os.environ).type == "cuda",
     )
 
 

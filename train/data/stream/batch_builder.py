@@ -58,8 +58,6 @@ class Assembly:
     """types of columns whose rows are equally long; others become int64"""
     by_length: bool
     """sort a rank's rows of a global batch by length before they are cut"""
-    pin: bool
-    """put tensors into page-locked memory, from which a device copies without the processor"""
 
 
 class Builder:
@@ -79,7 +77,7 @@ class Builder:
         self._pool = BufferPool(6)
         self._stretch: Stretch | None = None
         self._numbers: list[int] = []
-        self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES and not assembly.pin
+        self._small = assembly.micro_batch * assembly.row_values <= _SMALL_VALUES
         self._prepared = max(1, min(_STRIDED_BATCHES, _STRIDED_POSITIONS // assembly.row_values))
         self._copying = False  # whether the training thread copies the batches of the last call
 
@@ -155,15 +153,13 @@ class Builder:
         self, portion: BatchRows, rows: int, positions: Iterable[int], epochs: Iterable[float]
     ) -> Iterator[list[Batch]]:
         """Yield global batches of `rows` rows on this rank, each built when it is requested."""
-        collate, micro_batch, pin = self.assembly.collate, self.assembly.micro_batch, self.assembly.pin
+        collate, micro_batch = self.assembly.collate, self.assembly.micro_batch
         start, lanes = 0, self.reading.lanes
         for position, epoch in zip(positions, epochs, strict=True):
             batches = []
             for at in range(start, start + rows, micro_batch):
                 columns, weight, origin = portion.micro_batch(at, at + micro_batch)
                 tensors = collate(columns, weight, origin[:, 0])
-                if pin:
-                    tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
                 batches.append(Batch(tensors, tensors["row_weight"], origin, position * lanes, epoch))
             start += rows
             yield batches

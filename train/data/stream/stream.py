@@ -52,7 +52,6 @@ class Stream:
         by_length: sort a rank's rows of a global batch by length before cutting micro-batches.
         on_damaged: `raise`, or `skip`: rows of a damaged block come as filler rows.
         max_damaged_fraction: share of a set's blocks that may be skipped.
-        pin: use page-locked memory.
         memory_bytes: for loaded rows on this rank. If rounds need more, blocks are read again for every part of a
             round: slower, in the same order.
 
@@ -78,7 +77,6 @@ class Stream:
         by_length: bool = False,
         on_damaged: OnDamaged = "raise",
         max_damaged_fraction: float = 1e-4,
-        pin: bool = False,
         memory_bytes: int = 8 << 30,
     ) -> None:
         # check the settings
@@ -133,7 +131,7 @@ class Stream:
         longest = max(1, *(shards.manifest.max_length for shards in sets))
         types = {"input_ids": token_dtype, "label_weight": "float32", "target": "float32",
                  "teacher_weights": "float32"}  # fmt: skip
-        self._assembly = Assembly(collate, micro_batch, longest, types, by_length, pin)
+        self._assembly = Assembly(collate, micro_batch, longest, types, by_length)
         self._prefetch = prefetch_blocks
         self._loaders = LoaderThreads(io_threads, "clozeline-io") if io_threads else None
         self._position = 0

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
@@ -103,7 +102,7 @@ def first_batches(config: TrainConfig) -> Iterator[tuple[str, float]]:
     model = build_random_model(config, datasets.train)
     engine: Any = object.__new__(Engine)  # for what it does to a batch
     engine.config, engine.model, engine.deepspeed, engine._teacher = config, model, model, None
-    engine.world = type("World", (), {"device": torch.device("cpu")})
+    engine._copies = None
     phases = {"data": datasets.phases, **{name: (datasets.heldout_phase(name),) for name in datasets.heldout}}
     for name, phase in phases.items():
         model.train(name == "data")
