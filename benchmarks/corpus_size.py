@@ -157,6 +157,8 @@ def main() -> int:
     ).parse_args()  # fmt: skip
     if any(options.crawls) and len(options.crawls) != 2:
         sys.exit(f"--crawls: expected two, a small and a large one, got {len(options.crawls)}")
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     measured = []
     for number, size in enumerate(options.megabytes[:2]):
         with tempfile.TemporaryDirectory(dir=options.folder) as temporary:

@@ -17,6 +17,7 @@ from clozeline.model.checkpoints import build_checkpoint
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, model_path, natural, positive, run_tool
 from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.tools.models.export.quiet_transformers import import_transformers
 
 Logits = Callable[[Tensor], list[Tensor]]
 """Return the scores of each head, in the order of the heads' names, as classes of transformers have them."""
@@ -52,10 +53,7 @@ def _run_ours(folder: Path) -> tuple[Logits, int]:
 
 def _run_transformers(folder: Path) -> tuple[Logits, int]:
     """Return a function that computes a model's logits with transformers; local files only, no remote code."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise ConfigurationError("--theirs needs transformers: pip install transformers, or leave it out") from error
+    transformers = import_transformers("--theirs")
     config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     architecture = getattr(transformers, (config.architectures or ["none"])[0], None)
     if architecture is None:

@@ -1,6 +1,5 @@
 """Export a run, and compare the masks that transformers fills in with those of the run."""
 
-import os
 import shutil
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -9,6 +8,7 @@ from typing import Final
 
 from clozeline.errors import IntegrityError
 from clozeline.tools.experiments.multirun.runner import run_step
+from clozeline.tools.models.export.quiet_transformers import import_transformers
 
 _CLOSE: Final = 1e-4
 """maximum difference of two probabilities"""
@@ -33,15 +33,11 @@ def compare_with_transformers(run: Path, exported: Path, texts: Sequence[str]) -
 
 def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     """Return the largest difference of the probabilities that run and transformers give to fillers of masks."""
-    os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
-    from transformers import pipeline
-    from transformers.utils.logging import disable_progress_bar
-
     from clozeline.tools.runs.fill_mask import guesses
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
     from clozeline.tools.runs.inference.trained_model import load_trained
 
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    pipeline = import_transformers("a comparison").pipeline
     trained, fill = load_trained(run), pipeline("fill-mask", model=str(exported))
     mask = trained.tokenizer.piece(trained.tokenizer.vocabulary.id_of("mask", "fill-mask"))
     largest = 0.0
