@@ -4,8 +4,6 @@
 cache is named by the commit, so that the configuration of a run or a pipeline records the commit with the path.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Numbers of charts and pages: short ones, durations, round ticks, and axes that name their unit once."""
 
-from __future__ import annotations
-
 import math
 from typing import Final
 

@@ -4,8 +4,6 @@ Every chart has a text alternative for screen readers, and shows its values unde
 bytes.
 """
 
-from __future__ import annotations
-
 import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -181,7 +179,7 @@ def histogram(title: str, edges: Sequence[int], counts: Sequence[int], x_name: s
     plot = Plot([-0.6, slots - 0.4], [0, *counts], x_name, integers=(True, True), floor=True)
     every = math.ceil(len(counts) / _TICKS)
     shapes = [plot.axes([(number, short(edges[number])) for number in range(0, len(counts), every)])]
-    ranges = [_range_name(first, end) for first, end in pairwise(edges)]
+    ranges = [f"{first:,}" if end == first + 1 else f"{first:,} to {end - 1:,}" for first, end in pairwise(edges)]
     for number, (count, name) in enumerate(zip(counts, ranges, strict=True)):
         left, top = plot.x(number - 0.43), plot.y(count)
         box = (left, top, plot.x(number + 0.43) - left, plot.y(0) - top)
@@ -189,10 +187,6 @@ def histogram(title: str, edges: Sequence[int], counts: Sequence[int], x_name: s
     most = ranges[max(range(len(counts)), key=counts.__getitem__)]
     told = f"{sum(counts):,} from {edges[0]:,} to {edges[-1] - 1:,}, most of them {most}"
     return figure(title, [told], plot.svg(shapes))
-
-
-def _range_name(first: int, end: int) -> str:
-    return f"{first:,}" if end == first + 1 else f"{first:,} to {end - 1:,}"
 
 
 def thin_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -1,7 +1,5 @@
 """Draw what was made from what: a list of nodes, with lines from each to those it was made from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Values of a chart under the pointer, without a script: columns that show their text while hovered or tapped."""
 
-from __future__ import annotations
-
 import bisect
 import math
 from collections.abc import Callable, Sequence

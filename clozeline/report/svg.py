@@ -3,8 +3,6 @@
 Text stays text, and colors are variables of the page. A picture scales with its box; 340 units are legible on a phone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """DoRA (arXiv 2402.09353): LoRA on the direction of each weight row, and a learned magnitude of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 

@@ -4,8 +4,6 @@ Comparisons, `and`, `or`, `not`, parentheses, numbers, strings and lists of them
 it is ever executed.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import json

@@ -1,7 +1,5 @@
 """List what decided the output of a stage: its algorithms with their versions, files with hashes, and packages."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Write the report of a run: `report.json` and the page `report.html`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Say where the sets of a run come from: graph, versions, slowest units, and the way back to documents."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

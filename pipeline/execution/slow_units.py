@@ -4,8 +4,6 @@ A unit's marker is written when it starts, its record when it ends. No file that
 two runs have equal bytes.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable
 from pathlib import Path

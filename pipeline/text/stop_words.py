@@ -1,7 +1,5 @@
 """Lists of stop words, a file for each language: `en.txt` has a word in each line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """Tell the events of a run as sentences, for its page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

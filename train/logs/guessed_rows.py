@@ -1,7 +1,5 @@
 """Show the model's guesses on held-out rows as text, for the page of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final

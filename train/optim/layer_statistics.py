@@ -1,7 +1,5 @@
 """Observe where a step becomes large: gradient norms by layer, and the largest logits by head."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial

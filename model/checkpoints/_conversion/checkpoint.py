@@ -156,7 +156,9 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     base = key_map.base
     unread = {name: tensors[name] for name in key_map.copies(config) if name in tensors}
     known = {name: value for name, value in constants.items() if name in tensors}
-    unread |= {name: tensors[name] for name, value in known.items() if _differs(tensors[name], value)}
+    for name, value in known.items():
+        if tensors[name].dtype != value.dtype or not torch.equal(tensors[name], value):
+            unread[name] = tensors[name]
     skipped = {name if name.startswith(base) else base + name: tensor for name, tensor in renamed.left_out.items()}
     for body_alone in (True, False):
         unread |= {name: skipped[name] for name in key_map.names_to_keep(skipped, config, body_alone=body_alone)}
@@ -177,10 +179,6 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     converted = to_ours(key_map, config, tensors, stored_shapes)
     kind = key_map.model_type
     return Checkpoint(config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread)
-
-
-def _differs(tensor: Tensor, other: Tensor) -> bool:
-    return tensor.dtype != other.dtype or not torch.equal(tensor, other)
 
 
 def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str) -> dict[str, Tensor]:

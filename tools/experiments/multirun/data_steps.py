@@ -4,8 +4,6 @@ A step is the difference between two pipelines: a variant and its base. `clozeli
 no pipeline reads; here it meets the documents that are left, by file and byte offset.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Each function of `MAKERS` turns a clean document into one spoilt document, with 
 document, so that documents do not depend on each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -19,8 +19,11 @@ def combinations(search: Mapping[str, Sequence[Any]]) -> list[list[str]]:
         >>> combinations({"steps": [10, 20], "freeze": ["body"]})
         [['steps=10', 'freeze=body'], ['steps=20', 'freeze=body']]
     """
-    keys = [[f"{key}={_word(value)}" for value in values] for key, values in search.items()]
-    return [list(words) for words in itertools.product(*keys)]
+    words = [
+        [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for value in values]
+        for key, values in search.items()
+    ]
+    return [list(chosen) for chosen in itertools.product(*words)]
 
 
 def choose_words(
@@ -58,7 +61,3 @@ def _table(metric: str, tried: Sequence[Sequence[str]], scores: Sequence[float],
     yield f"{metric} on a part of the training rows, one run each"
     for number, (words, score) in enumerate(zip(tried, scores, strict=True)):
         yield f"  {score:.4f}  {' '.join(words)}{'  <- chosen' if number == best else ''}"
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -1,7 +1,5 @@
 """Draw trainings in one chart: losses during training, and the final figure of each seed, best mean on top."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final

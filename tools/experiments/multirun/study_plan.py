@@ -152,7 +152,8 @@ def give_files(variants: Mapping[str, Variant], items: list[str], quality: str |
     result: dict[str, Variant] = {}
     for name, variant in variants.items():
         keys = deepcopy(variant.pipeline)
-        scoring = [each for each in (keys or {}).get("clean", {}).get("filters", []) if _is_quality(each)]
+        filters = (keys or {}).get("clean", {}).get("filters", [])
+        scoring = [each for each in filters if isinstance(each, dict) and each.get("name") == "quality"]
         if keys is not None and "decontaminate" in keys:
             keys = merge(keys, {"decontaminate": {"against": items}})
         for each in scoring:
@@ -160,10 +161,6 @@ def give_files(variants: Mapping[str, Variant], items: list[str], quality: str |
         if (items or "decontaminate" not in (keys or {})) and (quality or not scoring):
             result[name] = replace(variant, pipeline=keys)
     return result
-
-
-def _is_quality(chosen: object) -> bool:
-    return isinstance(chosen, dict) and chosen.get("name") == "quality"
 
 
 def plan_training(

@@ -1,7 +1,5 @@
 """Make the sets of a study: by one pipeline for all variants, or by one for each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
