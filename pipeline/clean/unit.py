@@ -125,7 +125,7 @@ class CleanUnits(Pass[CleanCounts]):
                     source=planned.source, source_group=planned.source_group,
                     offset=record.locator, length=record.length,
                     url=record.url, host=parse_host(record.url), date=record.date,
-                    flags=record.flags, extra=record.extra,
+                    flags=record.flags, extra=dict(record.extra),
                 )  # fmt: skip
                 content_bytes = record.length if record.span is None else record.span
                 if self.forgotten.holds(document.uid):

@@ -1,10 +1,10 @@
 """Turn rows of named fields into records, for the readers of JSON and of tables."""
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from math import isfinite
 from typing import Any, Final
 
 from clozeline.configuration.config import config_class
@@ -17,6 +17,8 @@ _EXTRA_BYTES: Final = 1 << 16
 _NAMES: Final = 10
 _NAME_CHARACTERS: Final = 40
 _SAFE_INTEGER: Final = 2**63
+_LONGEST_ESCAPE: Final = 12  # characters that JSON takes for one, outside the basic plane
+_OTHER_CHARACTERS: Final = 32  # of a number, quotes and separators, at most
 
 
 @config_class
@@ -46,22 +48,33 @@ def make_record(
     if not isinstance(text, str):
         why = f"{options.text_key!r} is {_TYPES.get(type(text), 'no text')}"
         return Counted("malformed", "text_type", size, locator, why)
-    if not text.strip():
+    if not text or text.isspace():
         return Counted("malformed", "empty", size, locator)
-    flags = 0
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text, flags = _repair(text), FLAG_REPLACEMENTS
+    repaired = _repair(text)
+    flags = 0 if repaired is text else FLAG_REPLACEMENTS
     url = row.get(options.url_key)
     url = _repair(url) if isinstance(url, str) and url else None
-    others = {name: row[name] for name in row if name not in (options.text_key, options.url_key)}
-    extra: dict[str, Any] = {"dropped": True} if others else {}
+    others = dict(row)
+    del others[options.text_key]
+    others.pop(options.url_key, None)
+    return RawRecord(locator, kind, length, repaired, False, url, None, flags, None, _keep_fields(others), span)
+
+
+def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields as JSON, or a mark that they were dropped because their JSON takes too many bytes."""
+    characters = 0
+    for name, value in fields.items():
+        if not (_is_plain(value) and _is_plain(name)):
+            break
+        characters += len(name) + (len(value) if type(value) is str else 0) + _OTHER_CHARACTERS
+    else:
+        if characters * _LONGEST_ESCAPE <= _EXTRA_BYTES:
+            return fields  # so short that their JSON need not be written to know its size
     with suppress(RecursionError, ValueError):
-        plain = _to_json(others)
+        plain: dict[str, Any] = _to_json(fields)
         if len(json.dumps(plain)) <= _EXTRA_BYTES:
-            extra = plain
-    return RawRecord(locator, kind, length, text, url=url, flags=flags, extra=extra, span=span)
+            return plain
+    return {"dropped": True}
 
 
 def explain_missing(text_key: str, names: Iterable[str]) -> str:
@@ -90,6 +103,17 @@ def _repair(text: str) -> str:
     return text
 
 
+def _is_plain(value: Any) -> bool:
+    """Return whether a value other than a list or an object is one that `_to_json` leaves as it is."""
+    kind = type(value)
+    if kind is str:
+        return _repair(value) is value
+    if kind is int:
+        fits: bool = -_SAFE_INTEGER < value < _SAFE_INTEGER
+        return fits
+    return value is None or kind is bool or (kind is float and isfinite(value))
+
+
 def _to_json(value: Any) -> Any:
     """Return the value in a form that every JSON parser accepts: no NaN, 65-bit integer or lone surrogate."""
     if isinstance(value, Mapping):
@@ -100,7 +124,7 @@ def _to_json(value: Any) -> Any:
         return _repair(value)
     if value is None or (isinstance(value, int) and abs(value) < _SAFE_INTEGER):
         return value
-    if isinstance(value, float) and math.isfinite(value):
+    if isinstance(value, float) and isfinite(value):
         return value
     return str(value)[:1000]
 

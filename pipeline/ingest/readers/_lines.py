@@ -56,7 +56,7 @@ class LineFile(ABC):
         if isinstance(line, int):
             return Counted("malformed", "line_bytes", line, offset)
         raw = line.removeprefix(_BOM) if offset == 0 else line
-        if not raw.strip():
+        if not raw or raw.isspace():
             return Counted("ignored", "blank_line", len(line))
         try:
             return self.parse(raw.decode("utf-8"), offset, len(line))

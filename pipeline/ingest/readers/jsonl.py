@@ -1,11 +1,13 @@
 """Read JSON lines, plain or compressed: each line is an object, each object a document."""
 
 import json
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from clozeline.pipeline.ingest.readers import Counted, Item
 from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record, parse_integer
 from clozeline.pipeline.ingest.readers._lines import LineFile
+
+_DECODER: Final = json.JSONDecoder(parse_int=parse_integer)  # `json.loads` makes one for each line
 
 
 class Jsonl(LineFile):
@@ -20,7 +22,7 @@ class Jsonl(LineFile):
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         try:
-            value = json.loads(line, parse_int=parse_integer)
+            value = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
             why = f"line 1 is no JSON: {getattr(error, 'msg', error)} at character {getattr(error, 'pos', 0) + 1}"
             return Counted("malformed", "bad_json", length, offset, detail="" if offset else why)

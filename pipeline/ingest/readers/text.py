@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
@@ -78,5 +77,5 @@ def _split_chapters(book: RawRecord, split: Split) -> Iterator[RawRecord]:
     spans = [*sizes[:-1], (book.span or 0) - sum(sizes[:-1])]
     offset = 0
     for piece, size, span in zip(pieces, sizes, spans, strict=True):
-        yield replace(book, locator=offset, kind="chapter", length=size, text=piece, span=span)
+        yield book._replace(locator=offset, kind="chapter", length=size, text=piece, span=span)
         offset += size

@@ -1,6 +1,6 @@
 """Read tab-separated lines, plain or compressed: each line is a text or a pair of aligned texts."""
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -46,4 +46,4 @@ class Tsv(LineFile):
         if target is not None and not row[_TEXT].strip():
             return RawRecord(offset, "tsv", length, "", target_text=target)
         item = make_record(row, FieldOptions(), "tsv", offset, length)
-        return replace(item, target_text=target) if isinstance(item, RawRecord) else item
+        return item._replace(target_text=target) if isinstance(item, RawRecord) else item

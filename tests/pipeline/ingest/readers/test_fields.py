@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
-from clozeline.pipeline.ingest.readers import Counted, Item
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
 from tests.pipeline.captures import read
 
@@ -80,6 +81,72 @@ def test_any_row_with_text_becomes_a_record_of_valid_unicode_and_json(
     for name, value in others.items():
         if value is None or isinstance(value, bool):
             assert found.extra[name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")] is value
+
+
+def make_slowly(row: dict[str, Any], locator: int, length: int) -> Item:
+    """The record of a row by the plain rules: every value converted, and the JSON of the others always written."""
+    text = row.get("text")
+    if text is None or (isinstance(text, bytes) and text.decode("utf-8", "ignore").encode() != text):
+        return Counted("malformed", "no_text" if text is None else "bad_utf8", length, locator)
+    text = text.decode() if isinstance(text, bytes) else text
+    if not isinstance(text, str) or not text.strip():
+        return Counted("malformed", "empty" if isinstance(text, str) else "text_type", length, locator)
+    url = row.get("url")
+    others = convert({name: value for name, value in row.items() if name not in ("text", "url")})
+    fixed = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return RawRecord(
+        locator, "jsonl", length, fixed, url=convert(url) if isinstance(url, str) and url else None,
+        flags=0 if text == fixed else FLAG_REPLACEMENTS,
+        extra=others if len(json.dumps(others)) <= 65536 else {"dropped": True},
+    )  # fmt: skip
+
+
+def convert(value: Any) -> Any:
+    """The value as JSON that every parser accepts."""
+    if isinstance(value, dict):
+        return {convert(str(name)): convert(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [convert(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    odd = isinstance(value, float) and not math.isfinite(value)
+    large = isinstance(value, int) and not -(2**63) < value < 2**63
+    known = value is None or isinstance(value, (int, float))
+    return str(value)[:1000] if odd or large or not known else value
+
+
+SPACES = st.sampled_from(["", " ", "\u00a0\n", "\u2028", "\x1c", "\u200b"])
+LONG = st.tuples(st.sampled_from(["x", "\u00e9", "\U0001f600", "\x00", '"', "\ud800"]), st.integers(5000, 70_000))
+EDGES = st.sampled_from([2**63 - 1, 2**63, 1 - 2**63, -(2**63), -1234567890123456789, math.inf, math.nan, -0.0, True])
+NAMES = st.sampled_from(["a", "b\u00e9", "\ud800", "\U0001f600", "c" * 5000])
+FIELDS = st.dictionaries(NAMES, VALUES | EDGES | LONG.map(lambda pair: pair[0] * pair[1]), max_size=4)
+
+
+@settings(max_examples=300)
+@given(SPACES | TEXT | TEXT.map(lambda text: text.encode("utf-8", "surrogatepass")), VALUES, FIELDS)
+def test_records_are_those_of_the_plain_rules(text: str | bytes, url: Any, others: dict[str, Any]) -> None:
+    row = {**others, "text": text, "url": url}
+    assert make_record(row, FieldOptions(), "jsonl", 7, 9) == make_slowly(row, 7, 9)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(TEXT, FIELDS), min_size=1, max_size=3), st.sampled_from(["", " ", "\t", "\r"]))
+def test_lines_become_the_records_of_the_plain_rules(tmp_path: Path, rows: list[Any], space: str) -> None:
+    """JSON holds an integer of 20 characters or more as text."""
+    written = [json.dumps({"text": text, **fields}, default=str).encode() for text, fields in rows]
+    lines = [space.encode() + line + space.encode() for line in written]
+    offsets = [sum(len(line) + 1 for line in lines[:count]) for count in range(len(lines))]
+    found = rows_of(tmp_path, b"\n".join(lines))
+    parsed = [json.loads(line, parse_int=lambda digits: int(digits) if len(digits) < 20 else digits) for line in lines]
+    assert found == [make_slowly(*row) for row in zip(parsed, offsets, map(len, lines), strict=True)]
+
+
+@pytest.mark.parametrize("size", [65_526, 65_527])
+def test_others_are_dropped_from_the_byte_after_the_limit(size: int) -> None:
+    found = make_record({"text": "a", "x": "y" * size}, FieldOptions(), "jsonl", 0, 1)
+    assert not isinstance(found, Counted)
+    assert len(json.dumps({"x": "y" * size})) == size + 9
+    assert found.extra == ({"x": "y" * size} if size + 9 <= 65_536 else {"dropped": True})
 
 
 @pytest.mark.parametrize(
