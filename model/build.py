@@ -13,7 +13,7 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family, View
 from clozeline.model.heads import Head
-from clozeline.model.initialization import initialize_parameters
+from clozeline.model.initialization import SkipInitialValues, initialize_parameters
 from clozeline.model.layers.masks import real_tokens
 from clozeline.model.layers.scalar_mix import ScalarMix
 from clozeline.model.layers.stack import record_outputs
@@ -21,7 +21,7 @@ from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
-from clozeline.model.quantization import attach_format, count_quantized, leave_memory_untouched
+from clozeline.model.quantization import attach_format, count_quantized
 from clozeline.registry import find
 
 PONDER: Final = "ponder"
@@ -37,7 +37,10 @@ class TokenCount:
 
 
 class Model(nn.Module):
-    """A family that computes hidden states, and heads that compute losses from them."""
+    """A family that computes hidden states, and heads that compute losses from them.
+
+    A new one has no values: `build_model` draws them, or a checkpoint has them.
+    """
 
     heads: Mapping[str, Head]
 
@@ -45,7 +48,7 @@ class Model(nn.Module):
         super().__init__()
         rows = table_rows(vocab_size, config.vocab_multiple)
         self.vocab_size = vocab_size
-        with leave_memory_untouched(config.quantization):
+        with SkipInitialValues():
             self.family: Family = find("clozeline.model.families", config.family)(config, rows)
             self.use_heads(config, build_heads(config, self.family, vocab_size))
         if config.quantization is not None:

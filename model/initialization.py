@@ -1,7 +1,10 @@
 """Initialize parameters: each has a distribution and a generator of its own, seeded by the seed and its name."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._vocabulary_head import VocabularyHead
@@ -15,6 +18,22 @@ from clozeline.model.parameters.sharding import WHOLE, Placement
 
 _MATRICES = (nn.Linear, nn.Embedding, VocabularyProjection)
 _NORMS = (nn.LayerNorm, RMSNorm, NoNorm)
+
+
+class SkipInitialValues(TorchFunctionMode):
+    """Make functions of `torch.nn.init` return their tensor as it is: values that would be overwritten are not drawn.
+
+    Memory that is not written is not resident: a model whose matrices are replaced by stored integers never takes the
+    memory of the dense one.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        keywords = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return keywords["tensor"] if "tensor" in keywords else args[0]
+        return func(*args, **keywords)
 
 
 def initialize_parameters(

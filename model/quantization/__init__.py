@@ -1,6 +1,6 @@
 """Quantized weights: number formats, modules that compute with them, and calibrated rounding."""
 
-from clozeline.model.quantization.attach import attach_format, leave_memory_untouched, quantizable_modules
+from clozeline.model.quantization.attach import attach_format, quantizable_modules
 from clozeline.model.quantization.modules import (
     INTEGERS,
     SCALES,
@@ -15,7 +15,6 @@ __all__ = [
     "SCALES",
     "attach_format",
     "count_quantized",
-    "leave_memory_untouched",
     "quantizable_modules",
     "share_integers",
     "stored_modules",

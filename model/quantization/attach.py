@@ -1,10 +1,8 @@
 """Give the linear maps of a model a number format, in place: for a training, or to hold stored integers."""
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final
+from typing import Final
 
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.layers.vocabulary import VocabularyProjection
@@ -52,26 +50,6 @@ def quantizable_modules(model: nn.Module, number_format: Format) -> dict[str, nn
         if problem := number_format.problem(full_shape(module.weight)[1]):  # type: ignore[arg-type]
             raise ConfigurationError(f"model.quantization {name}: {path}: {problem}")
     return modules
-
-
-class _SkipInitialValues(TorchFunctionMode):
-    """Make functions of `torch.nn.init` return their tensor as it is."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        keywords = kwargs or {}
-        if getattr(func, "__module__", "") == "torch.nn.init":
-            return keywords["tensor"] if "tensor" in keywords else args[0]
-        return func(*args, **keywords)
-
-
-def leave_memory_untouched(chosen: Chosen | None) -> AbstractContextManager[Any]:
-    """Surround the construction of a model: its fp32 matrices stay uninitialized if integers will replace them.
-
-    Memory that is not written is not resident, so that a loaded model never takes the memory of the dense one.
-    """
-    return _SkipInitialValues() if chosen is not None and chosen.options.stored else nullcontext()
 
 
 def attach_format(model: nn.Module, chosen: Chosen) -> None:

@@ -191,6 +191,14 @@ def test_a_parameter_without_a_law_is_an_error_that_says_what_to_do():
         initial_distributions(Scale(), small_config("encoder"))
 
 
+@pytest.mark.parametrize("family", EVERY_FAMILY)
+def test_no_value_is_drawn_before_the_initial_ones(family):
+    """Those of torch's own modules would be overwritten; only adapters are built with theirs."""
+    state = torch.get_rng_state()
+    Model(small_config(family), VOCABULARY)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def on_meta(config):
     with torch.device("meta"):
         return Model(config, 1024)

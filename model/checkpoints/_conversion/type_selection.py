@@ -1,16 +1,22 @@
 """Select the map of a model type by its name, or by the model that it must hold."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import find, names
 
+_MAPS: Final = "clozeline.model.checkpoints"
+
 
 def map_of_type(model_type: str) -> KeyMap:
-    """Return the map of a `model_type`: `xlm-roberta` is in xlm_roberta.py."""
+    """Return the map of a `model_type`: that of `xlm-roberta` is in xlm_roberta.py, or else in any other file."""
+    file = model_type.replace("-", "_")
+    named: type[KeyMap] | None = find(_MAPS, file) if file in names(_MAPS) else None
+    if named is not None and named.model_type == model_type:
+        return named()
     known = {kind.model_type: kind for kind in _all_maps()}
     if model_type not in known:
         raise ConfigurationError(f"model_type: expected one of {', '.join(sorted(known))}, got {model_type!r}")
@@ -59,4 +65,4 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
 
 
 def _all_maps() -> list[type[KeyMap]]:
-    return [find("clozeline.model.checkpoints", name) for name in names("clozeline.model.checkpoints")]
+    return [find(_MAPS, name) for name in names(_MAPS)]

@@ -56,7 +56,7 @@ def test_a_frozen_body_stays_and_weights_and_gain_learn() -> None:
     assert mix is not None
     shares = mix.weights.detach().softmax(0)
     assert float(shares.sum()) == pytest.approx(1)
-    assert shares[0] > 0.8
+    assert shares[0] > 0.6
     assert mix.gain.item() != 1.0
     assert all(torch.equal(before[name], parameter) for name, parameter in model.family.named_parameters())
 

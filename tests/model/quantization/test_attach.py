@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from torch import nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import build_checkpoint, quantize_checkpoint
 from clozeline.model.compression import build_sharing
 from clozeline.model.configuration.layer import ShareConfig
-from clozeline.model.quantization import leave_memory_untouched, quantizable_modules, stored_modules
+from clozeline.model.quantization import quantizable_modules, stored_modules
 from tests.model.quantization.quantized_models import FORMATS, checkpoint_of, chosen, quantized, trained_for
 from tests.model.small_models import VOCABULARY, batch_for, built, small_config
 
@@ -100,19 +99,6 @@ def test_groups_that_do_not_divide_a_width_are_refused_by_its_path():
     config = small_config("encoder", quantization=chosen({"name": "int4", "group": 64}))
     with pytest.raises(ConfigurationError, match=r"layers\.0\.\S+: groups of 64 .* width 24; set group=24"):
         Model(config, VOCABULARY)
-
-
-def test_matrices_that_integers_replace_are_never_written():
-    state = torch.get_rng_state()
-    with leave_memory_untouched(chosen({"name": "int8", "stored": True})):
-        linear = nn.Linear(3, 2)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert linear.weight.shape == (2, 3)
-    for other in (None, chosen("int8")):
-        with leave_memory_untouched(other):
-            nn.Linear(3, 2)
-        assert not torch.equal(torch.get_rng_state(), state)
-        torch.set_rng_state(state)
 
 
 @pytest.mark.parametrize("name", FORMATS)
