@@ -48,13 +48,14 @@ class Launches(TorchDispatchMode):
 
 
 def build(name: str, model: nn.Module) -> torch.optim.Optimizer:
-    """Return an optimizer over the weights of a model, after its first update."""
+    """Return an optimizer over the weights of a model, after its first update; Muon iterates in bf16 on a GPU."""
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
+    on_gpu = next(model.parameters()).is_cuda
     if name in TORCH:
         optimizer = TORCH[name](list(model.parameters()))
     else:
-        options = {"name": name, **({"iterate_in": "fp32"} if name == "muon" else {})}
+        options = {"name": name, **({"iterate_in": "fp32"} if name == "muon" and not on_gpu else {})}
         builder = choose("clozeline.train.optim.optimizers", options).build()
         optimizer = builder.build(parameter_groups(model, 0.01, matrices_apart=builder.matrices_apart))
     optimizer.step()

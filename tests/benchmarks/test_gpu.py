@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import gpu, gpu_runs
+from benchmarks import gpu, gpu_models, gpu_runs
 from benchmarks.gpu_models import SMALL, Experiment
 from benchmarks.model import batch_packed_rows, pack_documents
 
@@ -25,6 +27,16 @@ def line(name: str) -> dict[str, Any]:
     return gpu.measure(gpu.shrink(gpu.experiments()[name]), CPU, 0, 2, tiny=True)
 
 
+def build_and_keep(kept: list[Any]) -> Callable[..., Any]:
+    """`build`, which also adds its models to a list."""
+
+    def build(*arguments: Any) -> Any:
+        kept.append(gpu_models.build(*arguments))
+        return kept[-1]
+
+    return build
+
+
 def test_finished_experiments_are_skipped_and_failed_ones_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,18 +44,18 @@ def test_finished_experiments_are_skipped_and_failed_ones_are_not(
 
     def run(name: str, words: list[str], limit: float) -> dict[str, Any]:
         asked.append((name, limit))
-        failed = {"failed": "no memory"} if name == "update" and len(asked) == 2 else {}
+        failed = {"failed": "no memory"} if name == "update lamb" and len(asked) == 2 else {}
         return {"name": name, "ms": 1.0, "tokens_per_s": 2.0, "mfu": 0.4, "peak": 9.89e14, "goal": 0.5, **failed}
 
     monkeypatch.setattr(gpu, "run_alone", run)
     words = ["--device", "cpu", "--output", str(output), "--limit", "50", "--only"]
-    assert gpu.main([*words, "t5 eager 32 rows", "update"]) == 1
-    assert gpu.main([*words, "t5 eager 32 rows", "update", "deterministic"]) == 0
-    assert [name for name, _ in asked] == ["t5 eager 32 rows", "update", "update", "deterministic"]
+    assert gpu.main([*words, "t5 eager 32 rows", "update lamb"]) == 1
+    assert gpu.main([*words, "t5 eager 32 rows", "update lamb", "deterministic"]) == 0
+    assert [name for name, _ in asked] == ["t5 eager 32 rows", "update lamb", "update lamb", "deterministic"]
     assert {limit for _, limit in asked} == {50.0}
     assert len(output.read_text().splitlines()) == 4
     said = capsys.readouterr().out
-    assert "update: FAILED: no memory" in said
+    assert "update lamb: FAILED: no memory" in said
     assert "MFU 0.40 (goal 0.50) of 989 TFLOP/s" in said
     assert gpu.main([*words[:-1], "--minutes", "0", "--only", "forward int8"]) == 0
     assert "run the command again to continue" in capsys.readouterr().out
@@ -51,8 +63,8 @@ def test_finished_experiments_are_skipped_and_failed_ones_are_not(
 
 def test_a_process_of_its_own_is_ended_at_the_limit() -> None:
     words = ["--device", "cpu", "--warm", "0", "--steps", "2"]
-    assert gpu.run_alone("update", words, 0.1) == {"name": "update", "failed": "took more than 0 s"}
-    broken = gpu.run_alone("update", ["--device", "nowhere"], 60)
+    assert gpu.run_alone("update lamb", words, 0.1) == {"name": "update lamb", "failed": "took more than 0 s"}
+    broken = gpu.run_alone("update lamb", ["--device", "nowhere"], 60)
     assert "exit code 2" in broken["failed"]
     assert "nowhere" in broken["failed"]
 
@@ -109,6 +121,36 @@ def test_compression_has_its_rows() -> None:
     assert work["forward dense"] == pytest.approx(work["forward int8"])
     assert work["student of stored scores"] == pytest.approx(work["student alone"])
     assert work["student of a live teacher"] > 1.3 * work["student alone"]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+def test_copied_micro_batches_train_the_same() -> None:
+    """In line and aside: four equal micro-batches, with the gradient of one that lies on the device, four times."""
+    found = []
+    for name in ("bert compiled 32 rows", "copies in line", "copies on a side stream"):
+        torch.manual_seed(0)
+        experiment = gpu.shrink(gpu.experiments()[name])
+        with patch.object(gpu.nn.Module, "zero_grad"), patch.object(gpu, "build", build_and_keep(found)):
+            step, tokens, operations = gpu.steps(experiment, CPU, tiny=True)
+            step()
+        found[-1] = (found[-1], tokens, operations)
+    (resident, tokens, operations), *copied = found
+    for model, own_tokens, own_operations in copied:
+        assert (own_tokens, own_operations) == (4 * tokens, pytest.approx(4 * operations))
+        for parameter, expected in zip(model.parameters(), resident.parameters(), strict=True):
+            assert parameter.grad is not None
+            torch.testing.assert_close(parameter.grad, 4 * expected.grad)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb", "adafactor", "muon"])
+def test_updates_are_those_of_the_optimizer(name: str) -> None:
+    kept: list[Any] = []
+    with patch.object(gpu, "build", build_and_keep(kept)):
+        step, *_ = gpu.steps(gpu.shrink(gpu.experiments()[f"update {name}"]), CPU, tiny=True)
+    before = [parameter.detach().clone() for parameter in kept[0].parameters()]
+    step()
+    assert name in type(step.__self__).__module__ or name == "adamw"  # type: ignore[attr-defined]
+    assert all((old != new).any() for old, new in zip(before, kept[0].parameters(), strict=True))
 
 
 def test_nothing_runs_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
