@@ -71,7 +71,7 @@ def recipes(kind: str) -> list[str]:
 
 
 def keys_of_classes(file: Path, name: str | None = None) -> set[str]:
-    """Return the dotted keys of the configuration classes in a file, or of the one of a name, by its text.
+    """Return the dotted keys of the configuration classes in a file, or of one named class, from its source text.
 
     Keys below a key are those of classes in the same file.
     """

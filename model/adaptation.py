@@ -43,7 +43,7 @@ def add_adapter(model: Model, name: str, entry: Chosen | Mapping[str, Any] | str
 
 
 def freeze_base(model: Model, trained: Collection[str] = ()) -> None:
-    """Train only the active adapter and further parameters by name, such as those of a new head.
+    """Train only the active adapter and further parameters by name, such as a new head's.
 
     Raises:
         ConfigurationError: no adapter is active.

@@ -25,7 +25,7 @@ from clozeline.model.quantization import attach_format, count_quantized
 from clozeline.registry import find
 
 PONDER: Final = "ponder"
-"""Name of the loss of `model.share.universal`, next to those of heads."""
+"""Name of the loss of `model.share.universal`, next to the names of heads."""
 
 
 class TokenCount:

@@ -1,6 +1,6 @@
 """A recipe: the one YAML file that says what a pipeline run reads, does and writes.
 
-A stage runs if the recipe has its key. `input` and `output` are those of the entire recipe: a stage writes
+A stage runs if the recipe has its key. `input` and `output` belong to the entire recipe: a stage writes
 `output/<stage>/` and reads the nearest earlier stage that wrote what it needs.
 """
 

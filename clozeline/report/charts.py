@@ -200,8 +200,8 @@ def thin_points(points: Sequence[tuple[float, float]]) -> list[tuple[float, floa
 def running_mean(values: Sequence[float]) -> list[float]:
     """Return the mean around each value, of as many before as after it: a twentieth of all, fewer at the ends."""
     half, last = max(1, round(_SMOOTHED * len(values) / 2)), len(values) - 1
-    reaches = (min(half, place, last - place) for place in range(len(values)))
-    windows = (values[place - reach : place + reach + 1] for place, reach in enumerate(reaches))
+    reaches = (min(half, index, last - index) for index in range(len(values)))
+    windows = (values[index - reach : index + reach + 1] for index, reach in enumerate(reaches))
     return [math.fsum(window) / len(window) for window in windows]
 
 

@@ -36,17 +36,17 @@ def draw_columns(
     xs = sorted({x for _, points in curves for x, _ in points})
     if len(xs) > _COLUMNS:
         xs = [xs[round(number * (len(xs) - 1) / (_COLUMNS - 1))] for number in range(_COLUMNS)]
-    places = [to_unit(x) for x in xs]
-    edges = [left, *((here + there) / 2 for here, there in pairwise(places)), right]
+    positions = [to_unit(x) for x in xs]
+    edges = [left, *((here + there) / 2 for here, there in pairwise(positions)), right]
     drawn = []
-    for number, (x, place) in enumerate(zip(xs, places, strict=True)):
+    for number, (x, position) in enumerate(zip(xs, positions, strict=True)):
         first = xs[number - 1] if number else -math.inf
         values = [(color, value) for color, points in curves if (value := _last_value(points, first, x)) is not None]
         told = "".join(f' <tspan style="fill: {color}">{name(value)}</tspan>' for color, value in values)
         begin, width = edges[number], edges[number + 1] - edges[number]
         drawn.append(
             f'<g class=h><rect x="{begin:.1f}" y="{top:g}" width="{width:.1f}" height="{bottom - top:g}"/>'
-            f'<path d="M {place:.1f} {top:g} V {bottom:g}"/>'
+            f'<path d="M {position:.1f} {top:g} V {bottom:g}"/>'
             f'<text x="{right:g}" y="{top - 6:g}" text-anchor="end">{name(x)}:{told}</text></g>'
         )
     return "".join(drawn)

@@ -85,7 +85,7 @@ def page(title: str, parts: Iterable[str], style: str = "") -> str:
 
 
 def fragment(title: str, parts: Iterable[str], style: str = "") -> str:
-    """Return the parts of a page for a place in another one, such as the output of a notebook's cell.
+    """Return the parts of a page, to embed in another page such as the output of a notebook cell.
 
     All rules are nested in the class of the outermost element, so that they reach nothing outside of it.
     """

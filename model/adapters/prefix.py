@@ -1,4 +1,4 @@
-"""Prefix-tuning (arXiv 2101.00190): learned keys and values before those of a row, in every layer."""
+"""Prefix-tuning (arXiv 2101.00190): learned keys and values before each row's own, in every layer."""
 
 from __future__ import annotations
 

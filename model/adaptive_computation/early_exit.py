@@ -50,7 +50,7 @@ class Entropy:
             raise ConfigurationError(f"early exit: threshold: expected 0 nats or more, got {self.threshold}")
 
     def check(self, head: Head) -> None:
-        """Refuse a head whose scores are not those of classes."""
+        """Refuse a head that does not score classes."""
         if not isinstance(head, Classification):
             raise ConfigurationError(f"early exit: entropy needs scores of classes, got {head.key()}: take Patience")
 

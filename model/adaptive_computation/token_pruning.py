@@ -31,7 +31,7 @@ from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import Loss
 
 TOKENS: Final = "tokens"
-"""Name of the loss next to those of heads: the penalty of a rule in training, with the figure `kept`."""
+"""Name of the loss, next to the names of heads: the penalty of a rule in training, with the figure `kept`."""
 _PURPOSE: Final = "token pruning"
 
 
@@ -231,7 +231,7 @@ def select_tokens(plan: AttentionPlan, columns: Tensor, alive: Tensor) -> Attent
 
 
 def _store(every: Tensor | None, x: Tensor, columns: Tensor, alive: Tensor) -> Tensor:
-    """Return the last states [B, T, dim] of all positions, with those of living slots written to their columns."""
+    """Return the last states [B, T, dim] of all positions, after writing living slots to their columns."""
     if every is None:
         return x
     index = columns[..., None].expand(-1, -1, x.shape[-1])

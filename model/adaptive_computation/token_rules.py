@@ -64,7 +64,7 @@ class Threshold:
     """of each layer, in [0, 1]; 0 = all tokens stay, 1 = [CLS] alone"""
 
     def check(self, layers: int) -> None:
-        """Refuse thresholds that are not those of this number of layers."""
+        """Refuse thresholds for another number of layers."""
         if len(self.thresholds) != layers or not all(0 <= threshold <= 1 for threshold in self.thresholds):
             _refuse("thresholds", f"{layers} numbers in [0, 1]", self.thresholds)
 

@@ -66,7 +66,7 @@ class Opt(KeyMap):
     }
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return the places of the norms; refuse a token table of another width."""
+        """Return where the norms are; refuse a token table of another width."""
         if (width := plain.get(_WIDTH)) not in (None, plain["hidden_size"]):
             expected = f"expected hidden_size {plain['hidden_size']}, got {width}"
             why = "positions that are added after a projection are not built"

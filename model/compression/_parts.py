@@ -1,4 +1,4 @@
-"""Find the layers of a model, and cut its parameters to those of a smaller configuration."""
+"""Find the layers of a model, and cut its parameters to fit a smaller configuration."""
 
 import re
 from collections.abc import Callable

@@ -34,7 +34,7 @@ class Family(nn.Module, ABC):
     needs: ClassVar[frozenset[str]]
     """Tensors that it reads from a batch."""
     optional: ClassVar[frozenset[str]] = frozenset()
-    """Tensors that it reads if a batch holds them, in addition to those of every family of its architecture."""
+    """Optional tensors of a batch that it reads, in addition to what every family of its architecture reads."""
     generator_targets: ClassVar[frozenset[str]] = frozenset()
     """Targets whose heads read a generator; the other heads read rows in which its tokens replace the labeled ones.
     Empty: there is no generator."""
@@ -51,7 +51,7 @@ class Family(nn.Module, ABC):
     layered: ClassVar[bool] = False
     """The last of `layer_states` is what all heads read, so that a head may read a mix of all layers instead."""
     universal: ClassVar[bool] = False
-    """Its layers are those of one stack, which `share.universal` may repeat."""
+    """All its layers are in one stack, which `share.universal` may repeat."""
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
 

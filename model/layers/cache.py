@@ -35,7 +35,7 @@ class Cache:
         return torch.arange(self.columns, device=positions.device)[None]
 
     def append(self, owner: nn.Module, key: Tensor, value: Tensor) -> Pair:
-        """Store keys and values of the new tokens, [B, heads, n, head_dim]; return those of all columns so far.
+        """Store keys and values of the new tokens, [B, heads, n, head_dim]; return both for all columns so far.
 
         Each call of the `owner`, an attention module, within a step is another layer. Keys are rotated already.
         """

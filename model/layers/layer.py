@@ -18,7 +18,7 @@ class SelfAttention(Attention):
         return super().forward(x, None, plan)
 
     def keys_and_values(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the entire sequence: a cache adds those of the earlier tokens."""
+        """Return keys and values of the entire sequence: a cache prepends the earlier tokens'."""
         key, value = self.project(source, plan)
         return (key, value) if plan.cache is None else plan.cache.append(self, key, value)
 

@@ -151,6 +151,6 @@ def build_position(config: ModelConfig, causal: bool) -> Position:
 
 
 def build_local_position(config: ModelConfig, other: Position) -> Position:
-    """Return the positions of local layers: those of the `other` layers, or rotary ones with their own theta."""
+    """Return the positions of local layers: the same as in `other` layers, or rotary ones with their own theta."""
     theta = None if config.local is None else config.local.theta
     return other if theta is None else Rope(config.rotated_width, theta)

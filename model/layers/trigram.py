@@ -1,4 +1,4 @@
-"""Token vectors concatenated with those of both neighbors (MobileBERT, arXiv 2004.02984)."""
+"""Token vectors concatenated with both neighbors' vectors (MobileBERT, arXiv 2004.02984)."""
 
 import torch
 from torch import Tensor

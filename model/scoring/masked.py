@@ -193,7 +193,7 @@ def candidate_scores(
 ) -> Tensor:
     """Return the score of each candidate at one position of each row, fp32 [rows, candidates].
 
-    Arguments and errors are those of `pseudo_log_likelihoods`; the rows are masked already.
+    Takes and raises the same as `pseudo_log_likelihoods`; the rows are masked already.
     """
     named = _mlm_head(model)
     results = torch.zeros((len(rows), len(candidates)))
@@ -213,7 +213,7 @@ def logits_at_masks(
 ) -> list[Tensor]:
     """Return the logits at several positions of each row, fp32 [positions, vocabulary] per row.
 
-    Arguments and errors are those of `pseudo_log_likelihoods`; the rows are masked already.
+    Takes and raises the same as `pseudo_log_likelihoods`; the rows are masked already.
     """
     named = _mlm_head(model)
     results = [torch.empty(0)] * len(rows)

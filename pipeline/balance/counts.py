@@ -8,7 +8,7 @@ Kind: TypeAlias = Literal["texts", "pairs"]
 
 
 class LanguageCounts(TypedDict):
-    """Training documents and their tokens; for pairs, those of both sides."""
+    """Training documents and their tokens; for pairs, tokens of both sides."""
 
     documents: int
     tokens: int

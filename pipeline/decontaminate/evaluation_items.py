@@ -153,7 +153,7 @@ def texts_of(item: TaskItem) -> tuple[str, ...]:
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts in a field, also those of lists and objects; numbers are none."""
+    """Yield the texts in a field, including nested lists and objects; numbers are not texts."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):

@@ -30,7 +30,7 @@ def merits(batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
 def choose_kept(groups: NDArray[Any], merit: Int64, uids: Uids, generations: Int64 | None = None) -> Int64:
     """Return for each row the row of its group that is kept, shape [n]: highest merit, then smallest uid.
 
-    With `generations`, those of the inputs, a row of the first generation in the group is kept.
+    With `generations` of the inputs, a row of the first generation in the group is kept.
 
     groups ["x", "y", "x"], merit [4, 9, 7] -> [2, 1, 2]
     """

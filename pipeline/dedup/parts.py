@@ -51,7 +51,7 @@ EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
     "windows-words": ("own", "ranges"),  # their words, to ranges of the hashes
     "windows-drops": ("ranges", "own"),
 }
-"""Source and destination of each exchange of rows; `own` are the parts without those of another output."""
+"""Source and destination of each exchange of rows; `own` excludes the parts of another output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Parts:
 
     @property
     def units(self) -> int:
-        """Number of parts, those of the other output included."""
+        """Number of parts, including the other output's."""
         return self.own + (0 if self.other is None else self.other.units)
 
     def source(self, part: int) -> RecordedFile:
@@ -76,11 +76,11 @@ class Parts:
         return documents_of(self.documents, part)
 
     def merits(self, part: int, batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
-        """Return the merit of each document of a part, int64 [n]; those of the other output outdo all own ones."""
+        """Return the merit of each document of a part, int64 [n]; the other output's rank above all own ones."""
         return merits(batch, keep) if part < self.own else np.full(len(batch), OTHER_MERIT, np.int64)
 
     def generations_of(self, part: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return the generation of inputs of each part, shape [n]; those of the other output are in the first."""
+        """Return the generation of inputs of each part, shape [n]; parts of the other output are in the first."""
         generations = np.searchsorted(self.generations, part, side="right")
         return np.where(part < self.own, generations, 0)
 

@@ -114,7 +114,7 @@ def find_input_changes(
 
 
 def _may_differ(facts: Mapping[str, Any], path: Path | RemoteFile) -> bool:
-    """Return whether time or version of a file are not those of the plan; plans of earlier versions hold neither."""
+    """Return whether the time or version of a file differs from the plan; plans of earlier versions hold neither."""
     return bool(facts.keys() & {"mtime_ns", "version"}) and not file_version(path).items() <= facts.items()
 
 

@@ -94,7 +94,7 @@ class Plan:
         return tuple(tuple(group) for _, group in groupby(self.ranges, lambda planned: planned.unit))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the content of `clean/plan.json`. Its key `units` lists ranges; those of one unit share a number."""
+        """Return the content of `clean/plan.json`. Its key `units` lists ranges; ranges of a unit share an index."""
         units = [{name: getattr(planned, name) for name in _STORED} for planned in self.ranges]
         plain = {"format": 1, "shards": self.shards, "inputs": list(self.inputs), "units": units}
         if len(self.generations) > 1:
@@ -187,7 +187,7 @@ def _check_readers(
 
 
 def _split_generations(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> list[list[SourceFile]]:
-    """Return the files of each generation: those of the saved plan, then new ones by the entry that names them."""
+    """Return the files of each generation: first the saved plan's, then new ones by the entry that names them."""
     saved_generations = () if saved is None else saved.generations
     sources = () if saved is None else saved.inputs
     ends = [0, *(each.inputs for each in saved_generations)]

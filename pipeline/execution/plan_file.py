@@ -76,7 +76,7 @@ def pack_plan(plain: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _shorten(key: str, value: Any, code: Callable[[Any], int]) -> Any:
-    """Return an index for a value that repeats, and one hash where those of both ends of a small file are the same."""
+    """Return an index for a value that repeats, and a single hash where both ends of a small file have the same."""
     if key == _ENDS and value == value[:_DIGITS] * 2:
         return value[:_DIGITS]
     return code(value) if key in _REPEATED else value

@@ -132,7 +132,7 @@ def _iter_runs(recipe: Recipe, plan: Plan, verify: bool, dropped: Sequence[str])
 
 
 def unit_keys(recipe: Recipe, plan: Plan, key: str) -> Sequence[str]:
-    """Return the keys of the units of `clean`: those of earlier generations stay, others forget documents."""
+    """Return the keys of the units of `clean`: earlier generations keep theirs, others forget documents."""
     forgotten = Forgotten.load(recipe.output_folder)
     keys: list[str] = []
     for number, generation in enumerate(plan.generations[:-1]):

@@ -24,7 +24,7 @@ class SampleSet:
 
 
 def sample_sets(groupings: Any, entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleSet, ...]:
-    """Return the sets in order of their label, for the groupings named in the recipe or those of its objectives.
+    """Return the sets in order of their label, for the groupings that the recipe names or that its objectives declare.
 
     Raises:
         ConfigurationError: `auto` without objectives, or two groupings with one label.

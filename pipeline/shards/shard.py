@@ -1,4 +1,4 @@
-"""Metadata of one written shard; a final pass merges those of all tasks."""
+"""Metadata of one written shard; a final pass merges the metadata of all tasks."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _LABEL_IDS: Final = Feature("label_ids", "ids", 1, "ids at label_positions, each
 
 
 def part_ids(parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary) -> list[NDArray[Any]]:
-    """Return the ids of each part; `encodings` are those of the parts that are not special tokens.
+    """Return the ids of each part; `encodings` covers the parts that are not special tokens.
 
     Raises:
         ConfigurationError: the vocabulary lacks a special token of the template.

@@ -15,7 +15,7 @@ _DEV: Final = re.compile(r"validation|valid|val")
 _LABEL: Final = re.compile(
     r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:train|dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 )
-"""Labels of inputs: those of file names, and further training or evaluation sets, such as other languages."""
+"""Labels of inputs: the names of splits, and further training or evaluation sets, such as other languages."""
 _DESCRIPTIONS: Final = frozenset({"dataset_info.json", "dataset_dict.json", "state.json"})
 """Files in which `datasets` describes the tables next to them."""
 _PART: Final = re.compile(r"(?P<name>.+)-(?P<part>[0-9]{5})-of-[0-9]{5}(?P<suffix>\..+)")

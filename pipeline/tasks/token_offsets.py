@@ -53,7 +53,7 @@ def word_numbers(spans: Int64, bounds: Int64) -> Int64:
 def first_tokens(spans: Int64, bounds: Int64) -> Int64:
     """Return the token that holds the first byte of each word, [words]; -1 for a word without tokens.
 
-    `spans` are the characters of tokens, [tokens, 2], ascending; `bounds` those of words, [words, 2].
+    `spans` are the character offsets of tokens, [tokens, 2], ascending; `bounds` of words, [words, 2].
 
     Example:
         >>> first_tokens(np.array([[0, 2], [2, 3], [5, 6]]), np.array([[0, 3], [4, 5], [5, 6]])).tolist()

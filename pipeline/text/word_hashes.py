@@ -26,7 +26,7 @@ class _WordHashes(dict[str, bytes]):
 
 
 class WordHashes(dict[str, bytes]):
-    """Hashes the words of texts; caches those of tokens, the runs of characters between blanks.
+    """Hashes the words of texts, with a cache of tokens: the runs of characters between blanks.
 
     No match-form word crosses a blank, and most tokens recur, so the match form is computed for new tokens only.
     """

@@ -48,7 +48,7 @@ _METHODS: Final = "clozeline.model.compression"
 
 @config_class
 class CompressOptions(MeasureOptions):
-    """A method, its calibration rows, and the output; further keys are those of the method."""
+    """A method, its calibration rows, and the output; further keys belong to the method."""
 
     method: str
     """a file of model/compression: layers, heads, rows, magnitude, wanda, int8, int4"""

@@ -48,7 +48,7 @@ class ForgetOptions:
     documents: Annotated[Path | None, HOME_EXPANDED] = None
     """file with a uid (32 hexadecimal digits) or a URL on each line"""
     hosts: list[str] = field(default_factory=list)
-    """hosts whose documents are forgotten, those of their subdomains too"""
+    """hosts whose documents are forgotten, including subdomains"""
     duplicates: bool = True
     """forget the documents in their clusters of exact and near duplicates too, which hold the same text"""
 

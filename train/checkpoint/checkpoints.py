@@ -141,7 +141,7 @@ class Checkpoints:
         return self._report_end(pending.state.step, pending.final, self._conclude(pending))
 
     def close(self, beat: Callable[[], None]) -> None:
-        """Wait until the second place has the last checkpoint; `beat` is called every few seconds."""
+        """Wait until the second location has the last checkpoint; `beat` is called every few seconds."""
         if self._second is not None:
             self._second.finish(beat)
 
@@ -229,8 +229,8 @@ class Checkpoints:
     def find(self) -> tuple[Path, Index] | None:
         """Return the checkpoint to resume from: `latest` if it is valid, else the newest valid one.
 
-        Every skipped checkpoint is reported with the reason. Nothing is written, but a checkpoint that is fetched from
-        the second place, if the directory has none.
+        Every skipped checkpoint is reported with the reason. Only if the directory holds none, one is
+        fetched from the second location.
 
         Raises:
             CheckpointError: there are checkpoints, but none is valid.

@@ -1,7 +1,7 @@
-"""Copy committed checkpoints to a second place, a folder or a store of fsspec, and fetch the newest one from there.
+"""Copy committed checkpoints to a second location, a folder or an fsspec URL, and fetch the newest one from there.
 
 A thread copies: parts first, each read back and compared with the hash in the index, then the index, then `latest`. So
-a copy without index is not complete, and no copy is taken for one that it is not. A copy that fails is reported, and
+a copy without an index is incomplete, and is never mistaken for a complete one. A copy that fails is reported, and
 training continues.
 """
 
@@ -30,7 +30,7 @@ _BEAT_S: Final = 10.0
 
 
 class CheckpointCopies:
-    """The second place of a run's checkpoints, used by rank 0 alone."""
+    """The second location of a run's checkpoints; only rank 0 uses it."""
 
     def __init__(self, place: Path, report: Callable[..., None]) -> None:
         self.url = as_url(place) or str(local_path(place).absolute())
@@ -78,7 +78,7 @@ class CheckpointCopies:
         """Fetch the newest complete copy into a directory of checkpoints; return its name, None if there is none.
 
         Raises:
-            StorageError: the second place cannot be read, so that nobody knows whether it holds a checkpoint.
+            StorageError: the location cannot be read, so it is unknown whether it holds a checkpoint.
         """
         with self._reading() as (system, base, names):
             for name in reversed(names):
@@ -141,7 +141,7 @@ class CheckpointCopies:
 
 
 def refuse_copies(place: Path) -> None:
-    """Refuse a second place that holds checkpoints, complete or not; a run that starts anew would replace them.
+    """Refuse a location that holds checkpoints, complete or not; a run that starts anew would replace them.
 
     Raises:
         ConfigurationError: it holds some.
@@ -152,8 +152,8 @@ def refuse_copies(place: Path) -> None:
         pass
     if names:
         raise ConfigurationError(
-            f"checkpoint.copy_to: resume=never: expected a place without checkpoints, got {copies.url} with "
-            f"{', '.join(names[-4:])}: choose another place, remove them, or go on from them with resume=auto"
+            f"checkpoint.copy_to: resume=never: expected a location without checkpoints, got {copies.url} with "
+            f"{', '.join(names[-4:])}: choose another location, remove them, or go on from them with resume=auto"
         )
 
 

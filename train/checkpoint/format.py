@@ -140,7 +140,7 @@ def steps_in(directory: Path) -> list[Path]:
 
 
 def checkpoint_names(names: Iterable[str]) -> list[str]:
-    """Return those of the names that a folder of a checkpoint can have, by step."""
+    """Return the names that are valid for a checkpoint folder, by step."""
     return sorted((name for name in names if re.fullmatch(r"step-[0-9]{8,}", name)), key=step_of)
 
 

@@ -81,7 +81,7 @@ def set_up_kernels(config: TrainConfig, device: torch.device) -> None:
 
 
 def _limits(device: torch.device) -> dict[str, Any]:
-    """Return the values that an older GPU cannot use as it should, as those of a processor."""
+    """Return the CPU's defaults of what an older GPU lacks: bf16, compilation."""
     capability = torch.cuda.get_device_capability(device)
     needs: Mapping[str, tuple[int, int]] = {"precision": _BF16, "compile": _COMPILED}
     return {key: _ON_HOST[key] for key, least in needs.items() if capability < least}

@@ -1,4 +1,4 @@
-"""Build the model that a run starts with: initial weights from the seed, then those of `model.init_from`."""
+"""Build the model that a run starts with: initialize it from the seed, then load `model.init_from`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

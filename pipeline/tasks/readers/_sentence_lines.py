@@ -40,7 +40,7 @@ def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
 
 
 def sentence_count(path: Path, limits: Limits, mark: str | None = None) -> int:
-    """Return the number of sentences of a file, except those of which all lines start with `mark`."""
+    """Return the number of sentences in a file, without sentences whose lines all start with `mark`."""
     lines = ("damaged" if isinstance(line, Rejected) else line for _, line in text_lines(path, limits))
     runs = groupby(lines, key=lambda line: bool(line.strip()))
     return sum(has_text and not (mark and all(line.startswith(mark) for line in run)) for has_text, run in runs)

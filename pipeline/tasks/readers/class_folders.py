@@ -31,7 +31,7 @@ class ClassFolders(TaskReader):
         task: str = "texts"
         """name of the task and of its folder"""
         classes: Annotated[list[str], BeforeValidator(as_texts)] = field(default_factory=list)
-        """folder names of the classes in order; empty: those of the training split"""
+        """folder names of the classes in order; empty: taken from the training split"""
         unlabeled: list[str] = field(default_factory=lambda: ["unsup"])
         """folders of texts without a class"""
 

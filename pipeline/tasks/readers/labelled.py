@@ -87,11 +87,11 @@ class Labelled(TaskReader):
         """characters between two labels in a text"""
         classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(default_factory=list)
         """names of the classes in order; integer labels are indices from 0. Or the name of each value of the file:
-        {1: World, 2: Sports}. Empty: those of the training rows"""
+        {1: World, 2: Sports}. Empty: taken from the training rows"""
         no_label: Annotated[list[str], BeforeValidator(as_texts)] = field(default_factory=list)
         """values that mean that a row has no label, such as "-" in SNLI"""
         range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = field(default=None)
-        """lowest and highest number of `score`; null: those of the files"""
+        """lowest and highest number of `score`; null: taken from the files"""
         split: SplitColumn | None = None
         """column that says to which split a row of a single file belongs: {column: fold}; null: a file per split"""
         keep: dict[str, Names] = field(default_factory=dict)

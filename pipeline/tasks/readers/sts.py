@@ -18,7 +18,7 @@ _HIGHEST: Final = 5.0
 
 
 class Sts(TaskReader):
-    """The authors' files of STS-B, and those of the years 2012 to 2016.
+    """The authors' files of STS-B and of STS 2012 to 2016.
 
     STS-B (`sts-train.csv`) has at least seven tab-separated fields without header; the fifth is the score. A year has,
     for each subset, `STS.input.NAME.txt` with sentence pairs and `STS.gs.NAME.txt` with scores. The `subsets` are

@@ -152,7 +152,7 @@ class Superglue(TaskReader):
                 yield self._row(row, index)
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        """Return every row with the `idx` by which a submission names it: of MultiRC those of text, question, answer.
+        """Return every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer.
 
         None for a file that has no JSON lines.
         """

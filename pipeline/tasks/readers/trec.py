@@ -31,7 +31,7 @@ class Trec(TaskReader):
         fine: bool = False
         """the 50 fine types such as NUM:count; false: the 6 coarse ones such as NUM"""
         classes: Annotated[list[str], BeforeValidator(as_texts)] = field(default_factory=list)
-        """types in order; empty: those of the training file"""
+        """types in order; empty: taken from the training file"""
         encoding: str = "latin-1"
         """encoding of the files"""
 

@@ -103,7 +103,7 @@ class RunWriter:
 
 
 def _column_bytes(field: pa.Field, values: Sequence[Any]) -> list[tuple[memoryview, Sequence[int]]]:
-    """Return the stored bytes of a column, and where those of each row start; lengths and values if it is ragged."""
+    """Return the stored bytes of a column and the start of each row; lengths and values if it is ragged."""
     dtype, ragged = _value_dtype(field)
     if not ragged:
         content = b"".join(values) if field.name == "uid" else np.array(values, dtype).tobytes()

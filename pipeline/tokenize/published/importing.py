@@ -105,7 +105,7 @@ def guesses(source: Path, folder: Path) -> list[str]:
 
 @contextmanager
 def _naming(originals: Mapping[Path, Path]) -> Iterator[None]:
-    """Replace paths of copies by those of the user's files in error messages."""
+    """Name the user's files, not our copies, in error messages."""
     try:
         yield
     except ClozelineError as error:
@@ -128,7 +128,7 @@ def _import(
     *,
     pad_by_eos: bool,
 ) -> Tokenizer:
-    """Write the facts beside the model file, and load the folder."""
+    """Write the facts next to the model file, and load the folder."""
     model_file = folder / kind.FILE
     pieces, behind = _pieces(origin, kind, model_file)
     names = [*pieces, *behind]

@@ -93,7 +93,7 @@ def pattern_for(path: Path, pattern: str | None, model_type: str | None) -> str:
 
 
 def special_tokens_for(names: str | Sequence[str]) -> list[str]:
-    """Return special tokens: a list, or those of a model by name."""
+    """Return special tokens: a list, or by the name of a model."""
     if not isinstance(names, str):
         return list(names)
     if names not in SPECIAL_TOKENS:
@@ -146,7 +146,7 @@ def rank_tokenizer(ranks: Mapping[bytes, int], pattern: str, special_tokens: Map
 
 
 def differences(facts: Mapping[str, Any], ranks: Mapping[bytes, int]) -> list[str]:
-    """Return how the vocabulary of a tokenizer.json differs from the ranks beside it, in words."""
+    """Return how the vocabulary of a tokenizer.json differs from the ranks next to it, in words."""
     alphabet = byte_alphabet()
     theirs = {
         bytes(alphabet[letter] for letter in name): token

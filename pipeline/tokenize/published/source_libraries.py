@@ -58,7 +58,7 @@ class Source:
     roles: Mapping[str, str] = field(default_factory=dict)
     """piece by role, from its configuration"""
     behind: Sequence[str] = ()
-    """pieces that its configuration appends to those of the model, in order of their ids"""
+    """pieces that its configuration appends to the model's, in order of their ids"""
     behind_ids: Sequence[int] = ()
     lower_case: bool | None = None
     """true if WordPiece lower-cases; None if not stated"""
@@ -190,7 +190,7 @@ def _family_of_model(path: Path, name: str) -> tuple[str, str]:
 
 
 def _appended(family: str, config: Mapping[str, Any]) -> Sequence[str]:
-    """Return the pieces that a class appends to those of its model; of T5 `extra_ids` sentinels, 100 by default."""
+    """Return the pieces that a class appends to its model's; for T5 `extra_ids` sentinels, 100 by default."""
     if family in ("T5", "MT5"):
         return [f"<extra_id_{number}>" for number in reversed(range(config["extra_ids"]))]
     return _APPENDED.get(family, [])

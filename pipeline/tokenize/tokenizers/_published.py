@@ -30,7 +30,7 @@ class Published:
     modes: Mapping[str, str] = field(default_factory=dict)
     """piece by mode (`R`, `S`, `X`)"""
     behind: Sequence[str] = ()
-    """pieces without text after those of the model, in order of their ids"""
+    """pieces without text after the model's, in order of their ids"""
     added: Sequence[str] = ()
     """pieces of `behind` that the publisher does not have"""
     spares: Sequence[str] = ()

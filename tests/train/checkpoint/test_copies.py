@@ -1,4 +1,4 @@
-"""The second place of checkpoints: a folder and fsspec's memory, with faults."""
+"""The second location of checkpoints: a folder and fsspec's memory, with faults."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def events(run: Path, *names: str) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def folder(two_ranks: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of six steps on two ranks with a second place."""
+    """A run of six steps on two ranks with a second location."""
     folder = tmp_path_factory.mktemp("copied")
     shards = write_masked_sets(folder / "corrupt")
     changes = {"checkpoint__every": 2, "checkpoint__keep_last": 1, "checkpoint__copy_to": str(folder / "second")}
@@ -150,11 +150,11 @@ def test_a_new_run_never_replaces_the_copies_of_another(folder: Path, one_rank: 
     fsspec.filesystem("memory").pipe_file("/of-another/step-00000004/part-00000.safetensors", b"half")
     for place, name in ((folder / "second", LAST), ("memory://of-another", "step-00000004")):
         words = [f"output={tmp_path / 'new'}", f"checkpoint.copy_to={place}", "resume=never"]
-        with pytest.raises(ConfigurationError, match=rf"expected a place without checkpoints, got \S+ with {name}: "):
+        with pytest.raises(ConfigurationError, match=rf"expected a location without .*, got \S+ with {name}: "):
             dry_run(load_config(TrainConfig, folder / "train.yaml", words))
     words = [f"output={tmp_path / 'new'}", "resume=never", "steps=2"]
     ((code, message),) = one_rank.run(start, folder / "train.yaml", words)
-    assert (code, f"with {LAST}: choose another place" in message) == (64, True), message
+    assert (code, f"with {LAST}: choose another location" in message) == (64, True), message
     assert not (tmp_path / "new").exists()
     assert {path: path.stat().st_mtime_ns for path in (folder / "second").rglob("*")} == before
     words += [f"checkpoint.copy_to={tmp_path / 'second'}"]

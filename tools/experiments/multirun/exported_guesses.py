@@ -1,4 +1,4 @@
-"""Export a run, and compare the masks that transformers fills in with those of the run."""
+"""Export a run, and compare how transformers fills in masks with the run's own predictions."""
 
 import shutil
 from collections.abc import Sequence

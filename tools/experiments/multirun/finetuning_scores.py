@@ -41,7 +41,7 @@ def score_run(run: Path, split: str, path: Path) -> None:
 
 
 def scores_path(folder: Path, split: str, seed: int) -> Path:
-    """Return the file of a seed's scores; those of splits other than dev are in their own folders."""
+    """Return the file of a seed's scores; splits other than dev have their own folders."""
     return folder / _SCORES / ("" if split == "dev" else split) / f"seed-{seed}.json"
 
 

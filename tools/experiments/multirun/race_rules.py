@@ -62,7 +62,7 @@ class Entry:
     threads: Positive = 1
     """threads per process"""
     train: dict[str, Any]
-    """the training; `data.shards` and those of phases are names of sets"""
+    """the training; `data.shards`, also of phases, are names of sets"""
 
 
 def load_race(folder: Path) -> tuple[Race, dict[str, Entry]]:

@@ -72,7 +72,7 @@ def store_forms(run: Path, shards: ShardSet, output: Path) -> dict[str, StoredFo
 
 
 def size_standings(target: float, forms: Mapping[str, Sequence[Mapping[str, StoredForm]]]) -> Iterator[str]:
-    """Yield a line per entry and form with means over its seeds, smallest first; `forms` are those of each run."""
+    """Yield a line per entry and form with means over its seeds, smallest first; `forms` gives the form of each run."""
     limit = target + SLACK
     yield f"smallest file at or below {limit:.2f} nats, the target plus {SLACK:g}:"
     yield f"{'entry':<16}{'stored':<20}{'MB':>8}{'loss':>9}{'reached':>10}"

@@ -86,7 +86,7 @@ def _draw_figures(
     yield svg.text((box[0] + box[2]) / 2, box[1] - 12, title, anchor="middle")
     for line, name in enumerate(order):
         at = box[1] + (line + 0.5) * (box[3] - box[1]) / len(order)
-        places = [plot.x(value) for value in figures[name]]
+        positions = [plot.x(value) for value in figures[name]]
         yield svg.text(box[0] - 8, at + 3.5, clip_label(name, _NAME_CHARACTERS), color=colors[name], anchor="end")
-        yield from (svg.dot(x, at, colors[name], 2.6) for x in places)
-        yield svg.text(max(places) + 6, at + 3.5, f"{means[name]:.4g}", size=9)
+        yield from (svg.dot(x, at, colors[name], 2.6) for x in positions)
+        yield svg.text(max(positions) + 6, at + 3.5, f"{means[name]:.4g}", size=9)

@@ -123,7 +123,7 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
 
 
 def _with_base(name: str, keys: Mapping[str, dict[str, Any]], folder: Path, above: tuple[str, ...] = ()) -> Any:
-    """Return the keys of a variant over those of its base."""
+    """Return the keys of a variant merged over its base."""
     if name not in keys or name in above:
         problem = "is its own base" if name in above else f"is no variant: {', '.join(keys)}"
         raise ConfigurationError(f"{folder / _VARIANTS}: base: {name} {problem}")
@@ -200,7 +200,7 @@ def plan_training(
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested keys with those of `changes` over them."""
+    """Return nested keys, overridden by `changes`."""
     result = deepcopy(dict(base))
     for key, value in changes.items():
         is_nested = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)

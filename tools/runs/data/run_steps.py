@@ -47,7 +47,7 @@ class RunSteps:
         self._done = sorted(ends)
         self._read = [ends[done] for done in self._done]
         self._next = [jumps.get(done, ends[done]) for done in self._done]
-        """Positions at which the steps after those of `_done` begin."""
+        """Positions at which the steps after `_done` start."""
 
     def step_of(self, number: int) -> Step:
         """Return a step by its number."""

@@ -82,7 +82,7 @@ def read_spans(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> lis
     """Return, per window, the score, first and last position of its best answer, and the score of no answer.
 
     An answer starts where its token has the most context among the windows, so that no window is read at its edges.
-    `scores` [B, T, 2] are those of the head span.
+    `scores` [B, T, 2] come from the head span.
     """
     if not scores[tensors["answer_places"]].isfinite().all():
         raise IntegrityError("the scores of an answer are not finite: the weights are unusable")

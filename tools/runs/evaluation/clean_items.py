@@ -97,7 +97,7 @@ class CleanItems:
 
 
 def clean_lines(scores: Mapping[str, Any], lines: Callable[[Mapping[str, Any]], Iterator[str]]) -> Iterator[str]:
-    """Yield the lines of all items, then those of the clean ones."""
+    """Yield the lines of all items, then of the clean items."""
     yield from lines(scores)
     if CLEAN in scores:
         counts = scores[CLEAN]["items"]

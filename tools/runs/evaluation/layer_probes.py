@@ -36,13 +36,13 @@ class _Words:
     texts: list[str]
     classes: Int64
     rows: list[list[int]]
-    places: list[tuple[int, int]]
+    word_positions: list[tuple[int, int]]
     """row and position of each word's first token"""
 
     def vectors(self, trained: TrainedModel, layer: int) -> NDArray[np.float32]:
         """Return the vectors of the words in a layer, [words, dim]."""
         by_row = token_vectors(trained.model, self.rows, str(layer))
-        return np.stack([by_row[row][position].numpy() for row, position in self.places])
+        return np.stack([by_row[row][position].numpy() for row, position in self.word_positions])
 
 
 def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, Any]:
@@ -108,17 +108,17 @@ def probe_lines(scores: Mapping[str, Any]) -> Iterator[str]:
 def _words_of(rows: Rows, facts: TaskFacts, most: int | None) -> _Words:
     texts: list[str] = []
     classes: list[int] = []
-    places: list[tuple[int, int]] = []
+    word_positions: list[tuple[int, int]] = []
     for sentence in sentences_of(rows, facts):
         for row in sentence.rows:
             positions = rows.columns["tag_positions"][row].astype(int)
             words = rows.columns["word_numbers"][row][positions].tolist()
             texts += [sentence.words[word] for word in words]
             classes += rows.columns["tags"][row].tolist()
-            places += [(row, position) for position in positions.tolist()]
+            word_positions += [(row, position) for position in positions.tolist()]
         if most is not None and len(texts) >= most:
             break
-    used: Sequence[int] = sorted({row for row, _ in places})
+    used: Sequence[int] = sorted({row for row, _ in word_positions})
     renumbered = {row: number for number, row in enumerate(used)}
     tokens = [rows.columns["input_ids"][row].tolist() for row in used]
-    return _Words(texts, np.array(classes), tokens, [(renumbered[row], position) for row, position in places])
+    return _Words(texts, np.array(classes), tokens, [(renumbered[row], position) for row, position in word_positions])

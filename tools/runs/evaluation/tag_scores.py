@@ -48,8 +48,8 @@ def sentences_of(rows: Rows, facts: TaskFacts) -> list[Sentence]:
 def read_tags(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows, *, facts: TaskFacts) -> list[list[list[int]]]:
     """Return, per row, the classes of its tagged words: the best of each word, and the best sequence.
 
-    The sequence obeys the rules of BIO where tags are BIO; for other tags both are the same. `scores` [B, T, C] are
-    those of the head tagging.
+    The sequence obeys the rules of BIO where tags are BIO; for other tags both are the same. `scores` [B, T, C] come
+    from the head tagging.
     """
     index = tensors["label_index"]
     # scores of the tagged words only [N, C], split by row

@@ -77,7 +77,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
 
 
 def read_allowed(allowed: Sequence[str] | Path) -> list[str]:
-    """Return the allowed texts of a list, or those of a file with one per line; ConfigurationError without any."""
+    """Return the allowed texts, from a list or from a file with one per line; ConfigurationError without any."""
     if not isinstance(allowed, Path):
         return list(allowed)
     if not allowed.is_file():

@@ -83,7 +83,7 @@ def read_unlabeled(path: Path, opened: TaskRun, reader: TaskReader, columns: Inp
 def _keys_of(
     names: Sequence[str], opened: TaskRun, reader: TaskReader, columns: InputColumns
 ) -> dict[str, Sequence[str]]:
-    """Return the columns by key: those given, or else those of the training task, or else columns of that name."""
+    """Return the columns by key: as given, else from the training task, else columns of the key's name."""
     needed, optional = _KEYS[opened.facts.head]
     if opened.facts.texts > 1 and opened.facts.head in ("classification", "regression"):
         needed, optional = ("text", "text_pair"), ()

@@ -42,7 +42,7 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _rows_with(column: Ragged, block: LocatedRows, manifest: Manifest) -> NDArray[np.bool_]:
-    """Return the rows that must have a column: in a mixture, those of parts where some row has it."""
+    """Return the rows that must have a column: in a mixture, all rows of parts in which some row has it."""
     if manifest.objective is None or manifest.objective.name != "mixture":
         return np.ones(len(column), np.bool_)
     part = block.rows.fixed["part"]

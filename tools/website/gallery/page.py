@@ -25,7 +25,7 @@ _HEAD = """# Objectives
 Every objective of `pipeline/corrupt/objectives/`, corrupting sentences whose tokens are words. This page is made by
 `clozeline make-gallery` from the objectives themselves; a test holds it current.
 
-In the examples `__` marks a place without loss, and rows of numbers are features as they are stored. Whatever is drawn
+In the examples `__` marks a position without loss, and rows of numbers are features as they are stored. Every draw
 follows from seed, label, variant and sample: another variant of the same sample is another corruption. Every objective
 can be undone: `uncorrupt` gives back the original from the example alone, unless the table says otherwise."""
 

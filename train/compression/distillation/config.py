@@ -37,7 +37,7 @@ class DistilConfig:
     """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on every rank; null: the
     scores that are stored with the data, which only the loss scores reads"""
     losses: tuple[Annotated[Chosen, OneOf(_LOSSES)], ...] = Field(default_factory=lambda: (choose(_LOSSES, "scores"),))
-    """losses in addition to those of the heads: [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
+    """losses in addition to the heads': [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
     start: StudentStart | None = None
     """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or model.init_from"""
 

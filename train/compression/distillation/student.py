@@ -1,4 +1,4 @@
-"""A model that also learns from a teacher: its forward pass adds the losses of distillation to those of its heads."""
+"""A model that also learns from a teacher: its forward pass adds distillation losses to its heads' losses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast

@@ -95,7 +95,7 @@ class Movement(MaskedWeights):
         flat.copy_(own["dense"])
 
     def after_update(self, flat: Tensor) -> None:
-        """Keep the new weights behind the masks, and mask those of the model."""
+        """Keep the new weights behind the masks, and mask the weights of the model."""
         self.of[flat]["dense"].copy_(flat)
         super().after_update(flat)
 

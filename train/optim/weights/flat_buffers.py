@@ -116,7 +116,7 @@ class Layout:
         self.size = len(by_rank)
         self._of = {flat: [list(of_rank[index]) for of_rank in by_rank] for index, flat in enumerate(flats)}
         self._cuts = {flat: _cut(flat.numel(), of_rank[rank]) for flat, of_rank in self._of.items()}
-        self._places: dict[tuple[Tensor, ...], Tensor] = {}
+        self._indices: dict[tuple[Tensor, ...], Tensor] = {}
         self._sizes: dict[tuple[Tensor, ...], Tensor] = {}
 
     def own(self, *flats: Tensor) -> list[Segment]:
@@ -156,12 +156,12 @@ class Layout:
         """
         if self.size == 1:
             return sums
-        if (key := tuple(flats)) not in self._places:
-            names = {name: place for place, name in enumerate(self.shapes(*flats))}
-            self._places[key] = torch.tensor([names[s.name] for s in self.own(*flats)], device=sums.device).long()
-        places = self._places[key]
-        totals = sums.new_zeros(len(self.shapes(*flats)), sums.size(1)).index_copy_(0, places, sums)
-        return self.total(totals).index_select(0, places)
+        if (key := tuple(flats)) not in self._indices:
+            names = {name: index for index, name in enumerate(self.shapes(*flats))}
+            self._indices[key] = torch.tensor([names[s.name] for s in self.own(*flats)], device=sums.device).long()
+        indices = self._indices[key]
+        totals = sums.new_zeros(len(self.shapes(*flats)), sums.size(1)).index_copy_(0, indices, sums)
+        return self.total(totals).index_select(0, indices)
 
     def whole_sizes(self, flats: Sequence[Tensor]) -> Tensor:
         """Return the elements of the parameter of each own segment: float64 [segments]."""
