@@ -242,13 +242,16 @@ class TrainConfig:
             )
         if self.optimizer.type.follows_heldout:
             raise ValueError(f"on_divergence: {self.optimizer.name} cannot stop to average again: remove the key")
-        rollback.check(
-            max_skips=self.max_consecutive_skips,
-            save_every=self.checkpoint.every,
-            keep_last=self.checkpoint.keep_last,
-            log_every=self.log.every,
-            spike=self.log.spike is not None,
-        )
+        if rollback.spikes is not None and self.log.spike is None:
+            raise ValueError("on_divergence.spikes: counts spikes of the loss, which log.spike=null does not detect")
+        if self.checkpoint.every is None:
+            raise ValueError("on_divergence: returns to a checkpoint: expected checkpoint.every, got null")
+        # a checkpoint from before a divergence is kept until the divergence is noticed: count the saves meanwhile
+        steps = max(self.max_consecutive_skips, (rollback.spikes or 0) * self.log.every)
+        saves = steps // self.checkpoint.every
+        if (kept := self.checkpoint.keep_last) < (needed := rollback.rollback + 1 + saves):
+            why = f"rollback {rollback.rollback}, and {saves} saves in the {steps} steps of a divergence"
+            raise ValueError(f"checkpoint.keep_last: on_divergence needs {needed} or more ({why}), got {kept}")
 
     def _check_pruning(self, prune: Chosen) -> None:
         """Check the keys that a pruning method does not work with."""
