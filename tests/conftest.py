@@ -49,6 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from passing over all tests and libraries again and again."""
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)  # tests make little garbage in circles, and much that is alive
     gc.enable()
 
 

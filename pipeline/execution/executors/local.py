@@ -1,7 +1,6 @@
 """Run units in local processes, supervised so that no unit is lost and no process remains.
 
-Each worker process runs a datatrove executor over its tasks. When a worker dies, only the unit that it was running is
-affected.
+When a worker dies, only the unit that it was running is affected.
 """
 
 import multiprocessing
@@ -18,13 +17,11 @@ from typing import Final
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
 from clozeline.pipeline import stage_module, stage_names
-from clozeline.pipeline.execution.executors import Deal, logs_apart
+from clozeline.pipeline.execution.executors import Deal
 from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.pipeline.recipe import ExecutorConfig
 
 _POLL_S: Final = 0.2
-# The logs of local tasks stay in memory: a killed worker would leave a folder of them.
-_LOGS: Final = "memory://datatrove"
 
 
 class Local:
@@ -48,15 +45,11 @@ class Local:
         return {}
 
 
-def run_tasks(deal: Deal, ranks: Sequence[int], logs: str = _LOGS) -> None:
-    """Run some tasks of a deal in this process by datatrove's executor."""
-    logs_apart()
-    from datatrove.executor.local import LocalPipelineExecutor
-
-    executor = LocalPipelineExecutor([deal], tasks=deal.tasks, workers=1, logging_dir=logs, skip_completed=False)
+def run_tasks(deal: Deal, ranks: Sequence[int]) -> None:
+    """Run some tasks of a deal in this process, without datatrove: its logs of a task cost more than a small unit."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for rank in ranks:
-        # `run()` starts a manager process even for one worker, which outlives a killed driver.
-        executor._run_for_rank(rank)
+        deal(None, rank, deal.tasks)
 
 
 def _worker(deal: Deal, ranks: Sequence[int], driver: int) -> None:
@@ -73,7 +66,7 @@ def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
     # The fork server imports once what every worker of every pass needs; it ends with this process.
     context = multiprocessing.get_context("forkserver")
     modules = [stage_module(stage) for stage in stage_names()]
-    context.set_forkserver_preload(["__main__", "datatrove.executor.local", *modules])
+    context.set_forkserver_preload(["__main__", *modules])
     processes: list[BaseProcess] = [
         context.Process(target=_worker, args=(deal, range(first, deal.tasks, workers), os.getpid()), daemon=False)
         for first in range(workers)

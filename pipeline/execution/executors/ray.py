@@ -14,7 +14,6 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.executors import Deal, logs_apart
-from clozeline.pipeline.execution.executors.local import run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
 
 _POLL_S: Final = 0.2
@@ -27,7 +26,12 @@ class _Worker:
         return True
 
     def run(self, deal: Deal, rank: int, logs: str) -> None:
-        run_tasks(deal, [rank], logs)
+        logs_apart()
+        from datatrove.executor.local import LocalPipelineExecutor
+
+        executor = LocalPipelineExecutor([deal], tasks=deal.tasks, workers=1, logging_dir=logs, skip_completed=False)
+        # `run()` starts a manager process even for one worker, which outlives a killed driver.
+        executor._run_for_rank(rank)
 
 
 class Ray:

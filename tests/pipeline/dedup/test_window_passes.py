@@ -25,8 +25,8 @@ def words(seed: int, count: int) -> str:
 
 
 def test_no_run_of_65_words_is_left_twice_and_no_unique_word_is_lost(run_dedup):
-    rows = [document(n, text) for n, text in enumerate(copying_texts(1, 2000))]
-    result = run_dedup([rows[:900], [], rows[900:]], WINDOWS, shards=3)
+    rows = [document(n, text) for n, text in enumerate(copying_texts(1, 600))]
+    result = run_dedup([rows[:250], [], rows[250:]], WINDOWS, shards=3)
     left, repeated = left_by(result), repeated_words(rows, 50)
     before = Counter(window for row in rows for window in windows_of(row.text, 65))
     # what a cut brings together was no run before

@@ -48,20 +48,20 @@ def everything(engine: Engine) -> dict[str, Any]:
 
 
 def straight_and_resumed(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losses, bool, bool]:
-    """8 steps straight; 4, save, 4 more; and 4 from the save with other initial weights."""
+    """4 steps straight; 2, save, 2 more; and 2 from the save with other initial weights."""
     engine = build(config, world, prepare=grown)
-    straight = train_steps(engine, 1, 8)
+    straight = train_steps(engine, 1, 4)
     final = everything(engine)
     engine.close()
     engine = build(config, world, prepare=grown)
-    begun = train_steps(engine, 1, 4)
-    save(engine, Path(folder), 4)
-    begun += train_steps(engine, 5, 8)
+    begun = train_steps(engine, 1, 2)
+    save(engine, Path(folder), 2)
+    begun += train_steps(engine, 3, 4)
     undisturbed = begun == straight and everything(engine) == final
     engine.close()
     engine = build(config, world, seed=99, prepare=grown)
     resume(engine, Path(folder))
-    resumed = begun[:4] + train_steps(engine, 5, 8)
+    resumed = begun[:2] + train_steps(engine, 3, 4)
     same_state = everything(engine) == final
     engine.close()
     return straight, resumed, undisturbed, same_state
@@ -88,11 +88,11 @@ def test_resume_is_exact_on_one_rank(one_rank: RankPool, tmp_path: Path, stage: 
 
 
 def begin(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losses]:
-    """8 steps straight with a save at 4."""
+    """4 steps straight with a save at 2."""
     engine = build(config, world, prepare=grown)
-    first = train_steps(engine, 1, 4)
-    save(engine, Path(folder), 4)
-    rest = train_steps(engine, 5, 8)
+    first = train_steps(engine, 1, 2)
+    save(engine, Path(folder), 2)
+    rest = train_steps(engine, 3, 4)
     engine.close()
     return first, rest
 
@@ -101,8 +101,8 @@ def hop(world: World, config: TrainConfig, folder: str, target: str) -> Losses:
     """Load, save at once elsewhere, then go on."""
     engine = build(config, world, seed=5, prepare=grown)
     resume(engine, Path(folder))
-    save(engine, Path(target), 4)
-    rest = train_steps(engine, 5, 8)
+    save(engine, Path(target), 2)
+    rest = train_steps(engine, 3, 4)
     engine.close()
     return rest
 
@@ -143,7 +143,7 @@ def test_save_right_after_load_holds_the_same_tensors(two_ranks: RankPool, tmp_p
     two_ranks.run(hop, config, str(tmp_path / "a"), str(tmp_path / "b"))
     readers = [
         CheckpointReader(path, Index.read(path))
-        for path in (tmp_path / "a/step-00000004", tmp_path / "b/step-00000004")
+        for path in (tmp_path / "a/step-00000002", tmp_path / "b/step-00000002")
     ]
     for name, record in readers[0].index.parameters.items():
         for key in record.keys:

@@ -95,8 +95,10 @@ def test_several_classes_per_row_are_drawn_independently() -> None:
     row = {name: value[:1] for name, value in tensors.items() if len(value) == len(tensors["input_ids"])}
     row["label"] = torch.tensor([[0, 0, 0]])
     shares = model.logits(row)["classification"][0].detach().sigmoid()
-    found = diagonal_fisher(model, [row] * 800, 1)["heads.classification.classifier.out.bias"]
-    assert (found - shares * (1 - shares)).abs().max() < 0.04
+    found = diagonal_fisher(model, [row] * 200, 1)["heads.classification.classifier.out.bias"]
+    variance = shares * (1 - shares)
+    spread = variance * (1 - 2 * shares) ** 2  # variance of a draw
+    assert ((found - variance).abs() < 3 * (spread / 200).sqrt()).all()
     expected = diagonal_fisher(model, [row], 1, empirical=True)["heads.classification.classifier.out.bias"]
     torch.testing.assert_close(expected, shares.square())
 
