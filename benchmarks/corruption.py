@@ -2,6 +2,8 @@
 
     python -m benchmarks.corruption [--rows 1920] [--documents 8000] [--json FILE]
 
+The kernels are also timed without the compiled module, in turns with it.
+
 Rows are 512 tokens with their special tokens. Kernels take them as one batch, as the stage and the stream do; the
 collator gets batches of 32 tensors (or arrays) with their special-token masks, the fastest form it accepts. Figures are
 million content tokens per CPU second, the best of several runs.
@@ -13,12 +15,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import best_seconds, figure, parser, print_table, verdict, write_json
+from benchmarks.harness import best_seconds, figure, parser, print_table, take_turns, verdict, write_json
 
 import numpy as np
 
 from clozeline import registry
 from clozeline.configuration.config import validate
+from clozeline.native.library import is_available, numpy_only
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.objectives.mixture import Mixture
 from clozeline.pipeline.execution.stage_order import stage_of
@@ -61,7 +64,13 @@ _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("token_reordering, distance 3", {"name": "token_reordering", "max_shuffle_distance": 3}, 100.0),
 )
 """Objectives with options other than their defaults: case, recipe entry, target."""
-_STAGE_TARGET = 15.0
+_STAGE_TARGETS = {"masked_lm": 15.0, "whole_word_masking": 10.0}
+_NUMPY = "without the compiled module"
+_COMPILED: dict[str, float] = {
+    "masked_lm": 1.7, "masked_lm, by frequency": 2.5, "whole_word_masking": 1.7, "span_boundary": 2.0,
+    "sentence_order_prediction": 2.0, "permuted_lm": 1.5, "token_deletion": 1.7, "denoising_autoencoding": 1.7,
+}  # fmt: skip
+"""Kernels that are compared with their numpy forms: case, least ratio."""
 _COLLATED = ("masked_lm", "permuted_lm", "whole_word_masking")
 """Objectives that have a collator in transformers."""
 
@@ -100,6 +109,28 @@ def speed(work: Callable[[], Any], tokens: int) -> float:
 
 def kernel(objective: Objective, rows: int) -> float:
     """Return the speed of `corrupt` on full rows."""
+    work, tokens = full_rows(objective, rows)
+    return speed(work, tokens)
+
+
+def both_forms(objective: Objective, rows: int) -> tuple[float, float]:
+    """Return the speeds of `corrupt` on full rows, as `in_turns` does."""
+    return in_turns(*full_rows(objective, rows))
+
+
+def in_turns(work: Callable[[], Any], tokens: int) -> tuple[float, float]:
+    """Return the speeds of a work with the compiled module and without it, in turns."""
+
+    def without() -> None:
+        with numpy_only():
+            work()
+
+    seconds = take_turns({"compiled": work, "numpy": without}, _RUNS)
+    return tokens / min(seconds["compiled"]) / 1e6, tokens / min(seconds["numpy"]) / 1e6
+
+
+def full_rows(objective: Objective, rows: int) -> tuple[Callable[[], Any], int]:
+    """Return the corruption of full rows, and their content tokens."""
     parts = objective.parts if isinstance(objective, Mixture) else [objective]
     length = min(part.content_length for part in parts) if objective.name != "causal_lm" else 512
     parallel = objective.grouping.name == "parallel"
@@ -111,7 +142,7 @@ def kernel(objective: Objective, rows: int) -> float:
     if skipped:
         raise SystemExit(f"{objective.label} skips {skipped} of {rows} rows, so its speed cannot be measured")
     tokens = len(batch.columns["ids"].values) + parallel * len(batch.columns["target_ids"].values)
-    return speed(lambda: objective.corrupt(batch, variants, 1), tokens)
+    return lambda: objective.corrupt(batch, variants, 1), tokens
 
 
 def tokenizer() -> Any:
@@ -158,19 +189,19 @@ def _collator_batch(name: str, make: Callable[[Any], Any]) -> list[dict[str, Any
     return batch
 
 
-def stage(documents: int) -> float:
-    """Return the speed of the complete stage for masked LM: read, corrupt, compress, write."""
+def stage(documents: int, objective: str) -> tuple[float, float]:
+    """Return the speeds of the complete stage, as `in_turns` does: read, corrupt, compress, write."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_tokens(folder, documents)
         plain = {"corpus": "benchmark", "output": name, "heldout": {"fraction": 0.0}, "group": {},
-                 "corrupt": ["masked_lm"]}  # fmt: skip
+                 "corrupt": [objective]}  # fmt: skip
         recipe = validate(Recipe, plain, "benchmark")
         for work in stage_of(recipe, "group").passes():
             _run(work, Output(recipe.folder("group")))
         (shards, _) = stage_of(recipe, "corrupt").passes()
         output = Output(recipe.folder("corrupt"))
-        return speed(lambda: _run(shards, output), int(_run(shards, output)["tokens"]))
+        return in_turns(lambda: _run(shards, output), int(_run(shards, output)["tokens"]))
 
 
 def _run(work: Any, output: Output) -> Mapping[str, Any]:
@@ -224,7 +255,15 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
             add(name, ours, target, collator(name, form), f"transformers collator, {label}")
     for case, entry, target in _VARIETIES:
         add(case, kernel(build_objective(entry, words), rows), target)
-    add("stage corrupt, masked_lm, zstd", stage(documents), _STAGE_TARGET)
+    if is_available():
+        entries = {case: entry for case, entry, _ in _VARIETIES}
+        for case, least in _COMPILED.items():
+            ours, plain = both_forms(build_objective(entries.get(case, case), words), rows)
+            holds = ours >= least * plain
+            figures.append(figure(case, "million tokens/s", ours, plain, _NUMPY, least, holds=holds))
+    for name, target in _STAGE_TARGETS.items():
+        ours, plain = stage(documents, name)
+        add(f"stage corrupt, {name}, zstd", ours, target, plain, _NUMPY)
     return figures
 
 
@@ -234,7 +273,7 @@ def main() -> None:
     rows = measure(options.rows, options.documents)
     cells = [
         (row["case"], f"{row['ours']:.1f}", f"{row['peer']:.2f} ({row['peer_name']})" if row["peer"] else "–",
-         f"{row['ratio']:.0f} x" if row["ratio"] else "–", f"{row['target']:.0f}", verdict(row["holds"]))
+         f"{row['ratio']:.1f} x" if row["ratio"] else "–", f"{row['target']:g}", verdict(row["holds"]))
         for row in rows
     ]  # fmt: skip
     head = ("case", "ours", "peer", "ratio", "target", "holds")

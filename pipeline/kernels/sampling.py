@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64, UInt64
+from clozeline.native import sampling as native_sampling
 from clozeline.pipeline.kernels.distributions import exponentials
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.rows import Ragged
@@ -116,31 +117,43 @@ def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIO
     The indices with the smallest random bits are chosen, so the result does not depend on how numpy partitions. There
     is one key per row, shape [n]; `candidates` are at most 65,535, shape [n].
     """
+    chosen = native_sampling.choose(keys, candidates, counts, stream)
+    if chosen is not None:
+        return Ragged(chosen, offsets_of(counts))
     return _take_smallest(counts, _iter_bits(keys, stream, candidates))
 
 
-def choose_weighted(keys: UInt64, mean_times: Ragged, counts: Int64, stream: int = POSITIONS) -> Ragged:
+def choose_weighted(
+    keys: UInt64, ids: Ragged, mean_times: NDArray[np.float64], counts: Int64, stream: int = POSITIONS
+) -> Ragged:
     """Choose for each row `counts[i]` of its candidates without replacement, by weight; ascending (uint16).
 
     A candidate of weight w arrives at an exponential time of mean 1 / w, and the earliest are chosen, which has the
-    distribution of successive weighted draws without replacement (Efraimidis and Spirakis, 2006). `mean_times` are
-    1 / weight of each candidate, above 0 (float64), at most 65,535 per row; keys and counts have shape [n].
+    distribution of successive weighted draws without replacement (Efraimidis and Spirakis, 2006). `ids` are those of
+    the candidates, at most 65,535 per row; `mean_times`, above 0, are 1 / weight of each id, shape [vocabulary size].
+    Keys and counts have shape [n].
 
     Example: mean times 1 and 3 have the weights 1 and 1/3, so one of the two is the first with probability 3/4.
     """
-    return _take_smallest(counts, _iter_times(keys, stream, mean_times))
+    candidates = ids.values[ids.offsets[0] : ids.offsets[-1]]
+    chosen = native_sampling.choose_weighted(keys, ids.lengths, counts, stream, candidates, mean_times)
+    if chosen is not None:
+        return Ragged(chosen, offsets_of(counts))
+    return _take_smallest(counts, _iter_times(keys, stream, ids, mean_times))
 
 
-def _iter_times(keys: UInt64, stream: int, mean_times: Ragged) -> Iterator[tuple[Any, UInt64]]:
+def _iter_times(
+    keys: UInt64, stream: int, ids: Ragged, mean_times: NDArray[np.float64]
+) -> Iterator[tuple[Any, UInt64]]:
     """Like `_iter_bits`, with the bits of exponential times instead of uniform bits."""
-    sizes, offsets = mean_times.lengths, mean_times.offsets
+    sizes, offsets = ids.lengths, ids.offsets
     for rows, bits in _iter_bits(keys, stream, sizes):
         # times [rows, widest]: exponential times scaled by the candidates' means
         index = np.arange(bits.shape[1])
         outside = index >= sizes[rows][:, None]
         positions = offsets[:-1][rows][:, None] + index
         positions[outside] = 0
-        times = exponentials(bits >> np.uint64(16)) * mean_times.values.take(positions)
+        times = exponentials(bits >> np.uint64(16)) * mean_times.take(ids.values.take(positions))
         # positive floats sort like their bits; the index replaces the lowest 16
         np.bitwise_and(times.view(np.uint64), _HIGH, out=bits)
         bits |= index.astype(np.uint64)
@@ -188,6 +201,9 @@ def _write_rows(
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """Draw for each row a uniform permutation of 0..counts[i]-1 (uint16): indices sorted by random bits."""
+    order = native_sampling.permute(keys, counts, stream)
+    if order is not None:
+        return Ragged(order, offsets_of(counts))
     return _sort_indices(counts, _iter_bits(keys, stream, counts))
 
 
@@ -197,6 +213,9 @@ def permute_near(keys: UInt64, counts: Int64, distance: int, stream: int) -> Rag
     Indices i are sorted by i + u * (distance + 1), u uniform in [0, 1) with 32 bits: the local shuffle of
     arXiv 1711.00043. Rows of c indices need c + distance <= 65,535.
     """
+    order = native_sampling.permute(keys, counts, stream, distance)
+    if order is not None:
+        return Ragged(order, offsets_of(counts))
     return _sort_indices(counts, _iter_near_bits(keys, stream, counts, distance))
 
 

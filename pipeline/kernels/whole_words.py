@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64, UInt64
+from clozeline.native import sampling as native_sampling
 from clozeline.pipeline.kernels.distributions import inverse_cdf
 from clozeline.pipeline.kernels.ragged import IdSet, span_positions
 from clozeline.pipeline.kernels.sampling import draw, exclusive_cumsum, list_indices, offsets_of, permute, skip_bits
@@ -20,14 +21,9 @@ class RowWords:
 
     starts: Int64  # flat position of each word's first token, ascending, shape [words]
     lengths: Int64  # tokens of each word, shape [words]
-    offsets: Int64  # index of each row's first word, and the number of words, shape [rows + 1]
     run_ends: Int64  # for each word, the first later word behind the end of its row or behind a special token
-
-    @property
-    def tokens(self) -> Int64:
-        """Return the number of tokens in words of each row, shape [rows]."""
-        before = offsets_of(self.lengths)
-        return before[self.offsets[1:]] - before[self.offsets[:-1]]
+    offsets: Int64  # index of each row's first word, and the number of words, shape [rows + 1]
+    tokens: Int64  # tokens in words of each row, shape [rows]
 
 
 def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
@@ -36,13 +32,17 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     A word starts at a token that opens one (`opens`, [tokens] bool, `Vocabulary.opens_word` of the ids; changed at the
     starts of rows), at the start of a row and after a special token. Special tokens belong to no word.
     """
+    marks = special.mask(ids.values)
+    words = native_sampling.find_words(opens, marks, ids.offsets)
+    if words is not None:
+        return RowWords(*words)
     opens[ids.offsets[:-1]] = True
-    if not special.contains_any(ids.values):
+    if not marks.any():
         starts = np.flatnonzero(opens)
         offsets = np.searchsorted(starts, ids.offsets)
-        return RowWords(starts, np.diff(starts, append=len(opens)), offsets, np.repeat(offsets[1:], np.diff(offsets)))
+        run_ends = np.repeat(offsets[1:], np.diff(offsets))
+        return RowWords(starts, np.diff(starts, append=len(opens)), run_ends, offsets, ids.lengths)
     # words also end before special tokens, which belong to no word
-    marks = special.mask(ids.values)
     breaks = np.zeros(len(opens) + 1, dtype=np.bool_)
     breaks[ids.offsets] = True
     breaks[1:] |= marks
@@ -51,7 +51,9 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     starts, lengths = bounds[is_word], np.diff(bounds, append=len(opens))[is_word]
     # runs of words without a special token between them
     first_of_run, runs = np.flatnonzero(breaks[starts]), np.cumsum(breaks[starts])
-    return RowWords(starts, lengths, np.searchsorted(starts, ids.offsets), np.append(first_of_run, len(starts))[runs])
+    run_ends = np.append(first_of_run, len(starts))[runs]
+    tokens = np.diff(offsets_of((~marks).astype(np.int64))[ids.offsets]).astype(np.int64)
+    return RowWords(starts, lengths, run_ends, np.searchsorted(starts, ids.offsets), tokens)
 
 
 def take_words(keys: UInt64, words: RowWords, budgets: Int64, thresholds: UInt64 | None = None) -> Bool:
@@ -65,6 +67,11 @@ def take_words(keys: UInt64, words: RowWords, budgets: Int64, thresholds: UInt64
 
     Example: words of 1, 4, 1 and 1 tokens, budget 3, order 1, 0, 2, 3, no spans: words 0, 2 and 3.
     """
+    taken = native_sampling.take_words(
+        keys, (POSITIONS, LENGTHS), words.offsets, words.lengths, words.run_ends, budgets, thresholds
+    )
+    if taken is not None:
+        return taken
     # queue: word indices in random order, row by row; positions: each row's next entry in it
     counts = np.diff(words.offsets)
     queue = permute(keys, counts, POSITIONS).values + np.repeat(words.offsets[:-1], counts)
@@ -142,7 +149,8 @@ def _take_span(words: RowWords, taken: Bool, first: Int64, longest: Int64, remai
 
 def positions_of_words(words: RowWords, taken: Bool, ids: Ragged) -> Ragged:
     """Return the flat positions of the selected words' tokens, ascending (int64)."""
-    positions = span_positions(words.starts[taken], words.lengths[taken])
+    chosen = np.flatnonzero(taken)
+    positions = span_positions(words.starts[chosen], words.lengths[chosen])
     return Ragged(positions, np.searchsorted(positions, ids.offsets))
 
 

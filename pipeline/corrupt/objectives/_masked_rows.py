@@ -230,7 +230,7 @@ def choose_tokens(
         chosen = choose(keys, sizes, budget(sizes))
     else:
         candidates = ids.values if maskable is None else ids.values[maskable]
-        chosen = choose_weighted(keys, Ragged(mean_times.take(candidates), offsets_of(sizes)), budget(sizes))
+        chosen = choose_weighted(keys, Ragged(candidates, offsets_of(sizes)), mean_times, budget(sizes))
     flat_positions = chosen.values + np.repeat(first[:-1], chosen.lengths)
     return Ragged(flat_positions if maskable is None else maskable[flat_positions], chosen.offsets)
 

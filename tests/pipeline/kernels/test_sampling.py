@@ -73,12 +73,13 @@ def test_choose_without_rows_and_at_the_upper_bound() -> None:
 @pytest.mark.parametrize("equal", [True, False], ids=["equal rows", "ragged rows"])
 def test_choose_weighted_equals_a_plain_sort_of_times(equal: bool) -> None:
     candidates = np.full(40, 70) if equal else sizes(90)
-    means = Ragged((1 + np.arange(candidates.sum()) * 7919 % 1009) ** 0.5, offsets_of(candidates))
+    means = (1 + np.arange(1009)) ** 0.5
+    ids = Ragged((np.arange(candidates.sum()) * 7919 % 1009).astype(np.uint16), offsets_of(candidates))
     counts = candidates * 7 // 20
-    chosen = choose_weighted(KEYS[: len(counts)], means, counts, SLOTS)
+    chosen = choose_weighted(KEYS[: len(counts)], ids, means, counts, SLOTS)
     for row, (size, number) in enumerate(zip(candidates.tolist(), counts.tolist(), strict=True)):
         uniform = [((word(KEYS[row], SLOTS, index) >> 16) + 0.5) / 2**48 for index in range(size)]
-        times = [-log(u) * mean for u, mean in zip(uniform, means[row].tolist(), strict=True)]
+        times = [-log(u) * mean for u, mean in zip(uniform, means[ids[row]].tolist(), strict=True)]
         assert chosen[row].tolist() == sorted(sorted(range(size), key=times.__getitem__)[:number])
 
 
@@ -97,8 +98,8 @@ def test_weighted_subsets_have_the_law_of_draws_one_by_one(number: int) -> None:
     exact = np.array([sum(map(in_order, permutations(subset))) for subset in subsets])
     assert exact.sum() == pytest.approx(1)
     keys = random_bits(np.array([11], np.uint64), 0, rows)[0]
-    means = Ragged(np.tile(1 / np.array(weights), rows), np.arange(rows + 1) * 5)
-    chosen = choose_weighted(keys, means, np.full(rows, number)).values.reshape(rows, number)
+    ids = Ragged(np.tile(np.arange(5, dtype=np.uint16), rows), np.arange(rows + 1) * 5)
+    chosen = choose_weighted(keys, ids, 1 / np.array(weights), np.full(rows, number)).values.reshape(rows, number)
     codes = (1 << chosen.astype(np.int64)).sum(axis=1)
     observed = [int((codes == sum(1 << one for one in subset)).sum()) for subset in subsets]
     assert sum(observed) == rows
@@ -106,9 +107,10 @@ def test_weighted_subsets_have_the_law_of_draws_one_by_one(number: int) -> None:
 
 
 def test_choose_weighted_without_rows_and_of_everything() -> None:
-    assert len(choose_weighted(KEYS[:0], Ragged(np.empty(0), np.zeros(1, np.int64)), np.empty(0, np.int64))) == 0
-    means = Ragged(np.array([5.0, 1e9, 1.0]), np.array([0, 0, 3]))
-    assert choose_weighted(KEYS[:2], means, np.array([0, 3])).values.tolist() == [0, 1, 2]
+    means, empty = np.array([5.0, 1e9, 1.0]), np.empty(0, np.int64)
+    assert len(choose_weighted(KEYS[:0], Ragged(empty.astype(np.uint16), np.zeros(1, np.int64)), means, empty)) == 0
+    ids = Ragged(np.arange(3, dtype=np.uint32), np.array([0, 0, 3]))
+    assert choose_weighted(KEYS[:2], ids, means, np.array([0, 3])).values.tolist() == [0, 1, 2]
 
 
 def test_permute_equals_a_plain_sort() -> None:

@@ -49,7 +49,7 @@ def test_words_by_hand() -> None:
 def test_the_example_of_the_docstring() -> None:
     """Words of 1, 4, 1 and 1 tokens and a budget of 3: whatever the order, the long one is passed over."""
     starts, lengths = np.array([0, 1, 5, 6]), np.array([1, 4, 1, 1])
-    words = RowWords(starts, lengths, np.array([0, 4]), np.array([4, 4, 4, 4]))
+    words = RowWords(starts, lengths, np.array([4, 4, 4, 4]), np.array([0, 4]), np.array([7]))
     for seed in range(50):
         taken = take_words(keys_of(1, seed), words, np.array([3]))
         assert np.flatnonzero(taken).tolist() == [0, 2, 3]
