@@ -1,11 +1,14 @@
 """The stream against other loaders on the same samples.
 
     python -m benchmarks.loader [--samples 200000] [--rows packed] [--rounds 1] [--workers 0] [--peers-python PYTHON]
+        [--texts FILE]
 
 Samples of up to 512 16-bit ids are delivered as shuffled int64 batches of 32 rows, from a hot page cache, each case in
-a fresh process. Ours runs with its defaults: lanes, every block's hash checked, order exact. The first two ids of a
-sample are its index, so each case also counts what an epoch, and a resume in the middle of one, repeats or misses. CPU
-time is judged first, because other work on the machine hardly changes it; samples per second must hold as well.
+a fresh process. `--rows documents` takes the lengths, in words, of the texts that come with Python, or of the column
+`text` of a Parquet, Arrow or JSONL file (`--texts`). Ours runs with its defaults: lanes, every block's hash checked,
+order exact. The first two ids of a sample are its index, so each case also counts what an epoch, and a resume in the
+middle of one, repeats or misses. CPU time is judged first, because other work on the machine hardly changes it; samples
+per second must hold as well.
 """
 
 import json
@@ -27,6 +30,7 @@ from benchmarks.peers.workload import BATCH, Loader, checksums, document_lengths
 
 CASES: dict[str, type[Loader]] = {
     MAIN: Ours, ZSTD: OursZstd, "numpy memmap, whole batch": loaders.Memmap, "memmap + DataLoader": loaders.Indexed,
+    "torchdata, memmap": loaders.Stateful,
     "datatrove, files in sequence": loaders.DatatroveFolder, "litdata": loaders.LitData,
     "datasets, map-style": loaders.DatasetsMap, "datasets, streaming whole batches": loaders.DatasetsBatches,
     "datasets, streaming + DataLoader": loaders.DatasetsStreaming, "webdataset, per-sample tar": loaders.WebDataset,
@@ -54,11 +58,19 @@ def _counts(figures: Figures, what: str) -> str:
     return " / ".join(f"{figures[f'{what}_{part}']:.0f}" for part in ("delivered", "repeated", "missing"))
 
 
-def write_samples(root: Path, samples: int, *, documents: bool) -> None:
+def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | None = None) -> None:
     """Write what every case gets: ids padded to 512, their lengths, and their checksums."""
     from benchmarks.filters import natural_texts
+    from benchmarks.table_rows import read_ours
 
-    lengths = document_lengths(samples, natural_texts()) if documents else draw_packed_lengths(samples)
+    if documents:
+        natural = [record.text for record in read_ours(texts)] if texts else natural_texts()
+        lengths = document_lengths(samples, natural)
+        print(
+            f"{len(natural):,} texts; {np.mean(lengths):.0f} ids per sample on average, {np.median(lengths):.0f} median"
+        )
+    else:
+        lengths = draw_packed_lengths(samples)
     ids = token_rows(lengths)
     np.save(root / "ids.npy", ids)
     np.save(root / "lengths.npy", lengths)
@@ -141,6 +153,7 @@ def main() -> int:
         rounds=(1, "repeat everything and keep the best of each figure"),
         workers=(0, "measure peers also with this many worker processes"),
         peers_python=(sys.executable, "interpreter of the environment with the peers"),
+        texts=(Path, "Parquet, Arrow or JSONL file whose texts give the lengths of `--rows documents`"),
         folder=(Path, "folder for the samples; default: a temporary one"),
     )  # fmt: skip
     made.add_argument("--rows", choices=("packed", "documents"), default="packed", help="lengths of the samples")
@@ -153,7 +166,8 @@ def main() -> int:
         root = (options.folder or Path(temporary)) / options.rows
         root.mkdir(parents=True, exist_ok=True)
         if not (root / "checksums.npy").exists():
-            write_samples(root, options.samples // BATCH * BATCH, documents=options.rows == "documents")
+            samples = options.samples // BATCH * BATCH
+            write_samples(root, samples, documents=options.rows == "documents", texts=options.texts)
         figures_by_case = compare(root, options.peers_python, options.rounds, options.workers)
     show(figures_by_case, options.workers)
     print(f"\n{system_load()}")

@@ -9,8 +9,10 @@ one thread. What differs is what a user of either side gets: the Hugging Face Tr
 DataCollatorForLanguageModeling, which masks in each step and pads a batch to its longest row, and the head of
 transformers computes the scores of all positions. Ours reads masks from shards, takes micro-batches of rows of similar
 lengths (`data.length_buckets`), and computes the head at the labels alone. So the masks of both are other ones, of the
-same share. With `--micro-batch 32` ours pads as the other side does. They take turns in one process; CPU time of all
-threads between the ends of steps decides. For fine-tuning see `benchmarks.finetune`.
+same share. With `--micro-batch 32` ours pads as the other side does. In the rows `group_by_length` the Trainer groups
+rows of similar lengths into batches, so that less of the difference is padding. Its steps then hold other rows, so CPU
+time is compared per token. All take turns in one process; CPU time of all threads between the ends of steps decides.
+For fine-tuning see `benchmarks.finetune`.
 """
 
 import argparse
@@ -19,13 +21,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.harness import ROOT, figure, parser, system_load, write_json
+from benchmarks.harness import ROOT, figure, parser, print_table, system_load, write_json
 
 import numpy as np
 import torch
 import transformers
 
-from benchmarks.trainer import Clock, Ticking, tick_our_steps, train_with_transformers
+from benchmarks.trainer import SKIPPED, Clock, Ticking, tick_our_steps, train_with_transformers
 from benchmarks.zero_stages import write_training
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.execution.unit_record import Output
@@ -100,8 +102,8 @@ def train_ours(config: TrainConfig, world: World) -> float:
     return clock.milliseconds()[0]
 
 
-def train_peer(model: Path, config: TrainConfig, objective: str, tokenizer: Any) -> float:
-    """Return CPU milliseconds of a step of the Hugging Face Trainer on the rows of our stream, without our masks."""
+def read_rows(config: TrainConfig, objective: str) -> list[dict[str, list[int]]]:
+    """Return the rows of our stream for the Hugging Face Trainer, in order and without our masks."""
     shards, seed = open_shards(config.data.first_set), config.data.seed
     sizes: Any = {"lanes": config.data.lane_count, "global_batch": BATCH, "micro_batch": BATCH}
     stream, rows = Stream(shards, rank=0, world_size=1, seed=seed, **sizes), []
@@ -113,18 +115,38 @@ def train_peer(model: Path, config: TrainConfig, objective: str, tokenizer: Any)
         lengths = batch.tensors["lengths"]
         rows += [{"input_ids": row[:length].tolist()} for row, length in zip(ids, lengths, strict=True)]
     stream.close()
-    masked, clock = objective == "masked_lm", Clock()
+    return rows
+
+
+def count_padding(lengths: list[int], micro_batch: int) -> tuple[int, float]:
+    """Return the tokens of the timed steps, and the share of padding in micro-batches of rows of similar lengths."""
+    steps = [sorted(lengths[start : start + BATCH]) for start in range(SKIPPED * BATCH, len(lengths), BATCH)]
+    parts = [step[start : start + micro_batch] for step in steps for start in range(0, BATCH, micro_batch)]
+    tokens = sum(map(sum, parts))
+    return tokens, 1 - tokens / sum(len(part) * part[-1] for part in parts)
+
+
+def train_peer(
+    model: Path, config: TrainConfig, objective: str, tokenizer: Any, rows: list[dict[str, list[int]]], sampling: str
+) -> tuple[float, list[int]]:
+    """Return CPU milliseconds of a step of the Hugging Face Trainer, and the lengths of the rows in its order."""
+    masked, clock, lengths = objective == "masked_lm", Clock(), list[int]()
     kind = transformers.BertForMaskedLM if masked else transformers.GPT2LMHeadModel
     collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=masked, mlm_probability=SHARE)
+
+    def count_and_collate(batch: list[dict[str, list[int]]]) -> Any:
+        lengths.extend(len(row["input_ids"]) for row in batch)
+        return collate(batch)
+
     train_with_transformers(
-        kind.from_pretrained(model), config, config.output / "peer", rows, collate, [Ticking(clock)],
-        per_device_train_batch_size=BATCH, lr_scheduler_type="constant",
+        kind.from_pretrained(model), config, config.output / "peer", rows, count_and_collate, [Ticking(clock)],
+        per_device_train_batch_size=BATCH, lr_scheduler_type="constant", train_sampling_strategy=sampling,
     )  # fmt: skip
-    return clock.milliseconds()[0]
+    return clock.milliseconds()[0], lengths
 
 
-def measure(objective: str, options: argparse.Namespace, folder: Path, world: World) -> dict[str, Any]:
-    """Let both sides take turns; return the row of the table."""
+def measure(objective: str, options: argparse.Namespace, folder: Path, world: World) -> list[dict[str, Any]]:
+    """Let all sides take turns; return the rows of the table."""
     texts = [part for path in sorted((ROOT / "docs").glob("*.md")) for part in path.read_text("utf-8").split("\n\n")]
     model = folder / objective
     tokenizer = publish(model, "\n".join(texts), objective, options.dim, options.layers)
@@ -134,16 +156,35 @@ def measure(objective: str, options: argparse.Namespace, folder: Path, world: Wo
     own = {"init_from": str(model), "heads": {HEADS[objective]: 1.0}}
     data = {"global_batch": BATCH, "micro_batch": options.micro_batch, "lanes": 8, "length_buckets": True}
     path = write_training(folder / "train.yaml", model=own, data=data, schedule={"name": "constant"})
-    times = []
+    times, per_token, padding = [], [], []
     for repeat in range(options.repeats):
         words = [f"data.shards={shards}", f"output={folder / objective / str(repeat)}", f"steps={options.steps}"]
         config = load_config(TrainConfig, path, [*words, "resume=never", "optimizer.learning_rate=1e-4"])
-        times.append((train_ours(config, world), train_peer(model, config, objective, tokenizer)))
-    cpu, peer_cpu = (median(side) for side in zip(*times, strict=True))
-    ratios = [mine / other for mine, other in times]
-    target = TARGETS[objective]
+        rows = read_rows(config, objective)
+        peer = model, config, objective, tokenizer, rows
+        mine = train_ours(config, world), [len(row["input_ids"]) for row in rows]
+        other, grouped = (train_peer(*peer, sampling) for sampling in ("sequential", "group_by_length"))
+        times.append((mine[0], other[0]))
+        counts = [
+            count_padding(*side) for side in ((mine[1], options.micro_batch), (other[1], BATCH), (grouped[1], BATCH))
+        ]
+        timed = (options.steps - SKIPPED) * 1e3
+        per_token.append((mine[0] * timed / counts[0][0], grouped[0] * timed / counts[2][0]))
+        padding = [share for _, share in counts]
     name = f"{objective}, {len(ids)} rows of {min(tokens)} to {max(tokens)} tokens, median {median(tokens):.0f}"
-    row = figure(name, "ms", cpu, peer_cpu, "Hugging Face Trainer", target, holds=median(ratios) <= target)
+    shares = dict(zip(("padding", "peer_padding"), padding, strict=False))
+    grouped_shares = {"padding": padding[0], "peer_padding": padding[2]}
+    return [
+        compare(name, "ms", times, "Hugging Face Trainer", TARGETS[objective]) | shares,
+        compare(f"{objective}, group_by_length", "us/token", per_token, "Hugging Face Trainer", None) | grouped_shares,
+    ]
+
+
+def compare(case: str, unit: str, pairs: list[tuple[float, float]], peer: str, target: float | None) -> dict[str, Any]:
+    """Return a row: medians of both sides, and the median, lowest and highest ratio of the rounds."""
+    ours, theirs = (median(side) for side in zip(*pairs, strict=True))
+    ratios = [mine / other for mine, other in pairs]
+    row = figure(case, unit, ours, theirs, peer, target, holds=target is None or median(ratios) <= target)
     return row | {"ratio": median(ratios), "low": min(ratios), "high": max(ratios)}
 
 
@@ -153,13 +194,16 @@ def main() -> int:
     transformers.logging.set_verbosity_error()
     world = start()
     with tempfile.TemporaryDirectory() as temporary:
-        rows = [measure(objective, options, Path(temporary), world) for objective in TARGETS]
+        rows = [row for objective in TARGETS for row in measure(objective, options, Path(temporary), world)]
     world.shutdown()
-    for row in rows:
-        print(
-            f"{row['case']}: ours {row['ours']:.0f} ms, Hugging Face Trainer {row['peer']:.0f} ms of CPU a step: "
-            f"ratio {row['ratio']:.2f}, {row['low']:.2f} to {row['high']:.2f} (target {row['target']}); {system_load()}"
-        )
+    cells = [
+        (row["case"], row["unit"], f"{row['ours']:.0f}", f"{row['peer']:.0f}", f"{row['ratio']:.2f}",
+         f"{row['low']:.2f} to {row['high']:.2f}", row["target"] or "–", f"{row['padding']:.0%}",
+         f"{row['peer_padding']:.0%}")
+        for row in rows
+    ]  # fmt: skip
+    head = ("case", "CPU", "ours", "Trainer", "ratio", "rounds", "target", "padding", "Trainer's padding")
+    print_table(head, cells, system_load())
     write_json(options.json, rows)
     return int(not all(row["holds"] for row in rows))
 

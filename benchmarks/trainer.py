@@ -97,7 +97,7 @@ def train_with_transformers(
     model: torch.nn.Module, config: TrainConfig, output: Path, rows: Any, collate: Any, callbacks: Any, **more: Any
 ) -> None:
     """Run the Hugging Face Trainer with the optimizer, clipping and number of steps of our configuration."""
-    options = config.optimizer.options
+    options, more = config.optimizer.options, {"train_sampling_strategy": "sequential", **more}
     with contextlib.redirect_stdout(io.StringIO()), patch.dict(os.environ):
         for name in RENDEZVOUS:
             os.environ.pop(name, None)
@@ -105,8 +105,7 @@ def train_with_transformers(
             output_dir=str(output), max_steps=config.steps, learning_rate=options.learning_rate,
             weight_decay=options.weight_decay, adam_beta1=options.betas[0], adam_beta2=options.betas[1],
             adam_epsilon=options.eps, optim="adamw_torch_fused", max_grad_norm=config.gradient_clipping,
-            train_sampling_strategy="sequential", logging_steps=1, save_strategy="no", report_to="none",
-            disable_tqdm=True, use_cpu=True, **more,
+            logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=True, **more,
         )  # fmt: skip
         sides: Any = {"model": model, "args": arguments, "train_dataset": rows, "data_collator": collate}
         transformers.Trainer(**sides, callbacks=callbacks).train()

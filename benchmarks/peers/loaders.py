@@ -101,6 +101,26 @@ class MappedRows(Dataset[torch.Tensor]):
         return torch.from_numpy(self.ids[row].astype(np.int64))
 
 
+class Stateful(Indexed):
+    """torchdata's loader over the same rows, which counts what it delivered and skips that many row indices."""
+
+    module = "torchdata.stateful_dataloader"
+
+    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
+        from torchdata.stateful_dataloader import StatefulDataLoader
+
+        super().__init__(folder, None, workers)
+        self.loader = StatefulDataLoader(self.rows, BATCH, sampler=self.order(), num_workers=workers)
+        if state is not None:
+            self.loader.load_state_dict(state)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield from self.loader
+
+    def state(self) -> Any:
+        return self.loader.state_dict()
+
+
 class DatatroveFolder(Indexed):
     """datatrove's folder of files, which shuffles only files and recommends reading rows in order.
 

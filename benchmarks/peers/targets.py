@@ -20,6 +20,7 @@ _STREAMS: Final = (
 )  # fmt: skip
 _TIMES: Final = (
     (MAIN, "litdata", 10.0), (MAIN, "datasets, map-style", 12.0), (MAIN, "memmap + DataLoader", 5.0),
+    (MAIN, "torchdata, memmap", 5.0),
     (MAIN, "datatrove, files in sequence", 6.0), (MAIN, "datasets, streaming + DataLoader", 50.0),
     (MAIN, "datasets, streaming whole batches", 0.0), (MAIN, "webdataset, per-sample tar", 70.0),
     (MAIN, "mosaicml-streaming", 80.0), (ZSTD, "litdata", 4.0), (ZSTD, "mosaicml-streaming", 40.0),

@@ -39,6 +39,13 @@ def test_rounds_keep_the_best_speed_and_the_worst_losses(monkeypatch: pytest.Mon
     assert found["identical"] == 0
 
 
+def test_rows_are_as_long_as_the_texts_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "texts.jsonl"
+    file.write_text('{"text": "three short words"}\n{"text": "these are five short words"}\n')
+    loader.write_samples(tmp_path, 64, documents=True, texts=file)
+    assert set(loader.np.load(tmp_path / "lengths.npy").tolist()) == {3, 5}
+
+
 def test_every_target_is_about_a_loader_that_there_is() -> None:
     """A peer under another name would never be compared."""
     peers = {peer for _, peer, _ in targets._TIMES} | {targets._LIMIT, *targets._STREAMS}
