@@ -5,6 +5,7 @@ chooses an algorithm, and a mapping whose keys are names, such as that of `model
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import yaml
@@ -24,6 +25,8 @@ def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where:
     `a.0.b`. Longer keys are applied after shorter ones. A word that is not `key=value`, or names no key, is a
     ConfigurationError.
     """
+    if not overrides and _is_resolved(data):
+        return deepcopy(data)
     config = _apply_all(schema, data, overrides, where)
     try:
         return OmegaConf.to_container(config, resolve=True)
@@ -31,6 +34,15 @@ def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where:
         if overrides:
             override(schema, data, [], where)  # raises where the file is to blame
         raise ConfigurationError(f"{'command line' if overrides else where}: {error}") from error
+
+
+def _is_resolved(data: Any) -> bool:
+    """Return whether data is of plain types that OmegaConf gives back as they are, without references."""
+    if isinstance(data, dict):
+        return all(type(key) is str and _is_resolved(value) for key, value in data.items())
+    if isinstance(data, list):
+        return all(map(_is_resolved, data))
+    return data is None or (isinstance(data, (str, bool, int, float)) and not (isinstance(data, str) and "${" in data))
 
 
 def _apply_all(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:

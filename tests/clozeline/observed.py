@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,13 +20,17 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
         _opened.append(Path(arguments[0]))
 
 
-sys.addaudithook(_note)
+@cache
+def _listen() -> None:
+    """Hear of every file that is opened, from the first command on: such a hook stays, and slows down what follows."""
+    sys.addaudithook(_note)
 
 
 @contextmanager
 def reading() -> Iterator[list[Path]]:
     """Note the files that are opened; those that Arrow maps are noted where their hash is compared."""
     global _opened
+    _listen()
     real, _opened = RecordedFile.buffer, []
     found = _opened
     with mock.patch.object(RecordedFile, "buffer", lambda self: (found.append(self.path), real(self))[1]):
