@@ -110,7 +110,7 @@ def _leaves(plain: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
 def remember(plain: Any) -> None:
     """Keep the secrets of plain data for `redact_text`."""
     for keys, value in _leaves(plain):
-        urls = _USERINFO.finditer(value) if isinstance(value, str) else ()
+        urls = _USERINFO.finditer(value) if isinstance(value, str) and "@" in value else ()
         secrets = [url[0].removeprefix(url[1]).removesuffix("@").partition(":")[2] for url in urls]
         if isinstance(value, str):
             secrets += [query[2] for query in _QUERY.finditer(value) if _signs(query[1])]
