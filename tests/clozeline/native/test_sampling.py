@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from clozeline.native import sampling as native
 from clozeline.native.library import is_available, missing_note, numpy_only
 from clozeline.pipeline.kernels import sampling, whole_words
-from clozeline.pipeline.kernels.distributions import geometric_thresholds, reciprocal_thresholds
+from clozeline.pipeline.kernels.distributions import exponentials, geometric_thresholds, reciprocal_thresholds
 from clozeline.pipeline.kernels.ragged import IdSet
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged
-from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS, mix
+from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS, mix, random_bits
 
 pytestmark = pytest.mark.skipif(not is_available(), reason=f"{missing_note()}")
 SIZES = st.lists(st.one_of(st.integers(0, 12), st.integers(0, 700)), max_size=8)
@@ -69,6 +69,16 @@ def test_weighted_subsets(
     counts, keys = counts_of(candidates, share), keys_of(len(sizes), seed)
     assert native.choose_weighted(keys, candidates, counts, stream, values[padded:], table) is not None
     same(lambda: sampling.choose_weighted(keys, ids, table, counts, stream))
+
+
+def test_times_have_the_same_last_bits() -> None:
+    """With 1 / time as the mean, all scaled times round to 1 or next to it, so the last bit of each decides."""
+    keys, sizes = keys_of(1, 7), np.array([60_000])
+    bits = random_bits(keys, POSITIONS, 60_000)[0]
+    table, ids = 1 / exponentials(bits >> np.uint64(16)), np.arange(60_000, dtype=np.uint16)
+    chosen = same(lambda: sampling.choose_weighted(keys, Ragged(ids, np.array([0, 60_000])), table, np.array([2_000])))
+    assert chosen.values[-1] > 2_000
+    assert native.choose_weighted(keys, sizes, np.array([2_000]), POSITIONS, ids, table) is not None
 
 
 @given(SIZES | EQUAL, st.sampled_from([-1, 0, 1, 3, 40, 60_000]), STREAMS, SEEDS)
