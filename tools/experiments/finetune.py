@@ -26,9 +26,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
 from clozeline.tools.experiments.multirun import finetuning_scores
 from clozeline.tools.experiments.multirun.benchmark_average import average_lines
-from clozeline.tools.experiments.multirun.finetuning_search import choose_words
+from clozeline.tools.experiments.multirun.finetuning_search import choose_words, combinations
 from clozeline.tools.experiments.multirun.runner import (
     Training,
+    check_training,
     collect_all,
     record_folder_facts,
     require_same_facts,
@@ -103,6 +104,9 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         words = [f"model.init_from={body.resolve()}", f"data.shards={shards}", f"seed={seed}", f"data.seed={seed}"]
         return [*words, *_PARTS[options.begin], *training_words]
 
+    if not any(output.glob("seed-*")):
+        for chosen in combinations(options.search):
+            check_training(recipes["train.yaml"], [*words_of("sets", 0), *chosen, f"output={output / 'seed-0'}"])
     shards = make_sets(output, {**train_files, **scored_files})
     record_folder_facts(output / "finetune.json", facts)
     if options.search:

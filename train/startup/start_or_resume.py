@@ -12,6 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState, find_changes, read_state
 from clozeline.train.configuration.config import TrainConfig, frozen, present_frozen
+from clozeline.train.configuration.schedule import check_schedule
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.status import RunStatus
@@ -112,20 +113,7 @@ def find_starting_point(
     if horizon is None and saved is not None and not branches:
         horizon = saved.frozen.get("schedule.steps")  # frozen at the first start
     config = config.with_horizon(horizon or config.steps)
-    end, warmup = config.schedule.options.steps, config.schedule.options.warmup
-    begin = getattr(config.schedule.options, "decay_from", None)
-    if begin is not None and begin >= end:
-        raise ConfigurationError(
-            f"schedule.decay_from: expected a step before the end of the schedule at {end}, got {begin}: raise "
-            "steps (and schedule.steps, where it is given)"
-        )
-    if saved is None and warmup > end:  # a run that started with this continues
-        raise ConfigurationError(
-            f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, by default "
-            f"steps), got {warmup}: the learning rate would never reach its peak; set schedule.warmup={end // 10} "
-            f"for a tenth, raise steps, or set schedule.steps to {warmup} or more where this run is the first part of "
-            "a longer one"
-        )
+    check_schedule(config.schedule.options, config.schedule.options.steps, is_new=saved is None)
     # describe this start, and compare it with the checkpoint
     shape: dict[str, Any] = {"world_size": world_size, "zero_stage": config.zero.stage}
     shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)

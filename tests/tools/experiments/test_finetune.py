@@ -72,6 +72,14 @@ def test_the_whole_chain(one_rank: RankPool, tmp_path: Path, capsys: pytest.Capt
     assert len(sets[1]) < len(sets[0])
 
 
+def write_body(folder: Path) -> Path:
+    """Write as much of a run as a training's configuration reads."""
+    (folder / "body").mkdir()
+    text = "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: {masked_lm: 1.0}}\n"
+    (folder / "body" / "config.yaml").write_text(text, encoding="utf-8")
+    return folder / "body"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -97,9 +105,8 @@ def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the sets were refused, or the training before it began; a training that began binds the folder."""
-    body, output = tmp_path / "body", tmp_path / "out"
-    body.mkdir()
-    refused = {"tasks.max_length=8", "steps=-1"}
+    body, output = write_body(tmp_path), tmp_path / "out"
+    refused = {"tasks.max_length=8", "steps=700"}
     steps: list[str] = []
 
     def step(*command: object, **_: object) -> None:
@@ -118,10 +125,29 @@ def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
         monkeypatch.setattr(module, "run_step", step)
     given = FinetuneOptions(task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, seeds=1)
     for words, message, last in (
-        (["tasks.max_length=8"], "refused", "sets"), (["steps=-1"], "refused", "train"),
-        (["steps=9"], "stopped", "train"), (["steps=8"], "holds runs with other settings", "train"),
+        (["tasks.max_length=8"], "refused", "sets"), (["steps=700"], "refused", "train"),
+        (["steps=900"], "stopped", "train"), (["steps=800"], "holds runs with other settings", "train"),
     ):  # fmt: skip
         with pytest.raises(ConfigurationError, match=message):
             finetune(body, given, words)
         assert steps[-1] == last
     assert steps == ["sets", "sets", "train", "sets", "train"]
+
+
+@pytest.mark.parametrize(
+    ("search", "words", "message"),
+    [
+        ({}, ["stps=5"], "unknown key .stps"),
+        ({}, ["steps=5", "schedule.warmup=6"], "warmup: expected at most 5, .* got 6"),
+        ({"steps": [6, 5]}, ["schedule.warmup=6"], "warmup: expected at most 5, .* got 6"),
+    ],
+    ids=["key", "warmup", "search"],
+)
+def test_a_wrong_training_is_refused_before_its_sets_are_made(
+    tmp_path: Path, search: dict[str, list[int]], words: list[str], message: str
+) -> None:
+    body, output = write_body(tmp_path), tmp_path / "out"
+    given = FinetuneOptions(task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, search=search)
+    with pytest.raises(ConfigurationError, match=message):
+        finetune(body, given, words)
+    assert not output.exists()

@@ -11,6 +11,7 @@ from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.schedule import check_schedule
 
 HEAD: Final = "masked_lm"
 """The only head that entries train."""
@@ -108,6 +109,7 @@ def training_of(
             raise ConfigurationError(f"{name}: train.{key}: is fixed by the rules of the race: remove the key")
     config = deepcopy(entry.train) | {"output": str(output)}
     validated: TrainConfig = validate(TrainConfig, config, name, "train.")
+    check_schedule(validated.schedule.options, validated.schedule.options.steps or validated.steps)
     heads = validated.model.heads
     if set(heads) != {HEAD} or heads[HEAD].normalise != "label":
         raise ConfigurationError(

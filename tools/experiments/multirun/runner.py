@@ -21,6 +21,7 @@ from typing import Any, Final
 import yaml
 
 from clozeline import HOME
+from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text, read_json
 from clozeline.report.html_page import listing, page
@@ -71,6 +72,16 @@ class Training:
         start_training(self.ranks, self.config, *self.overrides, accelerator=self.accelerator, variables=self.variables)
         for path in missing:
             self.results[path](path)
+
+
+def check_training(config: Path, words: Sequence[str]) -> None:
+    """Refuse a training with a wrong configuration or schedule, before its sets are made."""
+    from clozeline.train.configuration.config import TrainConfig  # loads torch
+    from clozeline.train.configuration.schedule import check_schedule
+
+    checked = load_config(TrainConfig, config, words)
+    options = checked.schedule.options
+    check_schedule(options, options.steps or checked.steps)
 
 
 def collect_all(trainings: Iterable[Training], at_once: int = 1) -> None:
