@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 
 
 class _WithoutPandas:
-    """A finder of modules that says of pandas alone that it is not installed."""
+    """A module finder that reports pandas as not installed."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:

@@ -91,7 +91,7 @@ class Prompt(Adapter):
         cache: Cache | None = None,
         documents: Documents | None = None,
     ) -> Tensor:
-        """Return a stack's states of rows after the prompt, from the inputs of the rows alone."""
+        """Return a stack's states of the rows, after the prompt, from the rows' inputs only."""
         length = self.options.length
         positions = positions + length
         prefix_length = None if prefix_length is None else prefix_length + length

@@ -17,7 +17,7 @@ _HIGHEST: Final = 2**31 - 1
 Scope: TypeAlias = Literal["local", "global"]
 """local: a share of each matrix; global: of all of them together."""
 Sparsity: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
-"""Share of what is removed, in (0, 1)."""
+"""Share to remove, in (0, 1)."""
 
 
 @config_class

@@ -31,7 +31,7 @@ class Int4(Method):
         group: Annotated[int, Field(ge=2, le=2**20, multiple_of=2)] = 64
         """Inputs that share a scale, an even divisor of the width of every matrix."""
         embeddings: bool = False
-        """Round the token table and the projection onto the vocabulary too, to the nearest."""
+        """Also round the token table and the output projection, to nearest."""
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         entry = {"name": "int4", "group": self.options.group, "embeddings": self.options.embeddings}

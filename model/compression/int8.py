@@ -26,7 +26,7 @@ class Int8(Method):
         """Matrices to round."""
 
         embeddings: bool = False
-        """Round the token table and the projection onto the vocabulary too, per row."""
+        """Also round the token table and the output projection, per row."""
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         entry = {"name": "int8", "embeddings": self.options.embeddings}

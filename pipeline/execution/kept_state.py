@@ -25,7 +25,7 @@ class KeptState:
     stages: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
 
     def of(self, stage: str, config: str) -> Any:
-        """Return what is kept of a stage with this digest of its configuration; None where nothing is."""
+        """Return the recorded state of a stage with this configuration digest; None without one."""
         known, kept = self.stages.get(stage, ("", None))
         return kept if known == config else None
 

@@ -78,7 +78,7 @@ def document_table(path: Path) -> RecordedFile:
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> int:
-    """Write a plain Arrow file, zstd buffers, and return its number of rows; the bytes depend on the rows alone."""
+    """Write a plain Arrow file, zstd buffers, and return its number of rows; the bytes depend only on the rows."""
     plain = table.cast(schema)
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3), use_threads=False)
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:

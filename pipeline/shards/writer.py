@@ -40,7 +40,7 @@ def write_shard(
     metadata: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> ShardInfo:
-    """Write one shard at `path`; the bytes depend on the arguments alone.
+    """Write one shard at `path`; the bytes depend only on the arguments.
 
     Args:
         path: file to write; the caller makes it durable and renames it.

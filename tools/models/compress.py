@@ -57,7 +57,7 @@ class CompressOptions(MeasureOptions):
     data: Annotated[Path, HOME_EXPANDED] | None = None
     """shard set of the calibration rows; default: the run's first training set"""
     rows: Annotated[int, Field(ge=0)] = 128
-    """calibration rows; 0: none, importance then comes from the weights alone"""
+    """calibration rows; 0: none, importance then comes only from the weights"""
     seed: Annotated[int, Field(ge=0)] = 0
     """seed of the drawn rows"""
 

@@ -73,7 +73,7 @@ class TrainState:
         return {key: value for key, value in asdict(self).items() if key not in absent}
 
     def advance(self, *, rows: int, tokens: int, skipped: bool) -> TrainState:
-        """Return the state after a step; a skipped step counts and consumes rows, too."""
+        """Return the state after a step; a skipped step also counts and consumes rows."""
         return replace(
             self,
             step=self.step + 1,

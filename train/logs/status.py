@@ -27,7 +27,7 @@ class RunStatus:
     state: str
     """running, done, stopped or failed; unknown if status.json is damaged"""
     ended: bool
-    """a running process is gone: killed, ended by the watchdog, or its machine went down"""
+    """the process no longer runs: killed, ended by the watchdog, or its machine went down"""
     step: int | None
     checkpoint: str | None
     """name of the newest checkpoint"""

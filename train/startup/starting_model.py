@@ -36,7 +36,7 @@ class StartingModel(NamedTuple):
 
 
 def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
-    """Return the model with random weights, a function of `seed` alone."""
+    """Return the model with random weights, a function of `seed` only."""
     size, ids = shards.manifest.tokenizer.vocab_size, shards.manifest.tokenizer.special_ids
     spellings, seed = spellings_of(config.model, shards), hash64("weights", config.seed)
     return build_model(config.model, size, ids, spellings, seed=seed, placement=placement)

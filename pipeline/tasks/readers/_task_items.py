@@ -185,5 +185,5 @@ class Choices:
 
     @property
     def overlap_texts(self) -> tuple[str, ...]:
-        """The context alone: choices such as `yes` recur everywhere."""
+        """Only the context: choices such as `yes` recur everywhere."""
         return (self.context,)

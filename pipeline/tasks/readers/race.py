@@ -31,7 +31,7 @@ class Race(TaskReader):
     @config_class
     class Options:
         level: Literal["middle", "high"] | None = None
-        """questions of one level alone; null: both"""
+        """questions of one level only; null: both"""
 
     options: Options
 

@@ -37,7 +37,7 @@ class Sts(TaskReader):
         task: str = "sts"
         """name of the task and of its folder"""
         subsets: list[str] = field(default_factory=list)
-        """subsets of a year, in the folder of the input file: [MSRpar, MSRvid]; empty: the input file alone"""
+        """subsets of a year, in the folder of the input file: [MSRpar, MSRvid]; empty: only the input file"""
         average: Literal["all", "mean"] = "all"
         """all: correlations over the pairs of all subsets; mean: the mean of the correlations of the subsets"""
 

@@ -155,7 +155,7 @@ def _is_dirt(fact: Fact, text: str) -> bool:
 
 
 def _redundant(base: Left, left: Left, truth: Mapping[Key, Fact]) -> int:
-    """Return how many removed documents had another copy: of a group that is gone completely, all but one."""
+    """Return how many removed documents had another copy: of a group that was removed entirely, all but one."""
     before, after = (_members(some.texts, truth) for some in (base, left))
     return sum(min(count - after[origin], count - 1) for origin, count in before.items())
 

@@ -1,4 +1,4 @@
-"""Make a small BERT as its publisher would release it: written by transformers alone, untrained."""
+"""Make a small BERT as its publisher would release it: written by transformers only, untrained."""
 
 import re
 from collections import Counter

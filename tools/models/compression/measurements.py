@@ -39,7 +39,7 @@ class Sizes(NamedTuple):
     stored: int
     """bytes of the weights on disk"""
     flops: float
-    """of one row's forward pass with its heads, matrix products alone"""
+    """of one row's forward pass with its heads, matrix products only"""
 
 
 class Latency(NamedTuple):

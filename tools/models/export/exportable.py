@@ -34,7 +34,7 @@ from clozeline.train.startup.run_directory import read_config
 
 @dataclass(frozen=True)
 class Exportable:
-    """A model, and facts about its training if it was trained here."""
+    """A model, and metadata of its training if it was trained here."""
 
     checkpoint: Checkpoint
     facts: dict[str, str]

@@ -13,7 +13,7 @@ class CubicSteps:
     """Steps of the schedule."""
 
     start: Annotated[int, Field(ge=0)] = 0
-    """step t0 at which the schedule begins"""
+    """step t0 at which the schedule starts"""
     end: Annotated[int, Field(ge=1)] | None = None
     """step at which the final value is reached; at most schedule.steps; null: two thirds of schedule.steps. With end =
     start, the final value is reached at once"""
