@@ -20,18 +20,18 @@ from typing import Any, Final
 
 from benchmarks.harness import ROOT, parser, print_table, verdict, write_json
 
-_NEED_MORE: Final = frozenset({
-    "compression", "early", "finetune", "fit_blocks", "gpu", "gpu_models", "languages", "sentences", "transfer",
-})  # fmt: skip
+_NEED_MORE: Final = frozenset({"compression", "finetune", "fit_blocks", "gpu", "languages", "sentences", "transfer"})
 """Benchmarks of files, a run or a GPU that the user has; the pages with their figures have the commands."""
-_PARTS: Final = frozenset({"harness", "run_all", "extraction_pages"})
+_START: Final = 'if __name__ == "__main__":'
+"""A module of `benchmarks/` without this line is a part of others."""
 MAX_LOAD: Final = 2.0
 _LOAD_EVERY_S: Final = 5.0
 
 
 def benchmark_names() -> list[str]:
     """Return the benchmarks that need nothing, sorted."""
-    return sorted({path.stem for path in (ROOT / "benchmarks").glob("*.py")} - _NEED_MORE - _PARTS)
+    scripts = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if _START in path.read_text(encoding="utf-8")}
+    return sorted(scripts - _NEED_MORE - {"run_all"})
 
 
 def find_rows(content: Any) -> Iterator[dict[str, Any]]:
