@@ -93,7 +93,8 @@ def normalize(text: str) -> str:
 
 def join_lines(lines: Sequence[str]) -> str:
     """Return the stored form of stripped lines, without control characters, of texts in stored form."""
-    return _BLANK_LINES.sub("\n\n", unicodedata.normalize("NFC", "\n".join(lines))).strip()
+    text = unicodedata.normalize("NFC", "\n".join(lines))
+    return (_BLANK_LINES.sub("\n\n", text) if "\n\n\n" in text else text).strip()
 
 
 def is_unspaced(character: str) -> bool:

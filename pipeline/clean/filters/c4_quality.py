@@ -115,12 +115,12 @@ class C4Quality:
         options = self._options
         if len(line) > options.word_chars and max(map(len, line.split())) > options.word_chars:
             return "long_word", line
-        few = len(line.split(None, options.words_per_line)) < options.words_per_line
+        bare = line
         if options.citations and "[" in line:
             line = _CITATION.sub("", line)
         if options.terminal_punctuation and (not line.endswith(self._marks) or line.endswith("...")):
             return "terminal_punctuation", line
-        if few:
+        if len(bare.split(None, options.words_per_line)) < options.words_per_line:
             return "few_words", line
         lowered = line.lower() if phrases else ""
         phrase = next((phrase for phrase in phrases if phrase in lowered), "")

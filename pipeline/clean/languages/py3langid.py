@@ -110,12 +110,13 @@ class _ArrayModel(Model):  # type: ignore[misc]
     position, so it depends on the last few bytes only, and `_LONGEST_FEATURE` steps from the start state reach it.
     """
 
-    __slots__ = ("_arrays", "_labels")
+    __slots__ = ("_arrays", "_labels", "_rows")
 
     def __init__(self, arrays: ModelArrays) -> None:
         classes = arrays.classes.tolist()
         super().__init__(arrays.weights, arrays.prior, classes, None, None, norm_probs=True, tk_row=())
         self._arrays = arrays
+        self._rows = np.empty((0, len(classes)), arrays.weights.dtype)  # memory for the weights of a text's n-grams
         self._labels = {label: classes.index(label) for label in classes}
 
     def count_features(self, text: bytes) -> tuple[Int64, NDArray[np.float32]]:
@@ -144,7 +145,11 @@ class _ArrayModel(Model):  # type: ignore[misc]
         found, counts = self.count_features(text)
         if not len(found):
             return np.zeros(len(self.nb_pc), np.float32)
-        return np.log1p(counts) @ self.nb_ptc[found] + self.nb_pc
+        if len(self._rows) < len(found):
+            self._rows = np.empty((len(found), len(self.nb_pc)), self.nb_ptc.dtype)
+        # "clip", because numpy copies through a buffer of its own where it may have to raise an error
+        rows = np.take(self.nb_ptc, found, axis=0, out=self._rows[: len(found)], mode="clip")
+        return np.log1p(counts) @ rows + self.nb_pc
 
 
 @cache

@@ -1,7 +1,7 @@
 """Read WARC, WET and ARC files, plain or compressed: captured pages, and the texts of WET files."""
 
 import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from datetime import datetime
 from typing import ClassVar, Final, Literal, NamedTuple
 
@@ -35,10 +35,11 @@ _BLANK_BYTES: Final = 64
 _LOOK_AHEAD: Final = 1 << 13  # longer than any first line of a record
 _NAME: Final = re.compile(r"[\w.+/-]{1,60}")
 _FIELD: Final = re.compile(
-    rb"\n(warc-(?:type|target-uri|date|truncated)|content-(?:length|type))[ \t]*:([^\n]*)", re.IGNORECASE
+    r"\n(warc-(?:type|target-uri|date|truncated)|content-(?:length|type))[ \t]*:([^\n]*)", re.IGNORECASE | re.ASCII
 )
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _NO_DIGIT: Final = re.compile(r"\D")
-_FOLD: Final = re.compile(rb"\n[ \t]+")
+_FOLD: Final = re.compile(r"\n[ \t]+")
 
 
 class _Head(NamedTuple):
@@ -352,26 +353,20 @@ def _parse_head(stream: RecordStream) -> _Head | None:
         end = _HEAD_END.search(stream.ahead, 0, _HEAD_BYTES)
     if end is None:
         return None
-    raw = bytes(stream.ahead[: end.start()])
-    lines, text_mode = raw.replace(b"\r", b""), b"\r\r\n" in raw
-    if b"\n " in lines or b"\n\t" in lines:
-        lines = _FOLD.sub(b" ", lines)
-    fields = {name.lower(): value for name, value in _FIELD.findall(lines)}
-    if b"warc-type" not in fields:
+    raw = stream.ahead[: end.start()]
+    lines, text_mode = raw.replace(b"\r", b"").decode("utf-8", "replace"), b"\r\r\n" in raw
+    if "\n " in lines or "\n\t" in lines:
+        lines = _FOLD.sub(" ", lines)
+    fields = {name.lower(): value.strip() for name, value in _FIELD.findall(lines)}
+    if "warc-type" not in fields:
         return None
-    kind = _text_of(fields, b"warc-type").lower()
-    length = _parse_number(_text_of(fields, b"content-length"))
+    kind, length = fields["warc-type"].lower(), _parse_number(fields.get("content-length", ""))
     if kind not in _WITH_TEXT:
         return _Head(kind, end.end(), length, text_mode)
-    url = _text_of(fields, b"warc-target-uri").strip("<> ") or None
-    date = _parse_date(_NO_DIGIT.sub("", _text_of(fields, b"warc-date")))
-    media, charset = content_type(_text_of(fields, b"content-type"))
-    return _Head(kind, end.end(), length, text_mode, url, date, media, charset, b"warc-truncated" in fields)
-
-
-def _text_of(fields: Mapping[bytes, bytes], name: bytes) -> str:
-    """Return the value of a field, "" if it is absent."""
-    return fields.get(name, b"").decode("utf-8", "replace").strip()
+    url = fields.get("warc-target-uri", "").strip("<> ") or None
+    date = _parse_date(fields.get("warc-date", ""))
+    media, charset = content_type(fields.get("content-type"))
+    return _Head(kind, end.end(), length, text_mode, url, date, media, charset, "warc-truncated" in fields)
 
 
 def _parse_arc_head(line: bytes) -> _Head | None:
@@ -388,10 +383,15 @@ def _parse_number(digits: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
 
 
-def _parse_date(digits: str) -> int | None:
-    """Return seconds since 1970 of YYYYMMDDhhmmss; None if it is no date. Missing digits of the time are zeros."""
-    digits = digits[:14].ljust(14, "0")
+def _parse_date(date: str) -> int | None:
+    """Return seconds since 1970 of YYYY-MM-DDThh:mm:ssZ or its digits; None if it is no date.
+
+    Missing digits of the time are zeros.
+    """
+    if _DATE.fullmatch(date) is None:
+        digits = _NO_DIGIT.sub("", date)[:14].ljust(14, "0")
+        date = f"{digits[:8]}T{digits[8:]}+00:00"
     try:
-        return int(datetime.fromisoformat(f"{digits[:8]}T{digits[8:]}+00:00").timestamp())
+        return int(datetime.fromisoformat(date).timestamp())
     except ValueError:
         return None
