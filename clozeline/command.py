@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, Literal, NoReturn, TypeAlias
 
-from rich.console import Console
-
 from clozeline.configuration.schema import describe
 from clozeline.errors import ClozelineError, ConfigurationError, message_text
 from clozeline.registry import find, names
@@ -22,6 +20,8 @@ from clozeline.stop_signals import WARNINGS
 
 LOG_COLUMNS: Final = 80
 """Width of what pipeline and trainer print while they run."""
+_HELP_LINES: Final = re.compile(r"(.{1,120}|\S+)(?:$|(?<= )|(?= )) ?")
+"""Lines of at most 120 columns, cut at spaces; a longer word is a line of its own."""
 Detail: TypeAlias = Literal["quiet", "usual", "verbose"]
 """Amount of lines that a run prints: `quiet` only errors, `verbose` a line for whatever is done."""
 
@@ -69,14 +69,6 @@ def program_name(otherwise: str) -> str:
     return sys.argv[0] if sys.argv[0].startswith("clozeline ") else otherwise
 
 
-class Terminal(Console):
-    """A console for tables; a closed pipe ends the command without an error."""
-
-    def on_broken_pipe(self) -> None:
-        """Leave the error to `run_command`; rich would exit with code 1."""
-        raise BrokenPipeError
-
-
 def keys_of(schema: Any, algorithms: Iterable[tuple[str, str, str]] = ()) -> Iterator[tuple[str, str, str, str]]:
     """Yield every key of a configuration as `describe` does, then the options of algorithms that it names.
 
@@ -91,11 +83,11 @@ def keys_of(schema: Any, algorithms: Iterable[tuple[str, str, str]] = ()) -> Ite
 
 def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
     """Print the keys of a configuration, as `describe` yields them."""
-    console = Terminal(width=120)
-    console.print("\nkeys of the configuration (key: type = default: meaning):", highlight=False)
+    lines = ["", "keys of the configuration (key: type = default: meaning):"]
     for key, kind, default, text in keys:
         shown = f" = {default}" if default else ""
-        console.print(f"  {key}: {kind}{shown}: {text}", highlight=False, markup=False)
+        lines += _HELP_LINES.findall(f"  {key}: {kind}{shown}: {text}")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 class Stopped(KeyboardInterrupt):

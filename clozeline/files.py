@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
-import psutil
 import xxhash
 
 from clozeline.errors import StorageError
@@ -106,11 +105,15 @@ def sync(path: Path) -> None:
 
 def process_start(process: int) -> float:
     """Return the start time of a process in seconds since boot, which does not depend on the clock."""
+    import psutil  # most who publish a file ask about no process
+
     return float(psutil.Process(process).create_time() - psutil.boot_time())
 
 
 def still_runs(process: int, start: float) -> bool:
     """Return whether a process runs, and is not a later one that reuses the id of a process started at `start`."""
+    import psutil
+
     try:
         return abs(process_start(process) - start) < _SAME_START_S
     except psutil.NoSuchProcess:
@@ -119,6 +122,8 @@ def still_runs(process: int, start: float) -> bool:
 
 def sweep(folder: Path) -> None:
     """Remove temporary files that killed processes left: of this host's dead processes, or older than an hour."""
+    import psutil
+
     for path in folder.rglob("*.tmp"):
         host, _, rest = path.name.split(".")[-2].partition("-")
         process = rest.split("-")[0]

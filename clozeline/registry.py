@@ -84,6 +84,22 @@ def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
 
 
 @dataclass(frozen=True, slots=True)
+class Default:
+    """Default of a field that names an algorithm, or several: help shows the names without importing their modules."""
+
+    package: str
+    shown: str | list[str] | tuple[str, ...]
+    """name that help shows, or names"""
+
+    def __call__(self) -> Any:
+        """Return the algorithm, or algorithms in a list or tuple, with their default options."""
+        if isinstance(self.shown, str):
+            return choose(self.package, self.shown)
+        chosen = [choose(self.package, name) for name in self.shown]
+        return tuple(chosen) if isinstance(self.shown, tuple) else chosen
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """Annotation of a field that names an algorithm: `Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")]`."""
 

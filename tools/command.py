@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.command import Parser, run_command
-from clozeline.command import Terminal as Terminal
 from clozeline.hub import fetch_folder
 
 

@@ -33,7 +33,7 @@ from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
 
-_STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+_STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 _FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
 _FEW_KEYS: Final = 8
 """Keys that a message about an unknown one lists."""

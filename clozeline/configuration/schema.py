@@ -33,7 +33,7 @@ def describe(schema: Any) -> Iterator[tuple[str, str, str, str]]:
     for key, inner, field_name in iter_keys(schema):
         field = inner.__pydantic_fields__[field_name]
         kind = fields_of(inner)[field.alias or field_name]
-        default = "required" if field.is_required() else _short(field.get_default(call_default_factory=True))
+        default = _default_text(field)
         has_keys = next(iter_keys(kind), None) is not None
         yield key, _type_name(kind), "" if has_keys else default, meaning(inner, field_name)
 
@@ -91,6 +91,16 @@ def _type_name(kind: Any) -> str:
     if dataclasses.is_dataclass(kind):
         return "name, or mapping with name" if getattr(kind, "__name__", "") == "Chosen" else "mapping"
     return names.get(kind) or str(getattr(kind, "__name__", kind))
+
+
+def _default_text(field: Any) -> str:
+    """Return the default of a field as help shows it; algorithms by the names that the field has, without import."""
+    if field.is_required():
+        return "required"
+    shown = getattr(field.default_factory, "shown", None)
+    if isinstance(shown, str):
+        return shown
+    return _short(field.get_default(call_default_factory=True) if shown is None else shown)
 
 
 def _short(value: Any) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.languages import LANGUAGES, LanguageOptions
-from clozeline.registry import Chosen, OneOf, choose
+from clozeline.registry import Chosen, Default, OneOf
 
 SCORE_STEPS: Final = 1000
 """Language scores are counted in thousandths."""
@@ -82,14 +82,12 @@ class SourceConfig:
 class CleanConfig:
     """Steps from raw records to documents."""
 
-    extractor: ChosenExtractor = field(default_factory=lambda: choose(_EXTRACTORS, "resiliparse"))
+    extractor: ChosenExtractor = field(default_factory=Default(_EXTRACTORS, "resiliparse"))
     """extractor of text from HTML"""
-    language: ChosenLanguage | None = field(default_factory=lambda: choose(LANGUAGES, "py3langid"))
+    language: ChosenLanguage | None = field(default_factory=Default(LANGUAGES, "py3langid"))
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     filters: list[ChosenFilter] = field(
-        default_factory=lambda: [
-            choose(_FILTERS, name) for name in ("gopher_quality", "c4_quality", "gopher_repetition")
-        ]
+        default_factory=Default(_FILTERS, ["gopher_quality", "c4_quality", "gopher_repetition"])
     )
     """filters, applied in this order; the first that rejects gives the reason"""
     annotate: list[ChosenFilter] = field(default_factory=list)

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.block_options import BlockRows, Compression
-from clozeline.pipeline.corrupt.objectives import NamedObjective, inline_options
+from clozeline.pipeline.corrupt.named_objective import NamedObjective, inline_options
 
 
 @config_class

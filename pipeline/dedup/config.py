@@ -8,7 +8,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.registry import Chosen, OneOf, choose
+from clozeline.registry import Chosen, Default, OneOf
 
 Within: TypeAlias = Literal["all", "source"]
 """Documents among which pieces are counted: `all`, or those of the same `source` of the input."""
@@ -68,7 +68,7 @@ class SpansConfig:
     sentences: Annotated[int, Field(ge=1, le=100)] = 3
     """sentences of a span, 1 to 100"""
     splitter: Annotated[Chosen, OneOf("clozeline.pipeline.text.sentences")] = field(
-        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
+        default_factory=Default("clozeline.pipeline.text.sentences", "regex")
     )
     """sentence splitter, a file of pipeline/text/sentences/"""
     within: Within = "all"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from clozeline.command import (
     Detail,
     Parser,
-    Terminal,
     add_detail_options,
     keys_of,
     print_keys,
@@ -87,6 +86,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
     from clozeline.pipeline.execution.stage_report import earlier_report
     from clozeline.pipeline.execution.stages import StageSummary
     from clozeline.pipeline.execution.summary_table import print_table
+    from clozeline.terminal import Terminal
 
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
@@ -113,6 +113,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     from clozeline.pipeline.execution.plan_size import check_plan_size, exchange_text, foreseen_disk, worker_memory
     from clozeline.pipeline.execution.runner import stage_runs
     from clozeline.pipeline.execution.stage_order import stage_of, stages_of
+    from clozeline.terminal import Terminal
 
     console = Terminal()
     plan = load_plan(recipe)

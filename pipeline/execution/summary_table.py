@@ -4,10 +4,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from clozeline.command import LOG_COLUMNS, Terminal
+from clozeline.command import LOG_COLUMNS
 from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.stages import Row, StageSummary
 from clozeline.report.axis_units import duration
+from clozeline.terminal import Terminal
 
 _INDENT = "    "
 

@@ -1,16 +1,21 @@
 """Options of `tasks`: a task and the layout of its rows."""
 
+from __future__ import annotations
+
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig
-from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
 from clozeline.registry import Chosen, OneOf
+
+if TYPE_CHECKING:  # help lists the keys without numpy
+    from clozeline.pipeline.vocabulary import Vocabulary
+
+FrameName: TypeAlias = Literal["bert", "roberta", "t5", "gpt", "llama"]
 
 
 @config_class
@@ -59,4 +64,6 @@ class TasksConfig:
 
     def check_tokens(self, vocabulary: Vocabulary) -> None:
         """Raise ConfigurationError if the vocabulary lacks a special token of the template."""
+        from clozeline.pipeline.tasks.special_token_templates import FRAMES
+
         FRAMES[self.frame].check(vocabulary)

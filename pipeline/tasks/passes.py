@@ -13,16 +13,16 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts, require
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.code_switching import code_switch
-from clozeline.pipeline.tasks.config import SimilarityConfig
+from clozeline.pipeline.tasks.config import FrameName, SimilarityConfig
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
 from clozeline.pipeline.tasks.group_split import exclude_overlaps, split_by_group
 from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFile, TaskItem, TaskReader
 from clozeline.pipeline.tasks.row_checks import check_rows, keys_of
 from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES, set_writer
 from clozeline.pipeline.tasks.similar_pairs import SimilarPairs
-from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig
+from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_facts
 from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen

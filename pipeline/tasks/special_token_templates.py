@@ -7,10 +7,10 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.pipeline.tasks.config import FrameName
 from clozeline.pipeline.vocabulary import Vocabulary
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
-FrameName: TypeAlias = Literal["bert", "roberta", "t5", "gpt", "llama"]
 
 
 @dataclass(frozen=True, slots=True)

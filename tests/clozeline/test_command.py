@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.command import LOG_COLUMNS, Parser, Stopped, keys_of, run_command, stopping_at_signals, wrap_log
+from clozeline.command import (
+    LOG_COLUMNS,
+    Parser,
+    Stopped,
+    keys_of,
+    print_keys,
+    run_command,
+    stopping_at_signals,
+    wrap_log,
+)
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.recipe import Recipe
 
@@ -100,6 +109,16 @@ def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers() -> N
     assert keys["input.text_key (reader: jsonl)"] == ("str", '"text"')
     assert keys["input.target_path (reader: moses)"] == ("str", "required")
     assert "input.options" not in keys
+
+
+def test_keys_are_shown_in_lines_of_120_columns_cut_at_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+    address = "x" * 130
+    print_keys([("a.key", "int", "1", "word " * 40), ("b", "str", "", address), ("c", "str", "", "y" * 112)])
+    head, *lines = capsys.readouterr().out.strip("\n").split("\n")
+    assert head.startswith("keys of the configuration")
+    assert lines == [
+        "  a.key: int = 1: " + "word " * 20, "word " * 20, "  b: str: ", address, "  c: str: ", "y" * 112,
+    ]  # fmt: skip
 
 
 def test_help_into_a_closed_pipe_ends_well(tmp_path: Path) -> None:

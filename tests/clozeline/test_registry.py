@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import pkgutil
+from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from clozeline.configuration.config import config_class
+from clozeline.configuration.schema import describe
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose, find, names
+from clozeline.registry import Default, choose, find, names
 from tests.temporary_module import temporary_module
 
 
@@ -80,3 +84,20 @@ def test_a_class_is_found_by_the_name_of_its_file_beside_others(tmp_path: Path) 
     with temporary_module("clozeline.model.heads", "lm_again", source, tmp_path), holds_none:
         find("clozeline.model.heads", "lm_again")
     assert "two_words" not in names("clozeline.model.heads")
+
+
+@config_class
+class Splitters:
+    one: Any = field(default_factory=Default("clozeline.pipeline.text.sentences", "lines"))
+    list_of: Any = field(default_factory=Default("clozeline.pipeline.text.sentences", ["regex", "lines"]))
+    none_there: Any = field(default_factory=Default("clozeline.pipeline.text.sentences", ("nowhere",)))
+
+
+def test_defaults_are_algorithms_of_which_help_needs_only_the_names():
+    assert [default for _, _, default, _ in describe(Splitters)] == ["lines", '["regex", "lines"]', '["nowhere"]']
+    lines, regex = (choose("clozeline.pipeline.text.sentences", name) for name in ("lines", "regex"))
+    with pytest.raises(ConfigurationError, match="no 'nowhere' in pipeline/text/sentences"):
+        Splitters()
+    made = Splitters(none_there=())
+    assert (made.one, made.list_of) == (lines, [regex, lines])
+    assert Default("clozeline.pipeline.text.sentences", ("lines",))() == (lines,)

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import yaml
 
-from clozeline.command import Terminal
 from clozeline.configuration.config import flatten
 from clozeline.configuration.redaction import redact
 from clozeline.configuration.strict_yaml import parse_yaml
@@ -27,6 +26,7 @@ from clozeline.pipeline.execution.free_space import size_text
 from clozeline.report.axis_units import duration
 from clozeline.report.html_page import grid, lead, page, section, table
 from clozeline.report.svg import SHADES
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
 from clozeline.train.logs.display import heldout_title

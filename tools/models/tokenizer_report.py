@@ -18,10 +18,10 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from clozeline.command import Terminal
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, run_tool, some_path
 
 _BATCH_TEXTS: Final = 256

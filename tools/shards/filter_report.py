@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from clozeline.command import Terminal
 from clozeline.configuration.config import former_names
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish_text
@@ -36,6 +35,7 @@ from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.registry import Chosen
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 
 _DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)$")

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from clozeline.command import Terminal
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
@@ -22,6 +21,7 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces

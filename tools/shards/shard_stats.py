@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from clozeline.command import Terminal
 from clozeline.files import publish_text
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.report.html_page import facts, grid, page, section, table
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.shards.provenance.tokenizer import find_pieces
 from clozeline.tools.shards.shard_statistics.charts import pictures

@@ -18,9 +18,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from clozeline.command import Terminal
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, plural, run_tool
 from clozeline.tools.settings import add_settings, settings_of
 from clozeline.tools.start.examination.finding import Finding

@@ -17,12 +17,12 @@ from rich import box
 from rich.table import Table
 
 from clozeline import registry
-from clozeline.command import Terminal
 from clozeline.configuration.config import config_class
 from clozeline.configuration.overrides import override
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
 from clozeline.pipeline.corrupt.preview.rendering import print_view, view_page
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, IntermixedArguments, run_tool, some_path
 from clozeline.tools.settings import add_settings, split_settings
 

@@ -18,7 +18,7 @@ from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import Chosen, OneOf, choose, find
+from clozeline.registry import Chosen, Default, OneOf, find
 from clozeline.train.compression.distillation.config import DistilConfig
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.configuration.divergence import DivergenceConfig
@@ -106,11 +106,11 @@ class TrainConfig:
     """frozen parameters, without dropout and outside the optimizer: body (all but the heads), embeddings, or regular
     expressions for full names: [embeddings, 'family.stack.layers.[01].*']"""
     optimizer: Annotated[Chosen, OneOf("clozeline.train.optim.optimizers")] = Field(
-        default_factory=lambda: _default("optimizers")
+        default_factory=Default("clozeline.train.optim.optimizers", "adamw")
     )
     """an optimizer and its options: {name: adamw, learning_rate: 1e-3, weight_decay: 0.01, ...}"""
     schedule: Annotated[Chosen, OneOf("clozeline.train.optim.schedules")] = Field(
-        default_factory=lambda: _default("schedules")
+        default_factory=Default("clozeline.train.optim.schedules", "linear")
     )
     """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
     unfreeze_every: Positive | None = None
@@ -305,10 +305,6 @@ class TrainConfig:
         """Return the same configuration with `schedule.steps` filled in."""
         options = replace(self.schedule.options, steps=steps)
         return replace(self, schedule=Chosen(self.schedule.name, self.schedule.type, options))
-
-
-def _default(kind: str) -> Chosen:
-    return choose(f"clozeline.train.optim.{kind}", {"optimizers": "adamw", "schedules": "linear"}[kind])
 
 
 def check_world(config: TrainConfig, world_size: int) -> int:

@@ -4,7 +4,6 @@ An objective maps samples (grouped, uncorrupted token rows) to examples (the fea
 stateless: its random choices follow from (seed, label, variant, sample uid). `Skip` lists why a row has no example.
 """
 
-from clozeline.pipeline.corrupt.objectives._entry import NamedObjective, inline_options
 from clozeline.pipeline.corrupt.objectives._objective import Draws, Frame, Objective, Skip, build_objective
 
-__all__ = ["Draws", "Frame", "NamedObjective", "Objective", "Skip", "build_objective", "inline_options"]
+__all__ = ["Draws", "Frame", "Objective", "Skip", "build_objective"]

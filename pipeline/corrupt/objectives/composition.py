@@ -16,7 +16,7 @@ from clozeline.pipeline.kernels.ragged import insert_at
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Row, SampleBatch
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.registry import Chosen, OneOf, choose
+from clozeline.registry import Chosen, Default, OneOf
 
 _OBJECTIVES: Final = "clozeline.pipeline.corrupt.objectives"
 
@@ -42,7 +42,7 @@ class Composition(DenoisingPair):
     @config_class
     class Options(PairOptions):
         steps: Annotated[list[Annotated[Chosen, OneOf(_OBJECTIVES)]], Field(min_length=1)] = field(
-            default_factory=lambda: [choose(_OBJECTIVES, name) for name in ("sentence_reordering", "text_infilling")]
+            default_factory=Default(_OBJECTIVES, ["sentence_reordering", "text_infilling"])
         )
         """Denoising objectives with their options, except those of rows and grouping: structure, then deletion or
         reordering, then masking or infilling"""

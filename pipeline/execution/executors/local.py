@@ -3,16 +3,12 @@
 When a worker dies, only the unit that it was running is affected.
 """
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import resource_tracker
-from multiprocessing.connection import wait
-from multiprocessing.process import BaseProcess
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
@@ -20,6 +16,9 @@ from clozeline.pipeline import stage_module, stage_names
 from clozeline.pipeline.execution.executors import Deal
 from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.pipeline.recipe import ExecutorConfig
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 _POLL_S: Final = 0.2
 
@@ -63,6 +62,9 @@ def _worker(deal: Deal, ranks: Sequence[int], driver: int) -> None:
 
 
 def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
+    import multiprocessing
+    from multiprocessing.connection import wait
+
     # The fork server imports once what every worker of every pass needs; it ends with this process.
     context = multiprocessing.get_context("forkserver")
     modules = [stage_module(stage) for stage in stage_names()]
@@ -95,6 +97,8 @@ def _interrupts_pending() -> Iterator[None]:
     Processes that are started meanwhile have it blocked: it is the driver's, which ends them without a traceback from
     each. A mask alone would not do for this process, since another of its threads may receive the signal.
     """
+    from multiprocessing import resource_tracker
+
     came: list[int] = []
     resource_tracker.ensure_running()  # it would unblock the signal when the first worker starts it
     handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))

@@ -4,8 +4,8 @@ from dataclasses import field
 from typing import Annotated, Any
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig
-from clozeline.registry import OneOf, choose
+from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
+from clozeline.registry import Default, OneOf
 
 
 @config_class
@@ -13,7 +13,7 @@ class EncodeConfig:
     """Options of the tokenization."""
 
     sentences: Annotated[Any, OneOf("clozeline.pipeline.text.sentences")] = field(
-        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
+        default_factory=Default("clozeline.pipeline.text.sentences", "regex")
     )
     """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
     code_switch: CodeSwitchConfig | None = None

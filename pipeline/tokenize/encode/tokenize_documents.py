@@ -19,7 +19,8 @@ from clozeline.pipeline.ingest.documents.files import documents_of, read_documen
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards.splits import is_heldout
-from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
+from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
+from clozeline.pipeline.text.code_switching import WordSwitcher
 from clozeline.pipeline.text.sentences import Sentences
 from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.sentence_starts import sentence_starts

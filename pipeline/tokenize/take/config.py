@@ -7,7 +7,6 @@ from typing import Annotated, ClassVar
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.hub import TOKENIZER_FETCHED
-from clozeline.pipeline.vocabulary import SPECIALS
 
 
 @config_class
@@ -38,5 +37,7 @@ class TokenizerConfig:
     otherwise rows are filled up with the end token if there is no pad"""
 
     def __post_init__(self) -> None:
+        from clozeline.pipeline.vocabulary import SPECIALS  # imports numpy, which help does not need
+
         if unknown := sorted(self.specials.keys() - set(SPECIALS)):
             raise ValueError(f"specials: expected roles among {' '.join(SPECIALS)}, got {' '.join(unknown)}")

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import tiktoken
 import tokenizers
 from numpy.typing import NDArray
 from tokenizers import models
@@ -62,6 +61,8 @@ def rank_encoder(library: tokenizers.Tokenizer, facts: Mapping[str, Any], bare: 
     if any([token.id for token in model.tokenize(name)] != [number] for name, number in ids.items()):
         return None
     ranks = {bytes(alphabet[letter] for letter in name): token for name, token in ids.items()}
+    import tiktoken  # a recipe is checked without it
+
     fast = tiktoken.Encoding("clozeline", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     fallback = library_encoder(library)
 

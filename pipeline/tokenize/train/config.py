@@ -8,7 +8,6 @@ from pydantic import Field
 from clozeline import registry
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tokenize.tokenizers import is_trainable, trainable
 from clozeline.registry import Chosen, choose
 
 _TOKENIZERS: Final = "clozeline.pipeline.tokenize.tokenizers"
@@ -41,6 +40,8 @@ class TrainTokenizerConfig:
 
     def algorithm(self) -> Chosen:
         """Return the algorithm with its validated options."""
+        from clozeline.pipeline.tokenize.tokenizers import is_trainable, trainable  # imports numpy and tokenizers
+
         if "size" in self.options:
             raise ConfigurationError("give `size` next to `options`, not inside")
         if self.name in registry.names(_TOKENIZERS) and not is_trainable(self.name):

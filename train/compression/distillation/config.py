@@ -10,7 +10,7 @@ from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.hub import MODEL_FETCHED
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import Chosen, OneOf, choose
+from clozeline.registry import Chosen, Default, OneOf
 
 UNFIT: Final = ("replaced_tokens", "elmo", "awd_lstm")
 """Families that are neither student nor teacher: a generator changes their rows, or their layers are recurrent."""
@@ -36,7 +36,7 @@ class DistilConfig:
     teacher: Annotated[Path, HOME_EXPANDED, MODEL_FETCHED] | None = None
     """run or model folder, or `hf://org/name`, that is compared with the model, held in memory on every rank; null: the
     scores that are stored with the data, which only the loss scores reads"""
-    losses: tuple[Annotated[Chosen, OneOf(_LOSSES)], ...] = Field(default_factory=lambda: (choose(_LOSSES, "scores"),))
+    losses: tuple[Annotated[Chosen, OneOf(_LOSSES)], ...] = Field(default_factory=Default(_LOSSES, ("scores",)))
     """losses in addition to the heads': [{name: scores, temperature: 2.0, weight: 5.0}, cosine]"""
     start: StudentStart | None = None
     """initial weights from layers of the teacher, {layers: [0, 2, 4]}; null: random or model.init_from"""

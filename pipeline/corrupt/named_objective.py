@@ -1,16 +1,19 @@
 """Objective entries of configurations: the options of the objective next to the keys of the entry."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives._objective import Objective
-from clozeline.pipeline.group.groupings import build_grouping
-from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import Chosen, OneOf
+
+if TYPE_CHECKING:  # the keys are listed without the objectives, which import numpy
+    from clozeline.pipeline.corrupt.objectives import Objective
+    from clozeline.pipeline.vocabulary import Vocabulary
 
 
 @config_class
@@ -36,6 +39,8 @@ class NamedObjective:
 
     def check_tokens(self, vocabulary: Vocabulary) -> None:
         """Raise a ConfigurationError if the vocabulary lacks a special token of the objective or its grouping."""
+        from clozeline.pipeline.group.groupings import build_grouping
+
         build_grouping(self.build(vocabulary).grouping, vocabulary)
 
 
