@@ -17,8 +17,6 @@ from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.optim.early_stopping import Best
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
-
-
 _OF_STEP: Final = ("step", "tokens", "skipped", "skipped_in_a_row", "heldout_loss", "best")
 """Keys of the state that a rollback takes from the checkpoint."""
 

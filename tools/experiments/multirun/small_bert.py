@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from clozeline.errors import ConfigurationError
+from clozeline.tools.models.export.quiet_transformers import import_transformers
 
 _SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROWS = 128
@@ -28,18 +28,14 @@ def publish_small_bert(folder: Path) -> None:
 
     import torch
 
-    try:
-        from transformers import BertConfig, BertForMaskedLM, BertTokenizer
-    except ImportError as error:
-        raise ConfigurationError("making a model of transformers needs it: pip install transformers") from error
-
+    transformers = import_transformers("making its model")
     folder.mkdir(parents=True, exist_ok=True)
     pieces = small_vocabulary("\n".join(topics.values()), 3000)
     (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
-    BertTokenizer(vocab=str(folder / "vocab.txt"), do_lower_case=True).save_pretrained(folder)
+    transformers.BertTokenizer(vocab=str(folder / "vocab.txt"), do_lower_case=True).save_pretrained(folder)
     torch.manual_seed(1)
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=len(pieces), hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=512,
         max_position_embeddings=_ROWS, initializer_range=0.05,
     )  # fmt: skip
-    BertForMaskedLM(config).save_pretrained(folder)
+    transformers.BertForMaskedLM(config).save_pretrained(folder)
