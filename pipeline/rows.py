@@ -72,7 +72,8 @@ class Ragged:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Return the length of each list, shape [n]."""
-        return np.diff(self.offsets)
+        lengths: NDArray[np.int64] = self.offsets[1:] - self.offsets[:-1]
+        return lengths
 
     @staticmethod
     def from_lists(lists: Sequence[Any], dtype: Any) -> Ragged:

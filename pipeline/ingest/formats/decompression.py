@@ -22,7 +22,8 @@ from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.input_file import FileBytes, InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
-_HEAD: Final = 1 << 12  # bytes of the first read of a member; each further read doubles the total, up to `_CHUNK`
+SMALL_MEMBER: Final = 1 << 12
+"""Bytes of the first read of a member; each further read doubles the total, up to `_CHUNK`."""
 _CHUNK: Final = 1 << 18
 _OUTPUT: Final = 1 << 20
 _FIRST_OUTPUT: Final = 1 << 16  # of a member, because the memory of a MiB costs more than to decode a small one
@@ -211,7 +212,7 @@ def decompress_file(
 def decode_member(file: Seekable, codec: str, start: int, limits: Limits, account: Account) -> Iterator[bytes]:
     """Yield the content of the member at an offset, counting its bytes in `account`; raise Damage if it ends early."""
     file.seek(start)
-    data, read, produced = file.read(_HEAD), 0, 0  # `read` excludes the bytes whose decoding may not have ended
+    data, read, produced = file.read(SMALL_MEMBER), 0, 0  # `read` excludes the bytes whose decoding may not have ended
     if not data.startswith(CODECS[codec].magics):
         raise Damage("trailing_junk" if start else f"{codec}_error")
     decoder, fed = CODECS[codec].decoder(), 0
@@ -240,6 +241,20 @@ def decode_member(file: Seekable, codec: str, start: int, limits: Limits, accoun
         rest = _decode_to_damage(file, codec, start, read, produced, account)
         raise Damage((yield from rest) if CODECS[codec].exact else "truncated")
     account.decoded -= len(decoder.unused_data or b"")  # LZ4 returns None
+
+
+def decode_small_member(data: bytes, codec: str, limits: Limits) -> tuple[bytes, int] | None:
+    """Return content and size of the member at the start of `data`; None if it is not complete and intact.
+
+    `decode_member` gives the same content; its generator takes as long as the decoding of a small member.
+    """
+    decoder = CODECS[codec].decoder()
+    try:
+        content = decoder.decompress(data, _FIRST_OUTPUT)
+    except _ERRORS:
+        return None
+    size = len(data) - len(decoder.unused_data or b"")
+    return (content, size) if decoder.eof and not is_bomb(limits, size, len(content)) else None
 
 
 def _decode_to_damage(
@@ -292,7 +307,7 @@ def find_member(file: Seekable, codec: str, start: int) -> int | None:
 def _skip_zeros(file: BinaryIO, at: int) -> int:
     """Return the offset of the next non-zero byte: tapes and block devices pad with zeros."""
     file.seek(at)
-    size = _HEAD
+    size = SMALL_MEMBER
     while block := file.read(size):
         if rest := block.lstrip(b"\0"):
             return at + len(block) - len(rest)

@@ -11,7 +11,14 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.decompression import Damage, decode_member, decompress_file, detect_codec
+from clozeline.pipeline.ingest.formats.decompression import (
+    SMALL_MEMBER,
+    Damage,
+    decode_member,
+    decode_small_member,
+    decompress_file,
+    detect_codec,
+)
 from clozeline.pipeline.ingest.formats.input_file import FileBytes, InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
@@ -161,9 +168,15 @@ class _GzipRecordStream(RecordStream):
         else:
             self._starts.append(start)
             self._members.append(self._next)
-        if self._data[self._next : self._next + len(_GZIP_MAGIC)] != _GZIP_MAGIC:
+        head = self._data[self._next : self._next + SMALL_MEMBER]
+        if not head.startswith(_GZIP_MAGIC):
             self.damaged = Damage("not_gzip", self._next, start)
             return False
+        # a member after a small one is likely to be small
+        if self._member.decoded <= SMALL_MEMBER and (small := decode_small_member(head, "gzip", self._limits)):
+            content, self._member.decoded = small
+            self._content = iter((content,))
+            return True
         self._member = Account()
         self._content = decode_member(self._data, "gzip", self._next, self._limits, self._member)
         return True

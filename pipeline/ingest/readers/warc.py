@@ -1,8 +1,9 @@
 """Read WARC, WET and ARC files, plain or compressed: captured pages, and the texts of WET files."""
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import ClassVar, Final, Literal, NamedTuple
 
 from clozeline.configuration.config import config_class
@@ -138,36 +139,34 @@ class Warc:
                 yield Counted("note", "records_share_gzip_member")
             yield from self._read_record(stream, position, size)
 
-    def _read_record(self, stream: RecordStream, position: Position, size: int) -> Iterator[Item]:
+    def _read_record(self, stream: RecordStream, position: Position, size: int) -> Sequence[Item]:
         if _START.match(stream.ahead) is None:
-            yield Counted("note", "resync", _seek_record(stream)[0])
-            return
+            return [Counted("note", "resync", _seek_record(stream)[0])]
         stream.account.records += 1
         head, locator = _parse_head(stream), stream.locate(position)
         if head is None:
             if _is_cut(stream):
                 stream.abandon(locator)
-            else:
-                yield Counted("malformed", "bad_header", _seek_record(stream)[0], locator)
-            return
+                return []
+            return [Counted("malformed", "bad_header", _seek_record(stream)[0], locator)]
         extra = self._check_length(stream, head, locator)
-        if isinstance(extra, Counted):
-            yield extra
-        elif extra is not None:
-            length = head.size + (head.length or 0)
-            payload = b""
-            if head.kind in _WITH_TEXT:
-                with memoryview(stream.ahead) as ahead:
-                    payload = bytes(ahead[head.size : length + (extra if head.text_mode else 0)])
-            stream.drop(length + extra)
-            if extra:
-                payload = payload.replace(b"\r\r\n", b"\r\n") if head.text_mode else payload
-                head = head._replace(truncated=head.truncated or not head.text_mode)
-                yield Counted("note", "short_length", extra)
-            stored = _measure_member(stream, position.member, size) if position.inner == 0 else None
-            is_start = position.inner == 0 or stream.kind == "warc"
-            kind = stream.kind if is_start else f"{stream.kind}:{position.inner}"
-            yield self._make_item(head, payload, locator, kind, stored or length)
+        if extra is None or isinstance(extra, Counted):
+            return [] if extra is None else [extra]
+        length = head.size + (head.length or 0)
+        payload = b""
+        if head.kind in _WITH_TEXT:
+            with memoryview(stream.ahead) as ahead:
+                payload = bytes(ahead[head.size : length + (extra if head.text_mode else 0)])
+        stream.drop(length + extra)
+        notes: list[Item] = []
+        if extra:
+            payload = payload.replace(b"\r\r\n", b"\r\n") if head.text_mode else payload
+            head = head._replace(truncated=head.truncated or not head.text_mode)
+            notes.append(Counted("note", "short_length", extra))
+        stored = _measure_member(stream, position.member, size) if position.inner == 0 else None
+        is_start = position.inner == 0 or stream.kind == "warc"
+        kind = stream.kind if is_start else f"{stream.kind}:{position.inner}"
+        return [*notes, self._make_item(head, payload, locator, kind, stored or length)]
 
     def _check_length(self, stream: RecordStream, head: _Head, locator: int) -> Counted | int | None:
         """Return how many bytes after the next record belong to it in spite of its length, usually 0.
@@ -355,7 +354,7 @@ def _parse_head(stream: RecordStream) -> _Head | None:
         return None
     raw = stream.ahead[: end.start()]
     lines, text_mode = raw.replace(b"\r", b"").decode("utf-8", "replace"), b"\r\r\n" in raw
-    if "\n " in lines or "\n\t" in lines:
+    if _FOLD.search(lines):  # a third of the time of `sub` where nothing is folded
         lines = _FOLD.sub(" ", lines)
     fields = {name.lower(): value.strip() for name, value in _FIELD.findall(lines)}
     if "warc-type" not in fields:
@@ -383,6 +382,7 @@ def _parse_number(digits: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
 
 
+@lru_cache(maxsize=1024)  # records that follow one another were captured in the same seconds
 def _parse_date(date: str) -> int | None:
     """Return seconds since 1970 of YYYY-MM-DDThh:mm:ssZ or its digits; None if it is no date.
 

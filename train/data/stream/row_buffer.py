@@ -208,7 +208,7 @@ def gather(values: NDArray[Any], starts: Int64, lengths: Int64) -> Ragged:
     Example: `gather(array([5, 6, 7, 8]), array([2, 0]), array([1, 2]))` holds [7] and [5, 6].
     """
     offsets = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    lengths.cumsum(out=offsets[1:])
     if (native := native_rows.gather(values, starts, lengths, int(offsets[-1]))) is not None:
         return Ragged(native, offsets)
     if offsets[-1] > _LONG * len(starts):  # slices: 4 times faster than an index array for lists of 200 values

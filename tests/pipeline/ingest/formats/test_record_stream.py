@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from clozeline.pipeline.ingest.formats import decompression
+from clozeline.pipeline.ingest.formats import decompression, record_stream
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.formats.record_stream import Position, find_record, open_record_stream
@@ -31,7 +31,7 @@ def written(path: Path, seed: int = 1, count: int = 12) -> tuple[list[bytes], li
 
 
 def test_each_byte_knows_its_member_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decompression, "_HEAD", 700)
+    monkeypatch.setattr(decompression, "SMALL_MEMBER", 700)
     monkeypatch.setattr(decompression, "_OUTPUT", 900)
     path = tmp_path / "a.gz"
     contents, offsets = written(path)
@@ -137,3 +137,36 @@ def test_after_damage_the_stream_continues_at_the_next_record(tmp_path: Path) ->
     while stream.fill():
         pass
     assert bytes(stream.ahead) == b"".join(contents[following:])
+
+
+def drain(path: Path, limits: Limits) -> tuple[list[object], Account]:
+    """Return the pieces of a stream with their positions, its damage, and the bytes that it counts."""
+    account, size, found = Account(), path.stat().st_size, list[object]()
+    stream = open_record_stream(path, 0, limits, begins, account)
+    while True:
+        stream.ensure(700)
+        found.append((stream.position(), bytes(stream.ahead[:700])))
+        stream.drop(min(700, len(stream.ahead)))
+        if not stream.ensure(1):
+            if (damage := stream.damaged) is None:
+                break
+            found.append((damage.reason, damage.member, damage.content))
+            if not stream.resync(size):
+                break
+    stream.close(size, size)
+    return found, account
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_small_members_give_what_the_general_decoder_gives(tmp_path: Path, monkeypatch, seed: int) -> None:
+    """Decoded at once or in pieces: the same bytes, damage and counts, of intact and of damaged files."""
+    path, draw = tmp_path / "a.gz", random.Random(seed)
+    written(path, seed)
+    content = bytearray(path.read_bytes() + gzip.compress(b"REC " + bytes(30_000), mtime=0) * (seed % 3))
+    for _ in range(seed % 4):
+        content[draw.randrange(100, len(content))] ^= 1 << draw.randrange(8)
+    path.write_bytes(content[: len(content) - (seed % 5 == 4) * draw.randrange(500)])
+    limits = Limits() if seed % 7 else Limits(decompressed_bytes=1500)
+    at_once = drain(path, limits)
+    monkeypatch.setattr(record_stream, "decode_small_member", lambda *_: None)
+    assert drain(path, limits) == at_once

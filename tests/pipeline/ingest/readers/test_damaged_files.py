@@ -189,4 +189,4 @@ def test_a_thousand_small_members_are_read_in_linear_work(monkeypatch) -> None:
     DECODER = decompression.CODECS["gzip"].decoder
     monkeypatch.setitem(decompression.CODECS, "gzip", replace(decompression.CODECS["gzip"], decoder=Counting))
     assert len(read_bytes("jsonl", "gz", content)[0]) == 2000
-    assert given_bytes <= 2000 * decompression._HEAD
+    assert given_bytes <= 2000 * decompression.SMALL_MEMBER
