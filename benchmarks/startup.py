@@ -77,6 +77,7 @@ def main() -> int:
             "clozeline pipeline, a wrong key": (["pipeline", *recipe, "inptu=x"], 64, 0.5),
             "clozeline pipeline, complete": (["pipeline", *recipe], 0, 1.0),
             "clozeline train, no such file": (["train", "--config", f"{folder}/train.yaml"], 64, 0.3),
+            "clozeline train, a wrong key": (["train", "--config", "recipe:demo", "stepz=3"], 64, 0.5),
             "clozeline train --help": (["train", "--help"], 0, 1.0),
             "clozeline evaluate --help": (["evaluate", "--help"], 0, 1.0),
             "clozeline finetune --help": (["finetune", "--help"], 0, 1.0),

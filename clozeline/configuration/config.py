@@ -26,7 +26,7 @@ from pydantic.dataclasses import dataclass
 from clozeline import HOME
 from clozeline.configuration.overrides import override
 from clozeline.configuration.redaction import MASK, iter_masked_keys, redact, remember, without_masks
-from clozeline.configuration.schema import config_classes, fields_of, iter_keys
+from clozeline.configuration.schema import config_classes, fields_of, iter_keys, iter_unknown_keys
 from clozeline.configuration.schema import describe as describe
 from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
 from clozeline.errors import ConfigurationError
@@ -93,11 +93,14 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
             f"{path}: {masked}: {MASK} marks a secret that was left out when the file was written: give it on the "
             f"command line, or take it from the environment, such as {masked}: ${{oc.env:NAME}}"
         )
-    value, mistakes = _validate(schema, resolved, "")
+    unknown = _name_unknown_keys(schema, resolved, "")
+    value: Any
+    value, mistakes = (None, unknown) if unknown else _validate(schema, resolved, "")
     if mistakes:
         in_file = [] if overrides else mistakes
         with suppress(ConfigurationError):  # without overrides, a reference in the file may lead nowhere
-            in_file = in_file or _validate(schema, override(schema, data, [], str(path)), "")[1]
+            alone = override(schema, data, [], str(path)) if overrides else {}
+            in_file = in_file or (_name_unknown_keys(schema, alone, "") if unknown else _validate(schema, alone, "")[1])
         lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
         raise ConfigurationError("\n".join(lines))
     validated: T = value
@@ -105,16 +108,23 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
 
 
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
-    """Validate plain data against a type, strictly; all mistakes in one message.
+    """Validate plain data against a type, strictly; all unknown keys in one message, or else all mistakes.
 
     `where` is the file or algorithm, named in front of each mistake; `prefix` that of the keys in messages, for example
     `clean.`.
     """
-    value, mistakes = _validate(schema, data, prefix)
+    unknown = _name_unknown_keys(schema, data, prefix)
+    value, mistakes = (None, unknown) if unknown else _validate(schema, data, prefix)
     if mistakes:
         head = f"{where}: " if where else ""
         raise ConfigurationError("\n".join(f"{head}{line}" for line in mistakes))
     return value
+
+
+def _name_unknown_keys(schema: Any, data: Any, prefix: str) -> list[str]:
+    """Return a line for each unknown key; found without the algorithms that values name, whose import takes seconds."""
+    unknown = [] if _FORMER_NAMES.get() else iter_unknown_keys(schema, data)
+    return [_explain(schema, {"type": "extra_forbidden", "loc": key}, prefix) for key in unknown]
 
 
 def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
@@ -179,10 +189,14 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
         if (meant := _merge_from_bases(schema, "SYNONYMS").get(location[-1])) is not None:
             return f"unknown key '{key}'; use {meant}"
         known = [name for name, *_ in iter_keys(schema)]
-        near = difflib.get_close_matches(plain, known, n=1)
-        top = [name for name in known if "." not in name]
-        every = f"; it has {', '.join(top)}" if 0 < len(top) <= _FEW_KEYS else "; --help lists the keys"
-        hint = f"; did you mean '{prefix}{near[0]}'?" if near else every
+        # the same last word elsewhere, or the nearest one among the keys of the class, or else of all
+        path, _, last = plain.rpartition(".")
+        words = {name.rpartition(".")[2]: name for name in reversed(known)}
+        siblings = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == path}
+        close = (of[word] for of in (siblings, words) for word in difflib.get_close_matches(last, of, n=1))
+        near = words.get(last) or next(close, None)
+        every = f"; it has {', '.join(siblings)}" if 0 < len(siblings) <= _FEW_KEYS else "; --help lists the keys"
+        hint = f"; did you mean '{prefix}{near}'?" if near else every
         return f"unknown key '{key}'{hint}"
     if error["type"] == "missing":
         return f"'{key}' is missing and has no default"

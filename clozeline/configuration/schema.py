@@ -13,6 +13,8 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from pydantic import BeforeValidator
+
 
 def iter_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
     """Yield (dotted key, its config class, its field there) of every key below a config class."""
@@ -149,6 +151,24 @@ def below(kind: Any, key: str) -> Any:
         if hasattr(alternative, "__pydantic_fields__") and key in fields_of(alternative):
             return fields_of(alternative)[key]
     return None
+
+
+def iter_unknown_keys(kind: Any, data: Any) -> Iterator[tuple[str, ...]]:
+    """Yield the location of each key of plain data that its config class lacks.
+
+    The options of algorithms are not checked, nor values that have short forms, which a validator makes long first.
+    """
+    has_short_forms = any(isinstance(note, BeforeValidator) for note in getattr(kind, "__metadata__", ()))
+    if has_short_forms or not isinstance(data, (Mapping, list)):
+        return
+    strict = [alternative for alternative in _alternatives(kind) if alternative is not NoneType]
+    closed = all(hasattr(one, "__pydantic_fields__") for one in strict)
+    for key, value in data.items() if isinstance(data, Mapping) else enumerate(data):
+        inner = below(kind, str(key))
+        if inner is not None:
+            yield from ((str(key), *rest) for rest in iter_unknown_keys(inner, value))
+        elif closed and strict and isinstance(data, Mapping):
+            yield (str(key),)
 
 
 def word_key(kind: Any) -> str | None:

@@ -90,11 +90,16 @@ def test_help_of_the_pipeline_needs_no_algorithm_that_is_a_default_and_no_numpy(
         (["pipeline", "--help"], 0, ""),
         (["train", "--help"], 0, ""),
         (["pipeline", "--config", "recipe:demo", "inptu=x"], 64, "did you mean 'input'?"),
+        (["train", "--config", "recipe:demo", "stepz=3"], 64, "did you mean 'steps'?"),
+        (["train", "--config", "recipe:demo", "zero.stag=3", "optimizer=lion"], 64, "did you mean 'zero.stage'?"),
         (["train"], 64, "--config is missing"),
         (["train", "--config", "recipe:demo", "--step=3"], 64, "--step: no such option"),
         (["train", "--config", "nowhere.yaml"], 64, "nowhere.yaml: no such file"),
     ],
-    ids=["help", "help of train", "wrong key", "train: no file", "train: wrong option", "train: wrong file"],
+    ids=[
+        *("help", "help of train", "wrong key", "train: wrong key", "train: wrong key of a part", "train: no file"),
+        *("train: wrong option", "train: wrong file"),
+    ],
 )
 def test_help_and_a_mistake_need_no_large_library(words: list[str], code: int, error: str, tmp_path: Path) -> None:
     found, said, modules = start(*words, cwd=tmp_path)

@@ -8,8 +8,8 @@ import torch
 from clozeline.train.checkpoint.format import WEIGHT
 from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.engine import Engine
-from clozeline.train.optim.optimizers import AVERAGE
 from clozeline.train.optim.weights.flat_buffers import refresh_model
+from clozeline.train.optim.weights.moving_average import AVERAGE
 
 
 @contextmanager

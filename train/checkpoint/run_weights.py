@@ -11,7 +11,7 @@ from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.train.checkpoint.find_checkpoint import check_share, find_newest
 from clozeline.train.checkpoint.format import WEIGHT, Index, step_of, steps_in
 from clozeline.train.checkpoint.part_reader import CheckpointReader
-from clozeline.train.optim.optimizers import AVERAGE
+from clozeline.train.optim.weights.moving_average import AVERAGE
 
 
 def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:

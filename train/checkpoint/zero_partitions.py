@@ -16,10 +16,10 @@ from clozeline.model.parameters.sharding import full_shape
 from clozeline.train.checkpoint.format import FROZEN, WEIGHT
 from clozeline.train.compression.pruning._pruning import PRUNING_STATES
 from clozeline.train.engine import Engine
-from clozeline.train.optim.optimizers import AVERAGE
 from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
 from clozeline.train.optim.weights.anchor_weights import ANCHOR_STATES
 from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, segments_of
+from clozeline.train.optim.weights.moving_average import AVERAGE
 
 
 @dataclass(frozen=True)

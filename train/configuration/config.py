@@ -27,7 +27,6 @@ from clozeline.train.configuration.milestones import milestone_tokens
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.zero import ZeroConfig
 from clozeline.train.optim.early_stopping import EarlyStopConfig
-from clozeline.train.optim.optimizers import OptimizerBuilder
 from clozeline.train.optim.weights.moving_average import AverageConfig
 
 Positive = Annotated[int, Field(ge=1)]
@@ -187,6 +186,8 @@ class TrainConfig:
         if self.compile is True and not find("clozeline.model.families", self.model.family).compiled:
             why = f"the recurrence of the family {self.model.family} would be one for each length: remove the key"
             raise ValueError(f"compile: true expects layers that are one graph for rows of any length; {why}")
+        from clozeline.train.optim.optimizers import OptimizerBuilder  # imports torch, as the optimizer has
+
         kind = self.optimizer.type
         if self.zero.stage > 0 and kind.statistics != "element" and kind.bind is OptimizerBuilder.bind:
             raise ValueError(

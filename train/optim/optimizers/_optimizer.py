@@ -7,7 +7,7 @@ step into the groups.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -15,9 +15,6 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.train.optim.weights.flat_buffers import Layout
-
-AVERAGE: Final = "average"
-"""Name of the state that is evaluated and exported instead of the weights, if an optimizer keeps it."""
 
 
 @config_class

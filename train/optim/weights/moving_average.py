@@ -4,15 +4,20 @@ It is partitioned, saved and resumed like the fp32 masters. The decay of the t-t
 min(decay, (1 + t) / (10 + t)), so that a short run forgets its initial weights.
 """
 
-from collections.abc import Iterable
-from typing import Annotated
+from __future__ import annotations
 
-import torch
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Final
+
 from pydantic import Field
-from torch import Tensor
 
 from clozeline.configuration.config import config_class
-from clozeline.train.optim.optimizers import AVERAGE
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+AVERAGE: Final = "average"
+"""Name of the state that is evaluated and exported instead of the weights."""
 
 
 @config_class
@@ -32,18 +37,16 @@ class MovingAverage:
 
     def create(self, flat: Tensor) -> Tensor:
         """Return the new average of an optimizer tensor, zeros."""
-        return self.of.setdefault(flat, {AVERAGE: torch.zeros_like(flat, requires_grad=False)})[AVERAGE]
+        return self.of.setdefault(flat, {AVERAGE: flat.new_zeros(flat.shape)})[AVERAGE]
 
-    @torch.no_grad()
     def begin(self, flats: Iterable[Tensor]) -> None:
         """Start from the current weights, unless a checkpoint contained averages."""
         for flat in flats:
             if flat not in self.of:
-                self.create(flat).copy_(flat)
+                self.create(flat).copy_(flat.detach())
 
-    @torch.no_grad()
     def update(self, updates: int) -> None:
         """Update the averages; `updates` counts the updates of the run so far, without skipped steps."""
         share = 1.0 - min(self.decay, (1 + updates) / (10 + updates))
         for flat, states in self.of.items():
-            states[AVERAGE].lerp_(flat, share)
+            states[AVERAGE].lerp_(flat.detach(), share)
