@@ -63,6 +63,7 @@ from clozeline.train.optim.weights.parameter_groups import parameter_groups
 
 DEVICE = torch.device("cuda:0")
 _RECIPES = ROOT / "configs" / "recipes"
+_LIBRARY = "pretended_cuda.so"
 _BODIES = {
     "tasks/summaries": ["family=encoder_decoder", "norm=rms", "position.kind=t5"],
     "tasks/instructions": ["family=decoder", "norm=rms", "position.kind=rope"],
@@ -309,7 +310,7 @@ def preload(folder: Path) -> dict[str, str]:
     if torch.version.cuda is not None:
         return {}
     root = Path(torch.__file__).parent
-    library, libraries = folder / "pretended_cuda.so", root / "lib"
+    library, libraries = folder / _LIBRARY, root / "lib"
     source = ROOT / "benchmarks" / "pretended_cuda.cpp"
     compiler = (sysconfig.get_config_var("CXX") or "c++").split()[0]
     flags = [
@@ -335,11 +336,13 @@ def run(names: Sequence[str], path: Path | None, *, eager: bool = False) -> int:
 
 
 def main() -> int:
-    """Print the table in this process."""
+    """Print the table, in this process if it has the pretended device."""
     recipes, eager = ([""], "names; default: all"), (0, "1: do not compile")
     options = parser(__doc__, recipes=recipes, eager=eager).parse_args()
-    rows = []
-    for path in configurations([name for name in options.recipes if name]):
+    names, rows = [name for name in options.recipes if name], []
+    if torch.version.cuda is None and _LIBRARY not in os.environ.get("LD_PRELOAD", ""):
+        return run(names, options.json, eager=bool(options.eager))
+    for path in configurations(names):
         for apart in (False, True)[: 1 + may_pack_pairs(path)]:
             rows.append(row(path, compiled=not options.eager, apart=apart))
             print(f"{rows[-1]['recipe']}: {rows[-1]['problem'] or 'no problem'}", file=sys.stderr, flush=True)

@@ -13,12 +13,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler, TypeAdapter
+from pydantic import Field, GetCoreSchemaHandler, SerializerFunctionWrapHandler
 from pydantic.functional_serializers import model_serializer
 from pydantic.functional_validators import BeforeValidator
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.configuration.config import config_class, load_config, to_plain, validate, yaml_text
+from clozeline.configuration.config import adapter_of, config_class, load_config, to_plain, validate, yaml_text
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
@@ -165,7 +165,7 @@ class _StageConfig:
             raise ValueError(str(error)) from error
 
     def _plain(self, value: Any) -> Any:
-        return None if value is None else TypeAdapter(self.schema()).dump_python(value, mode="json", by_alias=True)
+        return None if value is None else adapter_of(self.schema()).dump_python(value, mode="json", by_alias=True)
 
 
 def _entries(value: Any) -> Any:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from clozeline.configuration.config import adapter_of
 from clozeline.configuration.strict_yaml import dump_yaml
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import file_hash, publish, publish_json, publish_text
@@ -51,7 +51,7 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     `source` is a folder of transformers or peft, or one in our format.
     """
     described = next(source / name for name in (MODEL, "config.json", PEFT_CONFIG) if (source / name).is_file())
-    config: dict[str, Any] = TypeAdapter(type(checkpoint.config)).dump_python(
+    config: dict[str, Any] = adapter_of(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
     )
     origin = origin_of(source)

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from pydantic import TypeAdapter
 from torch import Tensor
 
-from clozeline.configuration.config import validate
+from clozeline.configuration.config import adapter_of, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint, parameter_shapes
 from clozeline.model.configuration.layer import ShareConfig
@@ -36,7 +35,7 @@ def layer_of(name: str) -> str:
 
 def change_config(config: ModelConfig, method: str, **changes: Any) -> ModelConfig:
     """Return a configuration with other values; one that contradicts itself is refused in the name of the method."""
-    plain = TypeAdapter(type(config)).dump_python(config, mode="json", exclude_none=True)
+    plain = adapter_of(type(config)).dump_python(config, mode="json", exclude_none=True)
     changed: ModelConfig = validate(ModelConfig, {**plain, **changes}, method, "model.")
     return changed
 

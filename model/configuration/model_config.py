@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, ValidatorFunctionWrapHandler
+from pydantic import Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import adapter_of, config_class
 from clozeline.model.configuration.head import HeadEntry
 from clozeline.model.configuration.key_types import Depth, Width, non_default_keys
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
@@ -25,7 +25,7 @@ def _validate_for_family(value: Any, validate: ValidatorFunctionWrapHandler) -> 
     if isinstance(value, Mapping) and value.get("family") in names("clozeline.model.families"):
         options = find("clozeline.model.families", value["family"]).Options
         if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
-            return TypeAdapter(options).validate_json(json.dumps(value, default=str), strict=True)
+            return adapter_of(options).validate_json(json.dumps(value, default=str), strict=True)
     return validate(value)
 
 

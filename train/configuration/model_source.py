@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from clozeline.configuration.config import former_names, load_config, validate
+from clozeline.configuration.config import adapter_of, former_names, load_config, validate
 from clozeline.errors import ConfigurationError, reading_run
 from clozeline.hub import fetch_folder
 from clozeline.model.configuration.model_config import ModelConfig
@@ -40,7 +38,7 @@ def _plain_model(source: Path) -> dict[str, Any]:
 
         checkpoint = read_checkpoint(source)
         config = checkpoint.config
-        plain: dict[str, Any] = TypeAdapter(type(config)).dump_python(config, mode="json", exclude_none=True)
+        plain: dict[str, Any] = adapter_of(type(config)).dump_python(config, mode="json", exclude_none=True)
         return {**plain, "vocab_multiple": table_multiple(source, checkpoint.vocab_size)}
     with former_names(), reading_run(run, "model.init_from: "):
         model = load_config(dict[str, Any], run).get("model")

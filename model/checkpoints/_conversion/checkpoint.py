@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import torch
 import yaml
-from pydantic import TypeAdapter
 from torch import Tensor
 
+from clozeline.configuration.config import adapter_of
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.files import file_hash
 from clozeline.model.build import Model
@@ -108,7 +108,7 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
 def _read_own(folder: Path) -> Checkpoint:
     try:
         plain = yaml.safe_load((folder / MODEL).read_text(encoding="utf-8"))
-        config: ModelConfig = TypeAdapter(ModelConfig).validate_python(plain)
+        config: ModelConfig = adapter_of(ModelConfig).validate_python(plain)
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
         why = f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; import the model again"
         raise ConfigurationError(f"{folder / MODEL}: cannot be read as a model's configuration: {why}") from error

@@ -4,9 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import TypeAdapter
-
-from clozeline.configuration.config import flatten
+from clozeline.configuration.config import adapter_of, flatten
 from clozeline.model.checkpoints._conversion.layer_types import write_layer_types
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -29,7 +27,7 @@ def computation(config: ModelConfig) -> dict[str, Any]:
 
     Not included: dropout, initialization, heads, padding of the vocabulary, and keys that the kind of position ignores.
     """
-    flat = flatten(TypeAdapter(type(config)).dump_python(config, mode="json"))
+    flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
     read = tuple(f"position.{key}" for key in (*_OF_KIND[config.position.kind], "disentangled"))
     relevant = {
         key: value

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from clozeline.configuration.config import adapter_of
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.config_comparison import nested
 from clozeline.model.configuration.model_config import ModelConfig
@@ -52,7 +53,7 @@ def refuse_other_values(model_type: str, plain: Mapping[str, Any], only: Mapping
 def validate_config(model_type: str, flat: Mapping[str, Any]) -> ModelConfig:
     """Return the configuration; refuse values of a wrong type or range, and values that contradict each other."""
     try:
-        return TypeAdapter(ModelConfig).validate_python(nested(flat))
+        return adapter_of(ModelConfig).validate_python(nested(flat))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"])) or "model"

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
-from pydantic import TypeAdapter
 from torch import Tensor
 
-from clozeline.configuration.config import flatten
+from clozeline.configuration.config import adapter_of, flatten
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints._conversion.config_comparison import differences
 from clozeline.model.checkpoints._conversion.config_keys import (
@@ -178,7 +177,7 @@ class KeyMap:
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of config.json, without the classes, for a token table of `vocab_size` rows."""
-        flat = flatten(TypeAdapter(type(config)).dump_python(config, mode="json"))
+        flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
         flat |= {"head_dim": config.head_width, "kv_heads": config.key_value_heads}
         flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
