@@ -72,9 +72,11 @@ def judge(row: dict[str, Any]) -> str:
     return verdict(row["holds"]) if row["judged"] else "busy"
 
 
-def shorten(value: float | None) -> str:
-    """Return a number with three digits, `–` for none."""
-    return "–" if value is None else f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+def shorten(value: float | str | None) -> str:
+    """Return a number with three digits, `–` for none; a target may be words, such as a formula."""
+    if not isinstance(value, (int, float)):
+        return "–" if value is None else value
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def main() -> int:
@@ -97,13 +99,13 @@ def main() -> int:
         missed |= any(judge(row) == "NO" for row in rows)
         if code and not rows:
             failed.append(name)
+        write_json(options.json, table)  # after each of them: all of them take an hour
     cells = [
         (row["benchmark"], row["case"], row["unit"], *(shorten(row[key]) for key in ("ours", "peer", "ratio")),
          row["peer_name"] or "", shorten(row["target"]), row["load"], judge(row))
         for row in table
     ]  # fmt: skip
     print_table(("benchmark", "case", "unit", "ours", "peer", "ratio", "of", "target", "load", "holds"), cells)
-    write_json(options.json, table)
     if failed:
         print(f"\nfailed without a row: {', '.join(failed)}")
     return int(bool(failed) or missed)
