@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
+from clozeline.configuration.config import adapter_of
 from clozeline.errors import CheckpointError
 from clozeline.model.adaptive_computation.token_rules import RuleRecord
 from clozeline.pipeline.shards.manifest import first_problem
@@ -100,7 +101,7 @@ class TrainState:
 def read_state(index: Index) -> TrainState:
     """Return the state in an index; refuse keys that are missing, unknown, of another type or contradictory."""
     try:
-        state: TrainState = TypeAdapter(TrainState).validate_json(json.dumps(index.state))
+        state: TrainState = adapter_of(TrainState).validate_json(json.dumps(index.state))
     except ValidationError as error:
         raise CheckpointError(f"checkpoint state: {first_problem(error)}") from error
     if state.stream.get("samples", state.samples) != state.samples:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from clozeline.configuration.config import config_class, config_digest, former_names, load_config, to_plain, validate
 from clozeline.errors import ConfigurationError
@@ -188,3 +190,13 @@ def test_what_an_earlier_version_saved_is_read_under_present_names(tmp_path):
     }  # fmt: skip
     with pytest.raises(ConfigurationError, match="'ffn_dim' now"):
         validate(RenamedInside, {"width": 1}, "")
+
+
+def test_the_adapter_of_a_class_is_built_once_and_other_types_need_no_hash() -> None:
+    """Pydantic builds the schema of a class of options again for each adapter."""
+    with patch("clozeline.configuration.config.TypeAdapter", wraps=TypeAdapter) as built:
+        config = config_class(type("Options", (), {"__annotations__": {"size": int}}))
+        assert [validate(config, {"size": size}, "").size for size in (3, 4)] == [3, 4]
+        assert to_plain(config(size=5)) == {"size": 5}
+        assert built.call_count == 1
+        assert validate(Annotated[int, ["no hash"]], 7, "") == 7
