@@ -156,12 +156,14 @@ def below(kind: Any, key: str) -> Any:
 def iter_unknown_keys(kind: Any, data: Any) -> Iterator[tuple[str, ...]]:
     """Yield the location of each key of plain data that its config class lacks.
 
-    The options of algorithms are not checked, nor values that have short forms, which a validator makes long first.
+    The options of algorithms are not checked, nor values that have short forms, which a validator makes long first, nor
+    classes with a schema of their own, whose keys may depend on their values.
     """
     has_short_forms = any(isinstance(note, BeforeValidator) for note in getattr(kind, "__metadata__", ()))
-    if has_short_forms or not isinstance(data, (Mapping, list)):
-        return
     strict = [alternative for alternative in _alternatives(kind) if alternative is not NoneType]
+    has_own_schema = any(hasattr(alternative, "__get_pydantic_core_schema__") for alternative in strict)
+    if has_short_forms or has_own_schema or not isinstance(data, (Mapping, list)):
+        return
     closed = all(hasattr(one, "__pydantic_fields__") for one in strict)
     for key, value in data.items() if isinstance(data, Mapping) else enumerate(data):
         inner = below(kind, str(key))
