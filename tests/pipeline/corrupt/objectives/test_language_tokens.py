@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,17 +26,20 @@ DE, EN = FIRST_CONTENT, FIRST_CONTENT + 1
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    folder = tmp_path_factory.mktemp("tokenizer")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tokenizer")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Tokenizer:
     options = Word.Options(size=170, min_frequency=1, reserved=["<de>", "<en>"])
     save_tokenizer(Word.train([TEXT, " Success"], options, folder), "word", folder)
     return load_tokenizer(folder)
 
 
 @pytest.fixture(scope="module")
-def words(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Vocabulary:
+def words(tokenizer: Tokenizer, folder: Path) -> Vocabulary:
     """The vocabulary of that tokenizer, for a corpus whose rows have the codes 0, 1, 2 for de, en, fr."""
-    folder = tmp_path_factory.getbasetemp() / "tokenizer0"
     return replace(tokenizer.vocabulary, folder=folder, languages=("de", "en", "fr"))
 
 

@@ -181,5 +181,5 @@ def test_ids_of_real_texts_are_those_of_alberts_code(tmp_path):
         assert ((row.starts >= 0) & (row.starts < max(1, len(text)))).all()
         assert (row.starts[1:] >= row.starts[:-1]).all()
     report = export_tokenizer(tmp_path / "out", tmp_path / "x", texts=texts)
-    assert set(report.differing) <= {"specials in text", "ties", "case"}
+    assert set(report.differing) <= {"specials in text", "special pieces", "ties", "case"}  # some say <unk>
     assert sum(report.differing.values()) < 0.05 * len(texts)
