@@ -76,10 +76,10 @@ def kernel_base(seed: int, name: str, variant: int) -> int:
 
 def kernel_keys(seed: int, name: str, uids: UInt64, variants: NDArray[np.uint16]) -> UInt64:
     """Return one key per row: mix(mix(uid) ^ base), with base = blake2b(seed, name, variant)."""
-    base = np.empty(len(uids), dtype=np.uint64)
-    for variant in np.unique(variants):
-        base[variants == variant] = kernel_base(seed, name, int(variant))
-    return mix(mix(uids.astype(np.uint64, copy=False)) ^ base)
+    bases = np.zeros(1 + int(variants.max(initial=0)), dtype=np.uint64)
+    present = np.flatnonzero(np.bincount(variants))
+    bases[present] = [kernel_base(seed, name, variant) for variant in present.tolist()]
+    return mix(mix(uids.astype(np.uint64, copy=False)) ^ bases[variants])
 
 
 def random_bits(keys: UInt64, stream: int, count: int, start: int = 0) -> UInt64:
