@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := $(VENV)/peers
 # DeepSpeed looks for its tools on PATH, and needs to know that there is no GPU; `make demo DS_ACCELERATOR=cuda` on one.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export DS_ACCELERATOR ?= cpu
@@ -89,8 +90,16 @@ site: $(STAMP)  ## build the documentation as a site, with search and the Python
 	$(BIN)/pip install -q -c constraints.txt -e '.[site]'
 	$(BIN)/mkdocs build
 
-bench: $(STAMP)  ## every benchmark that needs nothing, and one table of all rows; PEER and PEERS name interpreters with peers
-	$(BIN)/python -m benchmarks.run_all $(addprefix --peer ,$(PEER)) $(addprefix --peers-python ,$(PEERS)) --json runs/benchmarks.json
+# Other libraries of the benchmarks need an environment of their own. Older releases of pip stop at the extra of lxml.
+$(PEERS)/.installed: benchmarks/peers/requirements.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install -q --upgrade 'pip>=26'
+	$(PEERS)/bin/pip install -q torch==2.13.0 -r benchmarks/peers/requirements.txt
+	$(PEERS)/bin/pip install -q --no-deps mosaicml-streaming==0.13.0
+	touch $@
+
+bench: $(STAMP) $(PEERS)/.installed  ## every benchmark that needs nothing, with its peers, and one table of all rows
+	$(BIN)/python -m benchmarks.run_all --peers $(PEERS)/bin/python --json runs/benchmarks.json
 
 clean:  ## remove the environment, runs and build folders
 	rm -rf $(VENV) runs build site *.egg-info

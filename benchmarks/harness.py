@@ -167,6 +167,7 @@ def print_claims(claims: Sequence[Claim]) -> None:
 
 def write_json(path: Path | None, content: Any) -> None:
     if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 

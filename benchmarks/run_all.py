@@ -1,7 +1,8 @@
 """Every benchmark that needs no files, run or GPU, one after another, and one table of all their rows.
 
-    python -m benchmarks.run_all [--only NAME ...] [--peer PYTHON] [--peers-python PYTHON] [--json FILE]
+    python -m benchmarks.run_all [--only NAME ...] [--peers PYTHON] [--json FILE]
 
+PYTHON is the interpreter of an environment with benchmarks/peers/requirements.txt, which `make bench` makes.
 A row is judged only if the load stayed at most 2 (two cores) while its benchmark ran; otherwise it is `busy`. Ratios
 and limits are judged; speeds without a peer are for information. The exit code is 1 if a judged row misses its target
 or a benchmark failed.
@@ -24,6 +25,8 @@ _NEED_MORE: Final = frozenset({"compression", "finetune", "fit_blocks", "gpu", "
 """Benchmarks of files, a run or a GPU that the user has; the pages with their figures have the commands."""
 _START: Final = 'if __name__ == "__main__":'
 """A module of `benchmarks/` without this line is a part of others."""
+_PEER_OPTIONS: Final = ("--peer", "--peers-python")
+"""Options of benchmarks for the interpreter of their peers."""
 MAX_LOAD: Final = 2.0
 _LOAD_EVERY_S: Final = 5.0
 
@@ -82,19 +85,15 @@ def shorten(value: float | str | None) -> str:
 def main() -> int:
     """Run the benchmarks, print one table, and return the exit code."""
     names = benchmark_names()
-    made = parser(
-        __doc__, peer=(str, "interpreter for `--peer`: datatrove, spaCy and rensa"),
-        peers_python=(str, "interpreter for `--peers-python`: other loaders"),
-    )  # fmt: skip
+    made = parser(__doc__, peers=(str, "interpreter with the peers"))
     made.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     options = made.parse_args()
-    interpreters = {"--peer": options.peer, "--peers-python": options.peers_python}
     table, failed, missed = [], [], False
     for name in options.only:
         print(f"\n== {name} ==", flush=True)
         text = (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
-        taken = {flag: python for flag, python in interpreters.items() if python and _takes(text, flag)}
-        code, rows = run(name, [word for pair in taken.items() for word in pair])
+        taken = [flag for flag in _PEER_OPTIONS if options.peers and _takes(text, flag)]
+        code, rows = run(name, [word for flag in taken for word in (flag, options.peers)])
         table += rows
         missed |= any(judge(row) == "NO" for row in rows)
         if code and not rows:

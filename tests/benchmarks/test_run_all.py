@@ -62,3 +62,25 @@ if __name__ == "__main__":
     assert run_all.main() == code
     table = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
     assert [(row["benchmark"], row["load"], row["judged"]) for row in table] == [("tiny", load, load <= 2)] * len(rows)
+
+
+def test_a_benchmark_gets_the_interpreter_of_its_peers_by_the_option_that_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    commands = {}
+    for name, option in (("filters", "peer=PEER"), ("loader", "peers_python=str"), ("scale", "")):
+        source = f'{option}\nif __name__ == "__main__":\n    pass\n'
+        (tmp_path / "benchmarks" / f"{name}.py").write_text(source, encoding="utf-8")
+    monkeypatch.setattr(run_all, "ROOT", tmp_path)
+
+    def record(name: str, words: list[str]) -> tuple[int, list[dict[str, object]]]:
+        commands[name] = words
+        return 0, []
+
+    monkeypatch.setattr(run_all, "run", record)
+    monkeypatch.setattr("sys.argv", ["run_all", "--peers", "python-of-peers"])
+    assert run_all.main() == 0
+    assert commands == {
+        "filters": ["--peer", "python-of-peers"], "loader": ["--peers-python", "python-of-peers"], "scale": [],
+    }  # fmt: skip
