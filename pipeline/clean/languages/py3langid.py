@@ -33,6 +33,7 @@ _SCRIPTS: Final = {
     "hy": re.compile("[\u0530-\u058f]"),
     "ka": re.compile("[\u10a0-\u10ff\u1c90-\u1cbf]"),
 }
+_ANY_SCRIPT: Final = re.compile("|".join(script.pattern for script in _SCRIPTS.values()))
 # scripts that several languages share; a text in another script is in none of them
 _SHARED: Final = {
     **dict.fromkeys(("be", "bg", "kk", "ky", "mk", "mn", "ru", "uk"), re.compile("[\u0400-\u052f]")),
@@ -89,7 +90,7 @@ class Py3langid:
             letters = text.translate(_NO_ASCII_LETTER) if text.isascii() else _NO_LETTER.sub("", "".join(text.split()))
         if len(letters) < self._options.letters:
             return UNDECIDED, 0.0
-        if not letters.isascii():
+        if not letters.isascii() and _ANY_SCRIPT.search(letters):
             for language, script in _SCRIPTS.items():
                 share = len(script.findall(letters)) / len(letters)
                 if share > _SCRIPT_SHARE:
