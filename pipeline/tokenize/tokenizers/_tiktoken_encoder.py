@@ -26,6 +26,9 @@ PATTERNS: Final[Mapping[str, str]] = {
     rf"|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_REST}",
 }
 """Pre-tokenization patterns of published models: of GPT-2, GPT-4 and Llama 3, Qwen, and GPT-4o."""
+_NO_TOKEN: Final = "<|never allowed|>"
+"""A special token that no text may use. Without any, tiktoken's search for them matches the empty string everywhere,
+which takes as long as the encoding."""
 _UNUSED: Final = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
 
 
@@ -63,7 +66,8 @@ def rank_encoder(library: tokenizers.Tokenizer, facts: Mapping[str, Any], bare: 
     ranks = {bytes(alphabet[letter] for letter in name): token for name, token in ids.items()}
     import tiktoken  # a recipe is checked without it
 
-    fast = tiktoken.Encoding("clozeline", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    special = {_NO_TOKEN: max(ranks.values()) + 1}
+    fast = tiktoken.Encoding("clozeline", pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
     fallback = library_encoder(library)
 
     def encode(text: str) -> NDArray[np.uint32]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import PATTERNS, rank_encoder
+from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import _NO_TOKEN, PATTERNS, rank_encoder
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 from tests.pipeline.tokenize.published.published_files import NASTY, byte_level
@@ -46,6 +46,12 @@ def library_ids(library, text):
 def test_the_ids_are_those_of_the_merges(trained, text):
     library, _, encode = trained
     assert encode(text).tolist() == library_ids(library, text)
+
+
+@given(pieces=st.lists(st.sampled_from([_NO_TOKEN, _NO_TOKEN[:5], _NO_TOKEN[3:], " ", "é", "\n", "letters"])))
+def test_the_name_of_the_special_token_in_a_text_is_text(trained, pieces):
+    library, _, encode = trained
+    assert encode("".join(pieces)).tolist() == library_ids(library, "".join(pieces))
 
 
 def test_the_ids_of_nasty_texts(trained, tmp_path):
