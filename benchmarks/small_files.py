@@ -17,7 +17,9 @@ from clozeline.pipeline.dedup.component_passes import Levels
 from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS
-from clozeline.pipeline.execution.recipe_command import run_stage
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import run_recipe
+from clozeline.pipeline.recipe import load_recipe
 
 _RECIPE = """
 corpus: small_files
@@ -48,11 +50,10 @@ def write(folder: Path, texts: list[str], *, single_file: bool) -> str:
 
 
 def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
-    """Run a stage in this process and return its CPU seconds, with those of its children."""
+    """Run a stage in this process and return its CPU seconds, with those of its children, without its page."""
     start = cpu_seconds()
-    arguments = ["--config", str(recipe), f"input={source}", f"output={output}", "executor.workers=1"]
-    if code := run_stage(stage, arguments):
-        raise SystemExit(code)
+    words = [f"input={source}", f"output={output}", "executor.workers=1"]
+    run_recipe(load_recipe(recipe, words), stage, Progress(), [])
     return cpu_seconds() - start
 
 

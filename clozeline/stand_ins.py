@@ -26,7 +26,6 @@ LIBRARIES: Final = frozenset(
         "nltk",
         "rouge_score",
         "pandas",
-        "matplotlib",
         "omegaconf",
     }
 )

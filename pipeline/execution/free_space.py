@@ -1,7 +1,7 @@
 """Compare what a stage will write with the free space, before it starts.
 
-A stage writes about as much as the largest stage before it: in a run on pages of English novels, 0.6 to 1.1 times as
-much. What its own finished units wrote says it better.
+A stage writes about as much as the one before it: in a run on pages of English novels, 0.6 to 1.1 times as much, if it
+drops no document. What its own finished units wrote says it better.
 """
 
 import shutil
@@ -10,8 +10,6 @@ from typing import Final
 
 from clozeline.errors import StorageError
 
-_SURELY_TOO_SMALL: Final = 0.5
-"""A stage is refused if even this share of the expected bytes does not fit; above it, only warned of."""
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
@@ -30,16 +28,21 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(existing).free
 
 
-def check_free_space(name: str, folder: Path, expected: int) -> str:
+def check_free_space(name: str, folder: Path, expected: int, least: int = 0) -> str:
     """Return a warning if a stage may need more than the free space, or "".
 
+    `expected` is about what it writes, or most if it may drop documents; `least` is what it writes in any case.
+
     Raises:
-        StorageError: if there is less than half of the expected bytes.
+        StorageError: there is less than that.
     """
     free = free_bytes(folder)
     if free >= expected:
         return ""
-    sizes = f"{name}: expected about {size_text(expected)} to write into {folder}, got {size_text(free)} of free space"
-    if free < _SURELY_TOO_SMALL * expected:
-        raise StorageError(f"{sizes}: free some, or give an output on another disk; finished units are kept")
-    return f"{sizes}: it may not be enough"
+    needed = f"{'' if least else 'up to '}about {size_text(expected)}"
+    sizes = f"{name}: expected {needed} to write into {folder}, got {size_text(free)} of free space"
+    if free < least:
+        raise StorageError(
+            f"{sizes}: free some, or move the folder to a larger disk and set `output` to it; finished units are kept"
+        )
+    return f"{sizes}: it may not be enough; set `output` to a larger disk, or give fewer files as `input`"

@@ -1,8 +1,9 @@
 """Write plans of many files compactly: what they share once, and a row of numbers for each file.
 
 A plan with fewer than 1,000 inputs and ranges lists them as objects. With more, its `format` is
-3: a row of values for each input, those that repeat by their index in `values`, and of the ranges only the number in
-each unit, the labels of their sources, and the bounds of files that are cut. Both read as the same plain data.
+3: a row of values for each input, those that repeat by their index in `values`, a single hash where both ends of a
+file have the same, and of the ranges only the number in each unit, the labels of their sources, and the bounds of files
+that are cut. Both read as the same plain data.
 """
 
 import json
@@ -52,7 +53,7 @@ def pack_plan(plain: Mapping[str, Any]) -> Mapping[str, Any]:
     columns = [
         {
             "keys": keys,
-            "rows": [[code(facts[key]) if key in _REPEATED else facts[key] for key in keys] for facts in rows],
+            "rows": [[_shorten(key, facts[key], code) for key in keys] for facts in rows],
         }
         for keys, rows in groupby(plain["inputs"], sorted)
     ]
@@ -76,7 +77,7 @@ def pack_plan(plain: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _shorten(key: str, value: Any, code: Callable[[Any], int]) -> Any:
-    """Return an index for a value that repeats, and a single hash where both ends of a small file have the same."""
+    """Return the index of a value that repeats, and the hashes of a file's ends once if they are equal."""
     if key == _ENDS and value == value[:_DIGITS] * 2:
         return value[:_DIGITS]
     return code(value) if key in _REPEATED else value

@@ -1,6 +1,8 @@
 """Foresee what a plan costs: pieces between passes, opens, disk and memory. Refuse what cannot be run."""
 
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import psutil
@@ -10,17 +12,26 @@ from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.plan import MOST_UNITS, Plan
 from clozeline.pipeline.execution.stages import Stage
-from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 
 MOST_PIECES: Final = 10**10
 """Pieces of an exchange: each takes 24 bytes of an index and some 50 microseconds to write and read."""
 _BASE_BYTES: Final = 300e6
-_PER_SHARD_BYTE: Final = 3.0
-"""Memory of a worker: Python with its libraries, and the documents of a shard, which `encode` sorts."""
+"""Memory of Python and its libraries."""
+_PER_INPUT_BYTE: Final = 6.0
+_PER_DOCUMENT_BYTE: Final = 15.0
+"""Memory for each byte of a shard: of JSON lines that are all kept, and of documents as stages store them. 300 MB of
+lines made 117 MB of documents, and encode took 2.0 GB for their 86 million tokens."""
+_LEAST_KEPT: Final = 0.005
+"""Share of an input that is kept at least: strict filters keep about a hundredth of a crawl."""
+_LEAST_SHARE: Final = 0.5
+"""Share of the estimate that a shard of known documents takes at least."""
+_LEAST_SHARD: Final = 4096
+"""Smallest `plan.shard_bytes`."""
 
 
-def check_plan_size(recipe: Recipe, plan: Plan, stages: Sequence[Stage[Any, Any]]) -> None:
-    """Raise ConfigurationError where an exchange has too many pieces, or a shard does not fit into this machine."""
+def check_plan_size(plan: Plan, stages: Sequence[Stage[Any, Any]]) -> None:
+    """Raise ConfigurationError where an exchange has too many pieces."""
     for stage in stages:
         worst = max(stage.exchanges(), key=lambda exchange: exchange.pieces, default=None)
         if worst is not None and worst.pieces > MOST_PIECES:
@@ -29,26 +40,73 @@ def check_plan_size(recipe: Recipe, plan: Plan, stages: Sequence[Stage[Any, Any]
                 f"passes of '{stage.name}', expected at most {MOST_PIECES:,}: leave plan.unit_bytes and "
                 f"plan.shard_bytes out, or set both to {-(-plan.bytes // MOST_UNITS):,}"
             )
-    memory, present = worker_memory(plan), psutil.virtual_memory().total
-    if recipe.executor.name == "local" and memory > present and any(stage.name == "encode" for stage in stages):
-        raise ConfigurationError(
-            f"plan.shard_bytes: a worker needs about {size_text(memory)} for a shard of "
-            f"{size_text(plan.bytes / plan.shards)}, this machine has {size_text(present)}: set it to "
-            f"{int(max(0.0, present / 2 - _BASE_BYTES) / _PER_SHARD_BYTE):,} or less"
-        )
 
 
-def worker_memory(plan: Plan) -> float:
-    """Return about how many bytes of memory a worker needs for a shard."""
-    return _BASE_BYTES + _PER_SHARD_BYTE * plan.bytes / plan.shards
+def worker_memory(plan: Plan, documents: int | None = None) -> float:
+    """Return about how many bytes of memory a worker needs for a shard, which `encode` sorts.
+
+    `documents` are the bytes of the documents to encode; None: not known yet, and all of the input may be kept.
+    """
+    shards = _PER_INPUT_BYTE * plan.bytes if documents is None else _PER_DOCUMENT_BYTE * documents
+    return _BASE_BYTES + shards / plan.shards
+
+
+def check_memory(recipe: Recipe, plan: Plan, documents: int | None = None) -> str:
+    """Return a warning if `encode` may need more memory than its workers have, or "".
+
+    Before its documents are known, nearly all of the input may be dropped; a preview (`limit`) is not foreseen.
+
+    Raises:
+        ConfigurationError: it certainly needs more.
+    """
+    room = None if documents is None and recipe.limit is not None else _worker_room(recipe.executor, plan)
+    needed, least = worker_memory(plan, documents), _LEAST_KEPT if documents is None else _LEAST_SHARE
+    if room is None or needed <= room.bytes:
+        return ""
+    condition = " if no document is dropped" if documents is None else ""
+    fitting = int((room.bytes - _BASE_BYTES) / max(1.0, needed - _BASE_BYTES) * plan.bytes / plan.shards)
+    smaller = f", or set plan.shard_bytes to {fitting:,} or less" if fitting >= _LEAST_SHARD else ""
+    said = (
+        f"memory: a worker of 'encode' needs about {size_text(needed)}{condition}, got {size_text(room.bytes)}, "
+        f"{room.source}: {room.remedy}{smaller}"
+    )
+    if room.enforced and least * (needed - _BASE_BYTES) > room.bytes:
+        raise ConfigurationError(said)
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Memory of a worker, what it follows from, how to get more, and whether a worker that takes more must fail."""
+
+    bytes: float
+    source: str
+    remedy: str
+    enforced: bool = True
+
+
+def _worker_room(executor: ExecutorConfig, plan: Plan) -> _Room | None:
+    """Return the memory that each worker has; None where the executor does not tell."""
+    options = executor.chosen().options
+    if executor.name == "local":
+        workers = min(executor.workers or os.cpu_count() or 1, executor.tasks, plan.shards)
+        memory = psutil.virtual_memory().total
+        source = f"a share of this machine's {size_text(memory)} among {workers} worker{'s' * (workers > 1)}"
+        return _Room(memory / workers, source, "lower executor.workers" if workers > 1 else "use a larger machine")
+    per_core = getattr(options, "mem_per_cpu_gb", None)
+    if per_core is None or any(name.startswith("mem") for name in getattr(options, "sbatch_args", ())):
+        return None
+    source = f"executor.options.mem_per_cpu_gb ({per_core:g}) x cpus_per_task ({options.cpus_per_task:g})"
+    # Ray only reserves memory: an actor may take more
+    return _Room(per_core * options.cpus_per_task * 2**30, source, "raise one of them", executor.name != "ray")
 
 
 def foreseen_disk(plan: Plan, stages: Sequence[Stage[Any, Any]]) -> int:
-    """Return about how many bytes all stages write, as each is estimated from the largest stage before it."""
-    largest, total = 0.0, 0.0
+    """Return about how many bytes all stages write if no document is dropped, each estimated from the one before it."""
+    before, total = float(plan.bytes), 0.0
     for stage in stages:
-        size = stage.expansion() * (largest or plan.bytes)
-        largest, total = max(largest, size), total + size
+        size = stage.expansion() * before
+        before, total = size or before, total + size
     return round(total)
 
 

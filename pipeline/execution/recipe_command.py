@@ -99,7 +99,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
         if summaries and detail != "quiet":
             print_table(summaries)
     names = stages_of(recipe)
-    path = write_run_report(recipe.output_folder, names if only is None else names[: names.index(only) + 1])
+    path = write_run_report(recipe.output_folder, names if only is None else names[: names.index(only) + 1], only)
     if detail != "quiet":
         Terminal().print(wrap_log(f"report: {path}"), highlight=False, soft_wrap=True)
     return 0
@@ -107,10 +107,10 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
+    from clozeline.pipeline.execution import plan_size
     from clozeline.pipeline.execution.free_space import check_free_space, free_bytes, size_text
     from clozeline.pipeline.execution.growth import check_extension
     from clozeline.pipeline.execution.plan import load_plan
-    from clozeline.pipeline.execution.plan_size import check_plan_size, exchange_text, foreseen_disk, worker_memory
     from clozeline.pipeline.execution.runner import stage_runs
     from clozeline.pipeline.execution.stage_order import stage_of, stages_of
     from clozeline.terminal import Terminal
@@ -120,33 +120,49 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     if recipe.extend:
         check_extension(recipe, only)
     stages = {name: stage_of(recipe, name, plan) for name in stages_of(recipe)}
-    check_plan_size(recipe, plan, list(stages.values()))
+    plan_size.check_plan_size(plan, list(stages.values()))
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     executor = recipe.executor
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
     console.print(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}", highlight=False)
     runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False, only=only)
-    largest = 0
-    for name in stages_of(recipe):
+    # bytes that the next stage reads, and of the documents that `encode` is to read, once they are complete
+    before, documents, encodes = plan.bytes, None, "encode" in stages
+    for name in stages:
         run: StageRun[Any] | None = None
         with suppress(StorageError):  # its passes depend on files that an earlier stage must still write
             run = next(runs, None)
-        if run is None:
-            to_do = "follows from the stages before it"
-        else:
-            missing = run.missing()
-            named = zip(run.passes, missing, strict=False)
-            to_do = ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
-            if missing:
-                to_do += f"; about {size_text(run.expected_bytes(missing, largest or plan.bytes))}"
-            runs, largest = iter(()) if missing else runs, max(largest, run.bytes())
+        missing = None if run is None else run.missing()
         if only in (None, name):
-            console.print(f"{name}: {to_do}{exchange_text(stages[name].exchanges())}", highlight=False, soft_wrap=True)
-    disk = foreseen_disk(plan, list(stages.values()))
-    free = f"free space: {size_text(free_bytes(recipe.output_folder))}"
-    console.print(f"disk: about {size_text(disk)} for all stages; {free}", highlight=False)
-    console.print(f"memory: about {size_text(worker_memory(plan))} for each worker", highlight=False)
+            to_do = "follows from the stages before it" if run is None else _to_do(run, before)
+            console.print(
+                f"{name}: {to_do}{plan_size.exchange_text(stages[name].exchanges())}", highlight=False, soft_wrap=True
+            )
+        if run is not None and name == "encode":
+            documents, encodes = before, bool(missing)
+        if run is not None and run.stage.expansion():
+            before = run.bytes()
+        runs = iter(()) if missing else runs
+    disk = plan_size.foreseen_disk(plan, list(stages.values()))
+    free, kept = f"free space: {size_text(free_bytes(recipe.output_folder))}", " if no document is dropped"
+    console.print(f"disk: about {size_text(disk)} for all stages{kept}; {free}", highlight=False, soft_wrap=True)
+    memory = f"{size_text(plan_size.worker_memory(plan, documents))} for each worker{kept if documents is None else ''}"
+    console.print(f"memory: about {memory}", highlight=False, soft_wrap=True)
     new = not any(stage.folder.exists() for stage in stages.values())  # a later start needs less
-    if new and (warning := check_free_space("all stages", recipe.output_folder, disk)):
+    warnings = [check_free_space("all stages", recipe.output_folder, disk)] if new else []
+    warnings += [plan_size.check_memory(recipe, plan, documents)] if encodes else []
+    for warning in filter(None, warnings):
         console.print(warning, highlight=False, soft_wrap=True)
     return 0
+
+
+def _to_do(run: "StageRun[Any]", before: int) -> str:
+    """Return the units that a stage would make, and about how many bytes they take, given the bytes that it reads."""
+    from clozeline.pipeline.execution.free_space import size_text
+
+    missing = run.missing()
+    if not missing:
+        return "complete"
+    named = zip(run.passes, missing, strict=False)
+    units = ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named)
+    return f"{units}; about {size_text(run.expected_bytes(missing, before)[0])}"

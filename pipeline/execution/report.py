@@ -53,33 +53,44 @@ _GROUPS: Final = 20
 _SUITE: Final = ("evaluation suite", "items", "not read", "found in documents", "too short", "documents", "words found")
 
 
-def write_run_report(output: Path, names: Sequence[str]) -> Path:
-    """Write `report.json` and `report.html` of a run, unless they are newer than its stages' files; return the page.
+def write_run_report(output: Path, names: Sequence[str], only: str | None = None) -> Path:
+    """Write `report.json` and the page of a run, unless they are newer than its stages' files; return the page.
 
-    `names` are its complete stages, in order; one that was killed before it wrote its report is left out.
+    `names` are its complete stages, in order; one that was killed before it wrote its report is left out. A stage that
+    runs alone (`only`) has its own page, `STAGE/report.html`, for which the documents of other stages are not read.
     """
-    path, folders = output / "report.html", [output / name for name in names]
+    run_page, folders = output / "report.html", [output / name for name in names]
+    path = run_page if only is None else output / only / "report.html"
     folders = [folder for folder in folders if (folder / "report.json").is_file()]
     newest = max((folder / "report.json").stat().st_mtime_ns for folder in folders)
+
+    def is_current(file: Path) -> bool:
+        return file.exists() and file.stat().st_mtime_ns >= newest
+
     told = earlier_report(output / "report.json").get("stages", {}).keys()
-    if path.exists() and path.stat().st_mtime_ns > newest and {folder.name for folder in folders} <= told:
-        return path
+    known = {folder.name for folder in folders} <= told and is_current(output / "report.json")
+    for drawn in (run_page, path):
+        if known and is_current(drawn):
+            return drawn
     stages = [StageFacts.read(folder) for folder in folders]
-    plain = {
-        stage.name: {
-            "counts": stage.counts, "bytes": stage.bytes, "seconds": stage.seconds, "slowest": stage.slowest,
-            "deciders": stage.deciders,
-        }
-        for stage in stages
-    }  # fmt: skip
-    publish_json(output / "report.json", seal({"format": REPORT_FORMAT, "stages": plain}))
-    publish_text(path, page("Clozeline · what happened to every document", _parts(output, stages)))
+    if not known:
+        plain = {
+            stage.name: {
+                "counts": stage.counts, "bytes": stage.bytes, "seconds": stage.seconds, "slowest": stage.slowest,
+                "deciders": stage.deciders,
+            }
+            for stage in stages
+        }  # fmt: skip
+        publish_json(output / "report.json", seal({"format": REPORT_FORMAT, "stages": plain}))
+        run_page.unlink(missing_ok=True)
+    publish_text(path, page("Clozeline · what happened to every document", _parts(output, stages, only)))
     return path
 
 
-def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
+def _parts(output: Path, stages: Sequence[StageFacts], only: str | None) -> Iterator[str]:
     plan = _plan(output / PLAN_STAGE / "plan.json")
-    holders = [stage for stage in stages if stage.documents.is_dir()]
+    read = [stage for stage in stages if only in (None, stage.name)]  # stages whose documents are read
+    holders = [stage for stage in read if stage.documents.is_dir()]
     inputs, size = plan["inputs"], sum(facts["bytes"] for facts in plan["inputs"])
     shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": size_text(size)}
     shown |= {step.name: f"{step.count:,}" for step in _steps(stages) if step.name in ("unique", "tokens", "examples")}
@@ -97,10 +108,10 @@ def _parts(output: Path, stages: Sequence[StageFacts]) -> Iterator[str]:
     if holders:
         parts = Parts.of(holders[-1].documents)
         texts = _quotes(sample_kept_texts(parts))
-        yield section("What is kept", grid(*_shapes(stages, parts)), "<h3>Three of the texts</h3>", texts)
+        yield section("What is kept", grid(*_shapes(read, parts)), "<h3>Three of the texts</h3>", texts)
         yield section("By site and language", *_iter_groups(stages, holders))
-    yield section("What is edited", *_iter_edits(stages))
-    yield section("What is dropped", *_iter_drops(holders))
+    yield section("What is edited", *_iter_edits(read))
+    yield section("What is dropped", *_iter_drops(stages, holders))
     yield section("Tokens", *iter_fertility(stages))
     yield section("Where it comes from", *_provenance(output, plan, stages))
 
@@ -233,11 +244,12 @@ def _iter_edits(stages: Sequence[StageFacts]) -> Iterator[str]:
             yield collapsible(title, *(grid(*pair) for pair in after))
 
 
-def _iter_drops(holders: Sequence[StageFacts]) -> Iterator[str]:
-    """Yield up to three texts for each reason."""
-    earlier: Path | None = None
+def _iter_drops(stages: Sequence[StageFacts], holders: Sequence[StageFacts]) -> Iterator[str]:
+    """Yield up to three texts for each reason; a stage has some of them from the documents that it read."""
     complete = True
     for stage in holders:
+        before = stages[: stages.index(stage)]
+        earlier = next((each.documents for each in reversed(before) if each.documents.is_dir()), None)
         texts = sample_rejects(Parts.of(stage.folder / "rejects"), earlier)
         counts = stage.counts.get("rejected", {})
         for reason, samples in sorted(texts.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
@@ -245,7 +257,6 @@ def _iter_drops(holders: Sequence[StageFacts]) -> Iterator[str]:
             yield collapsible(f"{stage.name} · {reason} · {count:,} document{'s' * (count != 1)}", _quotes(samples))
             complete = complete and all(sample.text for sample in samples)
         yield from _list_malformed(stage)
-        earlier = stage.documents
     if not complete:
         yield "<p class=muted>Where no text is shown, none was kept: "
         yield "clean.keep_text is the share of rejected documents that keep it.</p>"

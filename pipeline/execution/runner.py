@@ -20,7 +20,7 @@ from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.pending_units import PendingUnits
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input, saved_plan
-from clozeline.pipeline.execution.plan_size import check_plan_size
+from clozeline.pipeline.execution.plan_size import check_memory, check_plan_size
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.run_units import run_units
 from clozeline.pipeline.execution.stage_order import stage_of, stages_of
@@ -28,6 +28,7 @@ from clozeline.pipeline.execution.stage_records import StageRecords
 from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import Pass, Stage, StageSummary
 from clozeline.pipeline.execution.unit_record import (
+    DOCUMENTS_FOLDER,
     LOGS,
     TEMPORARY,
     C,
@@ -43,6 +44,8 @@ from clozeline.pipeline.shards.quarantine import QUARANTINE
 
 # Files of a stage's folder that records do not list.
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
+# Share of the expected bytes that is certain of a stage that drops no document: an objective may read one set of many.
+_LEAST_WRITTEN: Final = 0.1
 
 
 def run_recipe(
@@ -61,7 +64,9 @@ def run_recipe(
         if starts:
             require_input(recipe)
         plan = load_plan(recipe, verify=verify)
-        check_plan_size(recipe, plan, [stage_of(recipe, name, plan) for name in names])
+        check_plan_size(plan, [stage_of(recipe, name, plan) for name in names])
+        if "encode" in names and not recipe.folder("encode").exists() and (warning := check_memory(recipe, plan)):
+            progress.report(warning)
         if recipe.extend:
             _run_before_growth(recipe, only, plan, progress, verify=verify)
         if recipe.rebalance:
@@ -160,12 +165,12 @@ def run_stages(
 ) -> None:
     """Run the stages of a plan, or one of them, in an output folder that this process holds."""
     provided: dict[str, tuple[str, int]] = {}
-    largest = 0
+    before = plan.bytes
     for run in stage_runs(recipe, plan, verify=verify, only=only):
         stage, name = run.stage, run.stage.name
         gap = "" if only in (None, name) else run.gap()
         if only in (None, name) or (gap and stage.made_when_needed):
-            summaries.append(run.execute(progress, largest or plan.bytes))
+            summaries.append(run.execute(progress, before))
             if not run.kept:  # a kept tokenizer learned from the documents of its time
                 _check_handover(provided, stage, summaries[-1].counts)
             if summaries[-1].counts.get("documents_out") == 0:
@@ -177,7 +182,7 @@ def run_stages(
             )
         if only == name:
             break
-        largest = max(largest, run.bytes())
+        before = run.bytes() if stage.expansion() else before
         provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
     if only is None:
         drop_documents(recipe, progress)
@@ -268,13 +273,20 @@ class StageRun(Generic[C]):
         return [record for work in self.passes for record in self.records.of_pass(work.name)]
 
     def bytes(self) -> int:
-        """Return the bytes of all outputs that later stages may read."""
-        return sum(record.bytes for record in self.all_records())
+        """Return the bytes of all outputs that later stages read: the documents of a stage that writes some."""
+        folder = DOCUMENTS_FOLDER if self.stage.writes_documents else ""
+        return sum(
+            facts["bytes"]
+            for record in self.all_records()
+            for name, facts in record.outputs.items()
+            if name.startswith(folder) and not name.startswith(f"{TEMPORARY}/")
+        )
 
-    def expected_bytes(self, missing: Sequence[Sequence[int]], before: int) -> int:
-        """Return about how many bytes the missing units will write.
+    def expected_bytes(self, missing: Sequence[Sequence[int]], before: int) -> tuple[int, int]:
+        """Return about how many bytes the missing units will write, and how many at least.
 
-        They follow from finished units of the same stage, or else from `before`, the bytes of the largest stage so far.
+        They follow from finished units of the same stage, or else from `before`, the bytes that it reads. A stage that
+        writes documents may drop nearly all that it reads.
         """
         expected, key = 0, self.runners[0].key
         for work, units in zip(self.passes, missing, strict=False):
@@ -282,8 +294,10 @@ class StageRun(Generic[C]):
             if finished:
                 expected += sum(finished) * len(units) // len(finished)
             elif units and not work.intermediate:
-                return round(self.stage.expansion() * before)
-        return expected
+                expected = round(self.stage.expansion() * before)
+                sure = self.stage.needs and not self.stage.writes_documents  # it reads all that an earlier stage wrote
+                return expected, round(_LEAST_WRITTEN * expected) if sure else 0
+        return expected, expected // 2
 
     def counts(self) -> C:
         """Return the sums over all records."""
@@ -316,14 +330,17 @@ class StageRun(Generic[C]):
     def execute(self, progress: Progress, before: int = 0) -> StageSummary:
         """Run missing units, then sum counts, write the report and remove intermediate files.
 
-        `before` are the bytes of the largest stage so far, or of the inputs: they say how much space it needs.
+        `before` are the bytes that it reads, of the stage before it or of the inputs: they say how much space it needs.
         """
         start = time.monotonic()
         previous, missing = earlier_report(self.stage.folder / "report.json"), self.missing()
         folder, stale = self.stage.folder, list[UnitRecord]()
         if missing:  # find records of another configuration, which no sum and no manifest may hold; nothing changes yet
             stale = [record for record in self.records if self._is_stale(record)]
-            if warning := check_free_space(self.stage.name, folder, self.expected_bytes(missing, before)):
+            warnings = [check_free_space(self.stage.name, folder, *self.expected_bytes(missing, before))]
+            if self.stage.name == "encode":
+                warnings.append(check_memory(self.stage.recipe, self.stage.plan, before))
+            for warning in filter(None, warnings):
                 progress.report(warning)
         with publish(folder / "config.yaml") as temporary:
             temporary.write_text(recipe_text(self.stage.recipe), encoding="utf-8")

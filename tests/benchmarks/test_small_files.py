@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.small_files import cut, opens
-from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS
+import yaml
+
+from benchmarks.capacity import MEASURED, foresee
+from benchmarks.small_files import cut, measure, opens, write
+from clozeline.configuration.config import validate
+from clozeline.pipeline.execution.free_space import size_text
+from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS, Plan
+from clozeline.pipeline.execution.plan_size import check_memory, worker_memory
+from clozeline.pipeline.recipe import Recipe
 
 _TABLE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 _WORDS = {"thousand": 1e3, "million": 1e6}
@@ -36,9 +43,33 @@ def test_the_first_rows_are_of_the_default_sizes() -> None:
         assert int(size) << 20 >= max(LEAST_BYTES, int(terabytes) * 10**12 // MOST_UNITS) > (int(size) - 1) << 20
 
 
+def test_the_documented_job_on_slurm_has_the_memory_that_it_needs(tmp_path: Path) -> None:
+    """A worker's memory for 100 TB, by the share of documents that the page assumes, and if all are kept."""
+    (options,) = re.findall(r"executor.name=slurm .*executor.options='(.*?)'", _TABLE)
+    executor = {"name": "slurm", "options": yaml.safe_load(options)}
+    recipe = validate(Recipe, {"corpus": "c", "output": str(tmp_path), "executor": executor}, "test")
+    plan = Plan((), MOST_UNITS, "", ({"bytes": 100 * 10**12},), ())
+    (left,) = (row["left"] for row in foresee(MEASURED, 100, 0.2, 0.5) if row["stage"] == "dedup")
+    assert check_memory(recipe, plan, int(left * 1e12)) == ""
+    most, kept = worker_memory(plan), worker_memory(plan, int(left * 1e12))
+    assert f"that is {size_text(kept)} for the documents" in _TABLE
+    assert f"and {size_text(most)} if none is" in _TABLE
+    assert f"needs about {size_text(most)} if no document is dropped" in check_memory(recipe, plan)
+
+
 def test_every_cut_holds_the_same_text() -> None:
     """The pieces are unlike, so that dedup leaves all of them, and lose no character."""
     text = "".join(chr(97 + i % 26) for i in range(1000))
     pieces = cut(text, 7)
     assert "".join(piece.rsplit(" ", 1)[0] for piece in pieces) == text
     assert len(set(pieces)) == 7
+
+
+def test_the_seconds_of_a_stage_are_those_of_its_work(tmp_path: Path) -> None:
+    """Every stage runs, and none draws its page."""
+    texts = cut("".join(f"{number} words of a text; " for number in range(2000)), 20)
+    seconds, written = measure(write(tmp_path / "in", texts, single_file=True), tmp_path)
+    assert seconds > 0
+    assert written == sum(path.is_file() for path in (tmp_path / "out").rglob("*"))
+    assert len(list((tmp_path / "out").glob("*/report.json"))) == 4
+    assert not list((tmp_path / "out").rglob("report.html"))

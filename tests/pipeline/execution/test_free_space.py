@@ -25,16 +25,21 @@ def test_sizes_are_told_in_decimal_units(size: float, text: str) -> None:
     assert size_text(size) == text
 
 
-def test_a_stage_is_refused_below_half_of_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_is_refused_below_what_it_writes_in_any_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert free_bytes(tmp_path / "not" / "yet" / "there") > 0
     monkeypatch.setattr(free_space.shutil, "disk_usage", lambda folder: Usage(2000, 1000, 1000))
-    assert check_free_space("dedup", tmp_path, 1000) == ""
-    assert "expected about 2.0 KB" in check_free_space("dedup", tmp_path, 2000)
-    with pytest.raises(StorageError, match=r"dedup: expected about 2.0 KB .* got 1.0 KB of free space"):
-        check_free_space("dedup", tmp_path, 2002)
+    assert check_free_space("dedup", tmp_path, 1000, 900) == ""
+    said = check_free_space("dedup", tmp_path, 2000)
+    assert "expected up to about 2.0 KB" in said
+    assert said.endswith("set `output` to a larger disk, or give fewer files as `input`")
+    assert "expected about 2.0 KB" in check_free_space("dedup", tmp_path, 2000, 1000)
+    with pytest.raises(
+        StorageError, match=r"dedup: expected about 2\.0 KB .* got 1\.0 KB of free space: .* set `output` to it"
+    ):
+        check_free_space("dedup", tmp_path, 2000, 1001)
 
 
-def test_a_disk_that_is_full_ends_the_run_before_the_stage(
+def test_what_filters_may_drop_is_warned_of_and_what_is_certain_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same command goes on where there is space, and a dry run names sizes that are about right."""
@@ -46,9 +51,19 @@ def test_a_disk_that_is_full_ends_the_run_before_the_stage(
     assert "free space: " in said
     with monkeypatch.context() as patched:
         patched.setattr(free_space.shutil, "disk_usage", lambda folder: Usage(2000, 1990, 10))
+        assert main(["--dry-run", *words]) == 0
+        assert "all stages: expected up to about" in capsys.readouterr().out
         assert main(words) == 74
-        assert "clean: expected about" in capsys.readouterr().err
-        assert not list((tmp_path / "out" / "clean").rglob("*.arrow"))
+        said = capsys.readouterr().err
+        assert "clean: expected up to about" in said
+        assert "dedup: expected up to about" in said
+        documents = sum(path.stat().st_size for path in (tmp_path / "out/dedup/documents").iterdir())
+        assert f"error: encode: expected about {size_text(documents)} to write" in said
+        assert not list((tmp_path / "out" / "encode").rglob("*.arrow"))
+        # the other units of `clean` say what this one will write
+        (tmp_path / "out" / "clean" / "records" / "000000.json").unlink()
+        assert main(words) == 74
+        assert "error: clean: expected about" in capsys.readouterr().err
     assert main(words) == 0
     # half of the units of a stage are gone: the others say what they need
     records = sorted((tmp_path / "out" / "dedup" / "records").glob("0*.json"))

@@ -56,6 +56,22 @@ def test_a_packed_plan_holds_the_same(plain: dict[str, Any]) -> None:
     assert pack_plan(plain) is plain, "few files"
 
 
+def test_the_hash_of_a_small_file_is_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ends of a small file are the same bytes; a packed plan of an earlier version has their hash twice."""
+    monkeypatch.setattr(plan_file, "FEWEST", 1)
+    ends, facts = ["a" * 64, "a" * 32 + "b" * 32], {"bytes": 5, "reader": "t"}
+    inputs = [{**facts, "source": f"s/{number}", "ends_xxh3": both} for number, both in enumerate(ends)]
+    units = [{"unit": 0, "source": f"s/{number}", "source_group": "g", "reader": "t", "start": 0, "end": 5}
+             for number in range(2)]  # fmt: skip
+    plain = {"format": 1, "shards": 1, "inputs": inputs, "units": units}
+    packed = pack_plan(plain)
+    (part,) = packed["inputs"]
+    column = part["keys"].index("ends_xxh3")
+    assert [row[column] for row in part["rows"]] == ["a" * 32, ends[1]]
+    part["rows"][0][column] = ends[0]
+    assert unpack_plan(packed) == plain
+
+
 def many_files(folder: Path, count: int) -> Recipe:
     folder.mkdir()
     for number in range(count):

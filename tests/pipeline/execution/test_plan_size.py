@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -14,10 +14,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution import plan as plans
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.plan import Plan, PlannedRange, load_plan
-from clozeline.pipeline.execution.plan_size import check_plan_size, exchange_text, foreseen_disk, worker_memory
+from clozeline.pipeline.execution.plan_size import check_memory, check_plan_size, exchange_text, foreseen_disk
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.stage_order import stage_of, stages_of
 from clozeline.pipeline.recipe import Recipe
+from tests.pipeline.miniature import RECIPE, write_corpus
 
 STAGES = ("clean", "dedup", "train_tokenizer", "encode", "group")
 
@@ -45,25 +46,87 @@ def test_the_exchanges_of_a_stage_are_those_of_its_passes(tmp_path: Path) -> Non
 
 def test_a_plan_with_too_many_pieces_is_refused_with_the_keys_to_change(tmp_path: Path) -> None:
     size = 100 * 10**12
-    check_plan_size(*foreseen(tmp_path, 9_000, 9_000, size, executor={"name": "slurm", "options": {"partition": "p"}}))
+    check_plan_size(*foreseen(tmp_path, 9_000, 9_000, size)[1:])
     with pytest.raises(
         ConfigurationError, match=r"plan: 120,000 units and 120,000 shards make 14,400,000,000 pieces"
     ) as raised:
-        check_plan_size(*foreseen(tmp_path, 120_000, 120_000, size))
+        check_plan_size(*foreseen(tmp_path, 120_000, 120_000, size)[1:])
     assert "of 'encode', expected at most 10,000,000,000" in str(raised.value)
     assert str(raised.value).endswith("plan.shard_bytes out, or set both to 12,207,031,250")
 
 
-def test_a_shard_that_memory_cannot_hold_is_refused_where_this_machine_runs_it(tmp_path: Path) -> None:
-    memory = psutil.virtual_memory().total
-    for shards in (1, 2):
-        recipe, plan, stages = foreseen(tmp_path, 4, shards, memory)
-        with pytest.raises(ConfigurationError, match=r"plan\.shard_bytes: a worker needs about .* this machine has"):
-            check_plan_size(recipe, plan, stages)
-        check_plan_size(recipe, plan, [stage for stage in stages if stage.name != "encode"])
-    recipe, plan, stages = foreseen(tmp_path, 4, 100, memory)
-    check_plan_size(recipe, plan, stages)
-    assert worker_memory(plan) < worker_memory(replace(plan, shards=50)) < memory
+def _machine(monkeypatch: pytest.MonkeyPatch, total: int) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=total))
+
+
+def test_local_workers_share_the_memory_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards of 1 GB: a worker needs 0.3 + 6 GB."""
+    _machine(monkeypatch, 10 * 10**9)
+
+    def check(workers: int, documents: int | None = None, shards: int = 4, **more: Any) -> str:
+        executor = {"tasks": 8, "workers": workers}
+        recipe, plan, _ = foreseen(tmp_path, 4, shards, shards * 10**9, executor=executor, **more)
+        return check_memory(recipe, plan, documents)
+
+    assert check(1) == check(8, shards=1) == check(2, limit=5) == ""
+    assert check(2) == (
+        "memory: a worker of 'encode' needs about 6.3 GB if no document is dropped, got 5.0 GB, a share of this "
+        "machine's 10.0 GB among 2 workers: lower executor.workers, or set plan.shard_bytes to 783,333,333 or less"
+    )
+    assert "among 4 workers" in check(8), "no more than shards"
+    assert check(2, 10**9) == ""
+    assert "'encode' needs about 7.8 GB, got" in check(2, 2 * 10**9)
+    with pytest.raises(ConfigurationError, match=r"needs about 15\.3 GB, got 5\.0 GB, .* lower executor\.workers"):
+        check(2, 4 * 10**9)
+
+
+@pytest.mark.parametrize(("name", "more"), [("slurm", {"partition": "cpu"}), ("ray", {})])
+def test_a_worker_of_a_cluster_has_the_memory_of_its_cores(tmp_path: Path, name: str, more: dict[str, Any]) -> None:
+    """64 TB in shards of 7.8 GB; only what fails in any case is refused, and Ray only reserves memory."""
+
+    def check(options: dict[str, Any], documents: int | None = None, shards: int = 8192) -> str:
+        executor = {"name": name, "options": {"mem_per_cpu_gb": 4, **more, **options}}
+        recipe, plan, _ = foreseen(tmp_path, 4, shards, 64 * 10**12, executor=executor)
+        return check_memory(recipe, plan, documents)
+
+    assert check({}) == (
+        "memory: a worker of 'encode' needs about 47.2 GB if no document is dropped, got 4.3 GB, "
+        "executor.options.mem_per_cpu_gb (4) x cpus_per_task (1): raise one of them, or set plan.shard_bytes to "
+        "665,827,882 or less"
+    )
+    assert check({"cpus_per_task": 12}) == check({}, 2 * 10**12) == ""
+    assert "needs about 7.6 GB, got" in check({}, 4 * 10**12)
+    for documents, shards in ((None, 64), (5 * 10**12, 8192)):
+        if name == "ray":
+            assert "raise one of them" in check({}, documents, shards)
+        else:
+            with pytest.raises(ConfigurationError, match=r"mem_per_cpu_gb \(4\) x cpus_per_task \(1\): raise"):
+                check({}, documents, shards)
+            assert check({"sbatch_args": {"mem": "900G"}}, documents, shards) == ""
+
+
+def test_a_run_is_refused_memory_before_it_encodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The start warns; once the documents are known, `encode` and a dry run are refused, and finished stages stay."""
+    write_corpus(tmp_path / "corpus")
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    words = ["--config", str(tmp_path / "recipe.yaml"), f"input={tmp_path / 'corpus'}", f"output={tmp_path / 'out'}"]
+    with monkeypatch.context() as patched:
+        _machine(patched, 20_000)
+        assert main(["--dry-run", *words]) == 0
+        assert "memory: a worker of 'encode' needs about" in capsys.readouterr().out
+        assert main(words) == 64
+        said = capsys.readouterr().err
+        assert said.count("if no document is dropped") == 1
+        assert said.count("memory: a worker of 'encode' needs about") == 2
+        assert list((tmp_path / "out" / "dedup" / "documents").iterdir())
+        assert not list((tmp_path / "out" / "encode").glob("**/*.arrow"))
+        assert main(["--dry-run", *words]) == 64
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(["--dry-run", *words]) == 0
+    assert "encode: complete" in capsys.readouterr().out
 
 
 def test_disk_and_opens_by_hand(tmp_path: Path) -> None:
@@ -111,6 +174,6 @@ def test_a_dry_run_prints_pieces_opens_disk_and_memory(tmp_path: Path, capsys: p
     assert main(arguments) == 0
     out = capsys.readouterr().out
     assert "encode: follows from the stages before it; 1 pieces between passes, 2 opens\n" in out
-    assert "disk: about " in out
-    assert "memory: about 300.0 MB for each worker" in out
+    assert "disk: about 17 bytes for all stages if no document is dropped; free space: " in out
+    assert "memory: about 300.0 MB for each worker if no document is dropped\n" in out
     assert not (tmp_path / "out").exists()

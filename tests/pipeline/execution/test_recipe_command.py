@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from clozeline.command import keys_of
+from clozeline.native.library import is_available
 from clozeline.pipeline import stage_names
 from clozeline.pipeline.execution.recipe_command import _ALGORITHMS, main, run_stage
 from clozeline.pipeline.recipe import Recipe
@@ -117,3 +121,20 @@ def test_quiet_prints_nothing_but_errors(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["--config", str(recipe), "--verbose", "--quiet"]) == 64
     assert main(["--config", str(recipe), "--quiet", "seeds=1"]) == 64
     assert "did you mean 'seed'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("native", "times"), [("0", 1), ("1", 0)])
+def test_a_run_notes_once_that_the_compiled_module_is_not_in_use(tmp_path: Path, native: str, times: int) -> None:
+    """Of all stages, tasks and worker processes, the start alone says it."""
+    if native == "1" and not is_available():
+        pytest.skip("the compiled module is not built")
+    recipe = write_recipe(tmp_path, f"""
+        {{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / "in", 5)},
+        executor: {{tasks: 2, workers: 2}}, plan: {{unit_bytes: 4096}},
+        clean: {{language: null, filters: []}}, dedup: {{}}}}
+    """)  # fmt: skip
+    command = [sys.executable, "-m", "clozeline.pipeline", "--config", str(recipe)]
+    environment = os.environ | {"CLOZELINE_NATIVE": native}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=DEMO.parents[3])
+    assert (done.stdout + done.stderr).count("compiled module not in use") == times
+    assert len(list((tmp_path / "out/clean/records").glob("*.json"))) > 1

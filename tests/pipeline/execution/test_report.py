@@ -14,6 +14,7 @@ import pytest
 
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import write_run_report
+from clozeline.pipeline.execution.report_samples import Parts
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from tests.pages import ParsedPage, checked
 from tests.pipeline.miniature import text, write_recipe
@@ -137,9 +138,39 @@ def test_seconds_are_all_that_differs_between_two_runs(run, tmp_path):
 
 
 def _without_seconds(page: str) -> str:
-    page = re.sub(r"<figure><figcaption><b>Seconds.*?</figure>", "", page, flags=re.DOTALL)
+    page = re.sub(r"<figure><figcaption><b>Time of each stage.*?</figure>", "", page, flags=re.DOTALL)
     page = re.sub(r"<h3>Slowest units.*?</table>", "", page, flags=re.DOTALL)
-    return re.sub(r"[\d,.]+ s</dd>|<td class=n>[\d,]+\.\d</td>", "", page)
+    return re.sub(r"[\d,.]+ s</dd>|<td class=n>[\d,]+\.\d(?: s)?</td>", "", page)
+
+
+def test_stages_alone_read_their_own_documents_once(run, tmp_path, monkeypatch):
+    """Each stage has its page; that of the run is drawn by the run, and removed when a stage's counts change."""
+    arguments, read = [*run[1], f"output={tmp_path}"], list[str]()
+    files_of = Parts.of
+    monkeypatch.setattr(
+        Parts, "of", lambda folder: read.append(folder.relative_to(tmp_path).parts[0]) or files_of(folder)
+    )
+    for stage in STAGES:
+        read.clear()
+        assert run_stage(stage, arguments) == 0
+        assert set(read) == ({stage} if stage in ("clean", "dedup") else set()), stage
+    assert not (tmp_path / "report.html").exists()
+    assert list(json.loads((tmp_path / "report.json").read_text())["stages"]) == sorted(STAGES)
+    alone = checked((tmp_path / "dedup" / "report.html").read_text(encoding="utf-8"))
+    assert picture(alone, "From documents to examples").startswith("documents 34; kept 33 · 97.1 %; unique 30")
+    assert any("dedup · exact_duplicate · 3 documents" in shown for shown in alone.texts)
+    assert not any("clean · gopher" in shown and "· 1 document" in shown for shown in alone.texts)
+    read.clear()
+    assert main(arguments) == 0
+    assert {"clean", "dedup"} <= set(read)
+    pages = [(folder / "report.html").read_text() for folder in (run[0], tmp_path)]
+    headings, again = (re.findall(r"<(?:h2|h3|summary)>.*?</", page) for page in pages)
+    assert headings == again
+    assert len(headings) > 15
+    assert run_stage("clean", [*arguments, "clean.keep_text=0"]) == 0
+    assert not (tmp_path / "report.html").exists()
+    assert main([*arguments, "clean.keep_text=0"]) == 0
+    assert not (tmp_path / "dedup" / "report.html").exists(), "its texts are those of the documents before"
 
 
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):
@@ -169,7 +200,7 @@ def test_a_text_that_was_not_kept_is_explained(run, page, tmp_path):
     _, arguments = run
     assert not any("clean.keep_text" in shown for shown in page.texts if "none was kept" in shown)
     assert run_stage("clean", [*arguments, f"output={tmp_path}", "clean.keep_text=0"]) == 0
-    other = checked((tmp_path / "report.html").read_text(encoding="utf-8"))
+    other = checked((tmp_path / "clean" / "report.html").read_text(encoding="utf-8"))
     assert any("clean.keep_text" in shown for shown in other.texts if "none was kept" in shown)
     assert any(shown.startswith("default/<b>part.jsonl at ") for shown in other.texts)
 

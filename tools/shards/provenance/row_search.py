@@ -2,19 +2,21 @@
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
 from clozeline.pipeline.shards.splits import shard_of
-from clozeline.seeding import mix
+from clozeline.seeding import mix, sample_uid
 from clozeline.tools.command import plural
-from clozeline.tools.shards.provenance.document_table import uid_keys
+from clozeline.tools.shards.provenance.document_table import find_documents, uid_keys
 from clozeline.tools.shards.provenance.packed_documents import Packing, packing_of, sample_manifest
 
 _IDENTITY: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
@@ -67,8 +69,8 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
 
     These are rows whose first token is theirs, packed rows in which they start, and pairs of which they are the
     partner. The last two need the sample set and the document tables above the set. Below them, a set has the rows of
-    a document in one shard of each variant, and packed rows are searched by bisection there, as samples are. Otherwise
-    each block is read once.
+    a document in one shard of each variant; packed rows, and windows of single documents, are searched by bisection
+    there, as samples are. Otherwise each block is read once.
     """
     documents_wanted = np.frombuffer(b"".join(documents), "S16")
     packing = packing_of(shards, documents) or packing_of(shards)
@@ -114,7 +116,12 @@ def _likely_document_blocks(shards: ShardSet, documents: Collection[bytes], pack
     in_shards = [_readable_in(shards, variant * count + shard) for variant in variants for shard in sorted(own)]
     every = [block for blocks in in_shards for block in blocks]
     label, copied = manifest.name.rpartition("/")[0], any(parent.role == "factors" for parent in manifest.parents)
-    uids = None if packing is None or copied else packing.sample_uids(np.frombuffer(b"".join(documents), "S16"), label)
+    if copied:
+        uids = None
+    elif packing is not None:
+        uids = packing.sample_uids(np.frombuffer(b"".join(documents), "S16"), label)
+    else:
+        uids = _window_uids(samples[0], manifest, documents, label)
     if uids is None:
         return every
     found: set[int] = set()
@@ -129,6 +136,37 @@ def _likely_document_blocks(shards: ShardSet, documents: Collection[bytes], pack
             return every
         found |= holding
     return sorted(found)
+
+
+def _window_uids(path: Path, manifest: Manifest, documents: Collection[bytes], label: str) -> list[int] | None:
+    """Return the samples of documents that the grouping `document` cut into windows; None if one cannot be found.
+
+    A window starts where the one before it ends, which the sample set tells; its start determines its uid.
+    """
+    if manifest.grouping is None or manifest.grouping.name != "document":
+        return None
+    with suppress(IntegrityError):  # the shards of the sample set may be gone
+        source, lines, uids = open_shards(path), find_documents(path, documents), list[int]()
+        for document in documents:
+            blocks = _readable_in(source, shard_of(document, len(manifest.shards), manifest.seed))
+            offset, tokens = 0, lines[document]["tokens"] if document in lines else None
+            while offset != tokens:
+                uids.append(sample_uid(document, 0, offset, label))
+                length = _row_length(source, blocks, uids[-1])
+                if not length:  # grouping dropped it as too short, or no table lists the document
+                    return None
+                offset += length
+        return uids
+    return None
+
+
+def _row_length(samples: ShardSet, blocks: Sequence[int], uid: int) -> int:
+    """Return the tokens of a sample in the blocks of its sorted shard; 0 if it is not there."""
+    for block in _halve(samples, blocks, uid):
+        rows = samples.read_block(block, columns=("uid", "ids"))
+        if (found := np.flatnonzero(rows.fixed["uid"] == np.uint64(uid))).size:
+            return int(rows.columns["ids"].lengths[found[0]])
+    return 0
 
 
 def _find_partner_samples(shards: ShardSet, documents_wanted: NDArray[np.bytes_]) -> NDArray[np.uint64] | None:

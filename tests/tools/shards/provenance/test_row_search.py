@@ -77,7 +77,7 @@ def small_blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("label", "most"), [("masked_lm", 1 / 8), ("unilm_mixture", 1 / 8), ("document_rotation", 1 / 4)]
 )
 def test_rows_of_a_document_are_found_in_few_blocks(small_blocks, monkeypatch, label, most):
-    """Packed rows by halving in their shard; others by reading it. The median shard has an eighth of the blocks."""
+    """By halving in their shard, or by reading it. The median shard has an eighth of the blocks."""
     shards = open_shards(small_blocks / "corrupt" / label / "train")
     reads: list[int] = []
     read = ShardSet.read_block
@@ -100,6 +100,33 @@ def test_rows_of_a_document_are_found_in_few_blocks(small_blocks, monkeypatch, l
     wanted = list(expected)[:5]
     found, _ = find_document_rows(shards, wanted)
     assert {(one.block, one.row) for one in found} == set.union(*(expected[uid] for uid in wanted))
+
+
+def test_windows_of_a_document_are_found_by_halving(tmp_path, monkeypatch):
+    """Each window is looked up in the sample set, for its length, and in the set itself: both have one shard."""
+    output = build(tmp_path, 100, 1, 1, ("document_rotation",))
+    shards = open_shards(output / "corrupt/document_rotation/train")
+    blocks, expected = len(shards.index), rows_by_document(shards)
+    reads: list[tuple[Path, int]] = []
+    read = ShardSet.read_block
+    monkeypatch.setattr(
+        ShardSet, "read_block", lambda self, block, **how: reads.append((self.path, block)) or read(self, block, **how)
+    )
+
+    def read_blocks(uid: bytes) -> int:
+        reads.clear()
+        found, untold = find_document_rows(shards, [uid])
+        assert ({(one.block, one.row) for one in found}, untold) == (expected[uid], "")
+        return len(set(reads))
+
+    assert blocks > 256
+    assert max(map(len, expected.values())) > 3
+    for uid, rows in list(expected.items())[::7]:
+        # halved ten times at most in each set, the block and its neighbour
+        assert read_blocks(uid) <= 2 * 12 * len(rows) < blocks
+    # without the samples, the shard is read
+    next(output.glob("group/document-*/train/shard-*")).unlink()
+    assert read_blocks(uid) == blocks
 
 
 def test_the_samples_of_a_document_are_computed_without_its_rows(small_blocks):
