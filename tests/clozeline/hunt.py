@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from clozeline.pipeline.kernels import ngram_index
 from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.pipeline.tokenize.encode import tokenize_documents
 from clozeline.pipeline.tokenize.take import stage as tokenizer_stage
@@ -37,8 +38,8 @@ _TIMES = re.compile(
     r"|^.*(operations a second|ms, batch| x\)|saves ).*$",
     re.MULTILINE,
 )
-_CACHES = (tokenize_documents._tokenizer, tokenizer_stage._import_vocabulary)
-"""Caches that a fresh process would not have in memory."""
+_CACHES = (tokenize_documents._tokenizer, tokenizer_stage._import_vocabulary, ngram_index._kept_index)
+"""Caches that a fresh process would not have in memory; a kept index maps a file that the hunt overwrites."""
 
 Damage = Callable[[Path, int], object]
 """What happens to a file; the number chooses an offset, a length or another file."""
@@ -88,7 +89,7 @@ DAMAGES: dict[str, Damage] = {
 _OTHER_CONTENT = {*DAMAGES} - {"deleted", "a folder", "a link to nothing", "a link to itself"}
 MEANT: dict[str, set[str]] = {
     # texts of a user: any content may be meant so
-    r"crawl/|/files/|/words/|^(texts|words)\.txt": _OTHER_CONTENT,
+    r"crawl/|/files/|/words/|^(texts|words|items1)\.txt": _OTHER_CONTENT,
     # in a form of transformers, which holds no hashes: a changed digit is another model, not a damaged one
     r"^exported1/": {"flip", "digit", "swap"},
     # files whose absence means something

@@ -107,7 +107,8 @@ class Journal:
         # find the last record to keep, from the end
         lost, end, self._last = 0, 0, {}
         for line in last_lines(path):
-            recorded = None if line.record is None else line.record.get("step")
+            # a line of events.jsonl, which somebody has put here, is no record of a step
+            recorded = None if line.record is None or "event" in line.record else line.record.get("step")
             if isinstance(recorded, int) and recorded <= step:
                 self._last, self._last_bytes, end = line.record or {}, line.stop - line.start, line.stop
                 break

@@ -31,6 +31,16 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path: Path) -> None:
     assert read_lines(tmp_path / "metrics.jsonl") == [{"step": step, "loss": 0.1 + step} for step in (1, 2, 3)]
 
 
+def test_events_in_the_place_of_metrics_are_lines_that_cannot_be_read(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, QUIET, 0)
+    journal.begin(0)
+    journal.event("data", step=1)
+    journal.event("phase", step=2)
+    (tmp_path / "events.jsonl").rename(tmp_path / "metrics.jsonl")
+    assert Journal(tmp_path, QUIET, 0).begin(2) == 2
+    assert read_lines(tmp_path / "metrics.jsonl") == []
+
+
 def test_results_join_the_object_of_their_step(tmp_path: Path) -> None:
     """Also after a restart; where the step has no object, or it could not be written, they are one of their own."""
     journal = Journal(tmp_path, QUIET, 0)
