@@ -1,17 +1,18 @@
-"""Memory and opens of each stage at two corpus sizes a decade apart: neither may depend on the size of the corpus.
+"""Memory and opens of each stage at corpus sizes a decade apart: neither may depend on the size of the corpus.
 
     python -m benchmarks.corpus_size [--megabytes 4 40] [--unit-megabytes 0.2] [--texts 1]
-        [--crawls SMALL LARGE] [--folder DIR] [--json FILE]
+        [--dedup exact near] [--crawls SMALL LARGE] [--folder DIR] [--json FILE]
 
-The crawl is a WARC of pages of Python's help topics under a menu, in which every third word is another one, so that no
-page is a near duplicate of another. With `--texts 1` it is JSONL of the texts alone: about a sixth of the bytes, and
-nothing to extract. With `--crawls` it is yours, in two sizes: files, globs or folders.
+Give two sizes or more, such as `--megabytes 17 170 1700`; each is compared with the one before. The crawl is a WARC of
+pages of Python's help topics under a menu, in which every third word is another one, so that no page is a near
+duplicate of another. With `--texts 1` it is JSONL of the texts alone: about a sixth of the bytes, and nothing to
+extract. With `--crawls` it is yours, in two sizes or more: files, globs or folders.
 
 Each stage runs in a process of its own, one unit after another. Memory is the peak of that process since it started
 (`VmHWM`), mapped files included. Its children are left out: the system counts them with the copy of the parent that a
 fork is at first. Opens are the files that Python opens below input and output, by its audit hook, which sees the opens
-of all but a few small files that Arrow opens by itself. Both sizes have several units of the same size. The JSON also
-holds what the larger one took more than the smaller, the rates that `benchmarks.capacity` reads.
+of all but a few small files that Arrow opens by itself. All sizes have several units of the same size. The JSON also
+holds what the largest took more than the one before, the rates that `benchmarks.capacity` reads.
 """
 
 import json
@@ -20,12 +21,15 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
 from benchmarks.harness import ROOT, figure, parser, print_table, system_load, verdict, write_json
+
+import numpy as np
 
 from benchmarks.clean import prose, warc_record
 from benchmarks.small_files import opens
@@ -40,14 +44,19 @@ MOST_OPENS = 100_000
 """Opens of a stage for 1 TB, at the default size of units."""
 _RECIPE = """
 corpus: size
-clean: {extractor: {name: EXTRACTOR}, language: {name: py3langid, keep: [en]}, filters: FILTERS}
-dedup: {exact: {key: text}, near: {ngram: 5, bands: 14, rows: 8, verify: 0.7}}
+clean: {extractor: {name: EXTRACTOR}, language: {name: py3langid, keep: [en]},
+        filters: [gopher_quality, gopher_repetition]}
+dedup: DEDUP
+decontaminate: {against: ITEMS}
 train_tokenizer: {name: byte_bpe, size: 4000, sample_bytes: 1000000}
 encode: {}
+balance: {alpha: 0.7, max_copies: 4}
 group: {}
 corrupt: [{name: masked_lm, max_length: 512}]
 """
-_WORD = re.compile(r"[a-z]{4,}")
+_WORD = re.compile(r"([a-z]{4,})")
+_ITEMS = 1000
+"""Evaluation items that `decontaminate` looks up, and does not find."""
 _CHILD = """
 import json, os, sys
 count = {"opens": 0}
@@ -68,10 +77,15 @@ raise SystemExit(code)
 
 def _iter_texts() -> Iterator[str]:
     """Yield texts of which no two are near duplicates."""
-    words = sorted({word for text in topics.values() for word in _WORD.findall(text)})
-    texts, draw = prose(500, 7), random.Random(2)
+    words = np.array(sorted({word for text in topics.values() for word in _WORD.findall(text)}), object)
+    # the parts of a text between its words, and at odd positions the words
+    split = [np.array(_WORD.split(text), object) for text in prose(500, 7)]
+    draw = np.random.default_rng(2)
     while True:
-        yield _WORD.sub(lambda match: draw.choice(words) if draw.random() < 1 / 3 else match[0], draw.choice(texts))
+        parts = split[draw.integers(len(split))].copy()
+        replaced = np.flatnonzero(draw.random(len(parts) // 2) < 1 / 3) * 2 + 1
+        parts[replaced] = words[draw.integers(len(words), size=len(replaced))]
+        yield "".join(parts)
 
 
 def write_crawl(path: Path, size: int) -> None:
@@ -93,11 +107,21 @@ def write_texts(path: Path, size: int) -> None:
             written += len(text)
 
 
-def measure(folder: Path, crawl: str, unit_bytes: int, extractor: str) -> dict[str, dict[str, Any]]:
+def write_recipe(folder: Path, extractor: str, dedup: Sequence[str]) -> Path:
+    """Write a recipe with these types of duplicates, and evaluation items of 30 words, which no text holds."""
+    draw, items = random.Random(3), folder / "items.txt"
+    lines = (" ".join(f"item{draw.randrange(10**6)}" for _ in range(30)) for _ in range(_ITEMS))
+    items.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    types = json.dumps({"exact": None, "near": None, **{name: {} for name in dedup}})
+    recipe = folder / "recipe.yaml"
+    filled = _RECIPE.replace("EXTRACTOR", extractor).replace("DEDUP", types).replace("ITEMS", str(items))
+    recipe.write_text(filled, encoding="utf-8")
+    return recipe
+
+
+def measure(recipe: Path, crawl: str, unit_bytes: int) -> dict[str, dict[str, Any]]:
     """Return memory in bytes, opens, CPU seconds, bytes and units of each stage, for the files `input=crawl`."""
-    output, recipe = folder / "out", folder / "recipe.yaml"
-    filters = "[gopher_quality, gopher_repetition]"
-    recipe.write_text(_RECIPE.replace("EXTRACTOR", extractor).replace("FILTERS", filters))
+    folder, output = recipe.parent, recipe.parent / "out"
     plan = [f"plan.unit_bytes={unit_bytes}", f"plan.shard_bytes={unit_bytes}", "executor.workers=1"]
     rows = {}
     for stage in stages_of(load_recipe(recipe)):
@@ -141,38 +165,48 @@ def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) 
         less = small[stage]
         rows.append(figure(f"opens: {stage}, {more['units']} units", "opens", more["opens"], less["opens"],
                            f"{less['units']} units", None, holds=True, cpu_s=more["cpu_s"]))  # fmt: skip
-    for stage, count in opens(1, LEAST_BYTES).items():
-        rows.append(figure(f"opens for 1 TB: {stage}, computed", "opens", count, MOST_OPENS, "limit", 1.0,
-                           holds=count <= MOST_OPENS))  # fmt: skip
     return rows
 
 
+def foresee_opens() -> list[Any]:
+    """Return the rows of the opens that a terabyte takes, by arithmetic."""
+    return [
+        figure(f"opens for 1 TB: {stage}, computed", "opens", count, MOST_OPENS, "limit", 1.0,
+               holds=count <= MOST_OPENS)
+        for stage, count in opens(1, LEAST_BYTES).items()
+    ]  # fmt: skip
+
+
 def main() -> int:
-    """Measure both sizes; the exit code is 1 if memory grows or there are too many opens."""
+    """Measure all sizes; the exit code is 1 if memory grows or there are too many opens."""
     options = parser(
-        __doc__, megabytes=([4.0, 40.0], "HTML, or text, of the two crawls (default: %(default)s)"), texts=0,
-        crawls=([""], "files to read instead: a small and a large crawl, like `input=`"),
+        __doc__, megabytes=([4.0, 40.0], "HTML, or text, of each crawl (default: %(default)s)"), texts=0,
+        crawls=([""], "files to read instead: a small and a large crawl, or more, like `input=`"),
         unit_megabytes=(0.2, "compressed bytes of a unit (default: %(default)s)"), extractor="blocks",
+        dedup=(["exact", "near"], "types of duplicates, also `lines`, `spans` and `windows` (default: %(default)s)"),
         folder=(Path, "where to write; default: a temporary folder"),
     ).parse_args()  # fmt: skip
-    if any(options.crawls) and len(options.crawls) != 2:
-        sys.exit(f"--crawls: expected two, a small and a large one, got {len(options.crawls)}")
+    sizes = options.crawls if any(options.crawls) else options.megabytes
+    if len(sizes) < 2:
+        sys.exit("expected two sizes or more, the smallest first, got 1")
     if options.folder is not None:
         options.folder.mkdir(parents=True, exist_ok=True)
     measured = []
-    for number, size in enumerate(options.megabytes[:2]):
+    for size in sizes:
         with tempfile.TemporaryDirectory(dir=options.folder) as temporary:
             folder = Path(temporary)
             crawl = folder / ("crawl.jsonl" if options.texts else "crawl.warc.gz")
-            if not any(options.crawls):
+            if size in options.crawls:
+                crawl = Path(size).absolute()
+            else:
                 (write_texts if options.texts else write_crawl)(crawl, int(size * 1e6))
-            source = Path(options.crawls[number]).absolute() if any(options.crawls) else crawl
-            measured.append(measure(folder, str(source), int(options.unit_megabytes * 1e6), options.extractor))
-    rows = compare(measured[0], measured[1])
+            recipe = write_recipe(folder, options.extractor, options.dedup)
+            measured.append(measure(recipe, str(crawl), int(options.unit_megabytes * 1e6)))
+    rows = [row for small, large in pairwise(measured) for row in compare(small, large)] + foresee_opens()
     cells = [(row["case"], f"{row['ours']:,.0f}", f"{row['peer']:,.0f}", row["peer_name"], f"{row['ratio']:.2f}",
               verdict(row["holds"])) for row in rows]  # fmt: skip
     print_table(("case", "ours", "compared with", "of", "ratio", "holds"), cells, system_load())
-    write_json(options.json, [*rows, {"growth": growth(*measured)}])
+    write_json(options.json, [*rows, {"growth": growth(*measured[-2:])}])
     return int(not all(row["holds"] for row in rows))
 
 

@@ -1,20 +1,21 @@
 """Scores and speed of the extractors on pages whose main text was marked by people.
 
-    python -m benchmarks.extract [--pages FOLDER] [--repeats 3] [--json FILE]
+    python -m benchmarks.extract [--pages FOLDER] [--repeats 3] [--peer PYTHON] [--json FILE]
 
 FOLDER holds the archives of `benchmarks/extraction_pages.py`. F1 is over shingles of four tokens, precision and recall
 averaged over pages; in the third set, over strings that must and must not be kept. `blocks` is scored on pages that its
 weights have not seen: a page that the shipped weights were fitted on is extracted by weights fitted on the other four
-fifths of the pages (`benchmarks/fit_blocks.py`). Milliseconds are CPU time of this process, pages in turn; the first
-pass has empty caches. trafilatura and readability-lxml take part where they are installed.
+fifths of the pages (`benchmarks/fit_blocks.py`). Milliseconds are CPU time of one process, the fastest pass over all
+pages; the first pass has empty caches. trafilatura and readability-lxml take part where PYTHON, by default the
+interpreter of this process, has them; they run in a process of their own.
 """
 
 import json
 import os
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from benchmarks.harness import figure, parser, print_table, system_load, take_tu
 
 from benchmarks.extraction_pages import SETS, MarkedPage, read_pages, read_plainly, score_strings, score_texts
 from benchmarks.fit_blocks import FOLDS, fit_folds, label_pages, page_key
+from benchmarks.peers import extractors as peer_extractors
+from benchmarks.peers.datatrove_steps import PEER, ask
 from clozeline.pipeline.clean.extractors import PageRefused
 from clozeline.pipeline.clean.extractors._block_model import WEIGHTS
 from clozeline.pipeline.clean.extractors.blocks import Blocks
@@ -47,26 +50,6 @@ def _refusing(extract: Extract) -> Extract:
             return ""
 
     return answer
-
-
-def extract_by_readability(html: str) -> str:
-    """Return the text of readability-lxml's summary, with line breaks between its blocks."""
-    from readability import Document
-    from readability.readability import Unparseable
-
-    try:
-        return read_plainly(Document(html).summary())
-    except (Unparseable, ValueError):
-        return ""
-
-
-def peers() -> dict[str, Extract]:
-    made = {"resiliparse": build("resiliparse")}
-    if find_spec("trafilatura"):
-        made |= {"trafilatura, fast": build("trafilatura"), "trafilatura": build("trafilatura", fast=False)}
-    if find_spec("readability"):
-        made["readability-lxml"] = extract_by_readability
-    return made
 
 
 def unseen_extractors(pages: Sequence[MarkedPage]) -> tuple[dict[str, Extract], int]:
@@ -119,22 +102,31 @@ def make_rows(
 def main() -> int:
     """Print and write the figures; the exit code is 1 if a target is missed."""
     options = parser(
-        __doc__, pages=(Path, "folder of the marked pages; default: $CLOZELINE_DATA/html"), repeats=3
-    ).parse_args()
+        __doc__, pages=(Path, "folder of the marked pages; default: $CLOZELINE_DATA/html"), repeats=3,
+        peer=(PEER[0], "interpreter of an environment with trafilatura and readability-lxml; default: this one"),
+    ).parse_args()  # fmt: skip
     folder = options.pages or Path(os.environ.get("CLOZELINE_DATA", ".")) / "html"
     if not folder.is_dir():
         print(f"extract: skipped, because {folder} is no folder; name it by --pages FOLDER")
         return 0
     pages = read_pages(folder)
     htmls = [page.html for page in pages]
-    extractors = {"blocks": build("blocks", title=False), **peers()}
+    extractors = {"blocks": build("blocks", title=False), "resiliparse": build("resiliparse")}
     # the first pass before anything else has read these pages
     first = {name: measure_pass(extract, htmls) for name, extract in extractors.items()}
     works = {name: lambda extract=extract: measure_pass(extract, htmls) for name, extract in extractors.items()}
     warm = {name: min(seconds) / len(pages) * 1e3 for name, seconds in take_turns(works, options.repeats).items()}
     speeds = {name: {"first": first[name], "warm": warm[name]} for name in extractors}
+    peers = ask(options.peer or sys.executable, str(options.repeats), htmls, peer_extractors.__file__)
+    for name, answer in peers.items():
+        first_s, *warm_s = answer["seconds"]
+        speeds[name] = {"first": first_s / len(pages) * 1e3, "warm": min(warm_s) / len(pages) * 1e3}
     unseen, known = unseen_extractors(pages)
     texts = {name: [extract(html) for html in htmls] for name, extract in extractors.items()}
+    texts |= {
+        name: list(map(read_plainly, answer["texts"])) if answer["html"] else answer["texts"]
+        for name, answer in peers.items()
+    }
     texts["blocks"] = [unseen[page.name](page.html) for page in pages]
     scores = {name: score(pages, own) for name, own in texts.items()}
     rows = make_rows(scores, speeds, Counter(page.set for page in pages))

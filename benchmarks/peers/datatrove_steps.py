@@ -21,11 +21,11 @@ PEER = (str, "interpreter of an environment with datatrove and spaCy")
 """The option `--peer` of the benchmarks."""
 
 
-def ask(python: str, work: str, texts: Sequence[str]) -> Any:
-    """Return the answer of the interpreter at `python`; its errors reach the terminal."""
+def ask(python: str, work: str, texts: Sequence[str], script: str = __file__) -> Any:
+    """Return the answer of the interpreter at `python`, which runs a script; its errors reach the terminal."""
     settings = os.environ | {"LOGURU_LEVEL": "ERROR", "TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1"}
     settings.pop("PYTHONPATH", None)
-    command = [python, __file__, work]
+    command = [python, script, work]
     done = subprocess.run(command, input=json.dumps(texts), stdout=subprocess.PIPE, text=True, env=settings, check=True)
     return json.loads(done.stdout)
 

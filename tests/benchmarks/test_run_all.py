@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from benchmarks.harness import Claim, figure
@@ -38,6 +39,12 @@ def test_every_benchmark_runs_or_is_named_as_one_that_needs_more() -> None:
     named = set(run_all.benchmark_names())
     assert {"clean", "dedup", "loader", "table_rows", "trainer"} <= named
     assert not named & {"harness", "gpu", "compression", "run_all", "early", "gpu_runs", "recipe_batches"}
+
+
+@pytest.mark.parametrize("name", run_all.benchmark_names())
+def test_a_benchmark_that_runs_with_the_others_needs_no_argument(name: str) -> None:
+    source = (run_all.ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
+    assert not re.findall(r"add_argument\(\s*[\"'](?!-)|required=True", source)
 
 
 @pytest.mark.parametrize(
