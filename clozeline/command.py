@@ -16,6 +16,7 @@ from clozeline.configuration.schema import describe
 from clozeline.errors import ClozelineError, ConfigurationError, message_text
 from clozeline.registry import find, names
 from clozeline.repair import explain_error
+from clozeline.stand_ins import LIBRARIES, use_stand_ins
 from clozeline.stop_signals import WARNINGS
 
 LOG_COLUMNS: Final = 80
@@ -88,6 +89,33 @@ def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
         shown = f" = {default}" if default else ""
         lines += _HELP_LINES.findall(f"  {key}: {kind}{shown}: {text}")
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def tell_early(check: Callable[..., object], *arguments: object) -> None:
+    """Raise the ConfigurationError of a check without importing torch: with stand-ins for it, in a forked process.
+
+    Any other error, and all that computes or downloads, ends that process without a message: check again afterwards.
+    """
+    if "torch" in sys.modules or not hasattr(os, "fork"):
+        return
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            loaded = {name: sys.modules.pop(name) for name in LIBRARIES & sys.modules.keys()}
+            use_stand_ins()
+            sys.modules.update(loaded, huggingface_hub=None)  # type: ignore[call-overload]
+            check(*arguments)
+        except ConfigurationError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8") as pipe:
+        message = pipe.read()
+    os.waitpid(child, 0)
+    if message:
+        raise ConfigurationError(message)
 
 
 class Stopped(KeyboardInterrupt):

@@ -1,12 +1,16 @@
 """The command line of a tool: arguments, one error message, an exit code."""
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from clozeline.command import Parser, run_command
+from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
+
+_UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 class Arguments(Parser):
@@ -39,6 +43,21 @@ def model_path(text: str) -> Path:
     return fetch_folder(text or some_path(text))
 
 
+def require_run(run: Path) -> None:
+    """Refuse a folder without checkpoints, with the message of `find_checkpoint`, but without importing torch."""
+    if not (run / "checkpoints").is_dir():
+        raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
+
+
+def require_model(folder: Path) -> None:
+    """Refuse a missing folder of a run or model, with the message of `read_checkpoint`, but without importing torch."""
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f"{folder}: expected a folder with config.json and weights, or one that import_model wrote (model.yaml); "
+            "give such a folder"
+        )
+
+
 def natural(text: str) -> int:
     """Return an integer of at least 0, as the `type` of an argument."""
     if not (text.isascii() and text.isdigit()):
@@ -52,6 +71,14 @@ def positive(text: str) -> int:
     if not number:
         raise argparse.ArgumentTypeError("expected a number above 0, got 0")
     return number
+
+
+def byte_count(text: str) -> int:
+    """Parse a size such as `500MB`, as the `type` of an argument."""
+    match = re.fullmatch(r"(\d+)([KMG]B)?", text)
+    if match is None or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"expected a number of bytes such as 5GB, 200MB or 4096, got '{text}'")
+    return int(match[1]) * _UNITS[match[2] or ""]
 
 
 def plural(number: int, noun: str) -> str:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from clozeline.command import Parser, add_detail_options, keys_of, print_keys, program_name
+from clozeline.command import Parser, add_detail_options, keys_of, print_keys, program_name, tell_early
 from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, message_text
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
@@ -63,6 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         from clozeline.train.configuration.config import TrainConfig
 
         skip_pandas()
+        tell_early(load_config, TrainConfig, path, options.overrides)
         config = load_config(TrainConfig, path, options.overrides)
         # run
         if options.dry_run:

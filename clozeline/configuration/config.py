@@ -141,10 +141,11 @@ def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
     """Return the validated value, and the mistakes, one per line; the value is valid if there are none."""
     try:
         text = json.dumps(_with_present_names(schema, data) if _FORMER_NAMES.get() else data)
-        adapter = adapter_of(schema) if isinstance(schema, type) else TypeAdapter(schema)
-        return adapter.validate_json(text, strict=True), []
     except TypeError as error:
         return None, [str(error)]
+    try:
+        adapter = adapter_of(schema) if isinstance(schema, type) else TypeAdapter(schema)
+        return adapter.validate_json(text, strict=True), []
     except ValidationError as error:
         lines = [line for item in error.errors() for line in _explain(schema, item, prefix).split("\n")]
         return None, list(dict.fromkeys(lines))

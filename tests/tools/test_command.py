@@ -41,13 +41,6 @@ def test_help_and_wrong_use(name, capsys):
     assert error.endswith("; see --help\n")
 
 
-@pytest.mark.parametrize("name", ["explain_batch", "where_is", "shard_stats", "inspect_shard"])
-def test_tools_start_without_torch(name):
-    """It takes seconds to load, and no tool that only looks needs it."""
-    code = f"import sys, {command_module(name).__name__}; raise SystemExit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
-
-
 def test_an_interrupt_and_a_full_disk_end_in_one_line(tmp_path, capsys, monkeypatch):
     folder = str(toy_set(tmp_path / "set", [4]).path)
     module = importlib.import_module("clozeline.tools.shards.diff_manifests")

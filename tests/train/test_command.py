@@ -56,8 +56,9 @@ def test_one_rank_and_the_launcher_take_the_same_file(tmp_path: Path, shards: Pa
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "one", steps=3, model__dropout={})
     alone = run_ranks(1, faulty.train_normally, "--config", str(config), folder=tmp_path)
     assert (alone.codes, alone.errors) == ([0], [""])
-    two = typed(*deepspeed("--config", str(config), f"output={tmp_path / 'two'}"))
+    two = typed("env", "CLOZELINE_NATIVE=0", *deepspeed("--config", str(config), f"output={tmp_path / 'two'}"))
     assert two.returncode == 0, two.stderr
+    assert (two.stdout + two.stderr).count("compiled module not in use") == 1
     assert len(two.stderr.splitlines()) <= 5
     first = [float.fromhex(bits(tmp_path / name)[0]) for name in ("one", "two")]
     assert first[0] == pytest.approx(first[1], abs=1e-6)
@@ -138,13 +139,15 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-def test_help_lists_every_key(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_key(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     code, text, _ = called(capsys, ["--help"])
     assert code == 0
     for key in ("model.layers", "data.global_batch", "zero.stage", "checkpoint.keep_best", "optimizer.betas",
                 "model.heads.NAME.normalise"):  # fmt: skip
         assert f"  {key}: " in text or f"  {key} (name: adamw): " in text
     assert "  schedule.warmup (name: inverse_sqrt): int = 0" in text
+    monkeypatch.setenv("RANK", "1")  # only rank 0 prints
+    assert called(capsys, ["--help"]) == (0, "", "")
 
 
 @pytest.mark.usefixtures("alone")

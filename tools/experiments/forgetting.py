@@ -17,12 +17,10 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.one_or_more import ONE_OR_MORE
 from clozeline.files import publish_json
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
-from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, summary, summary_lines
+from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
+from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, Method, summary, summary_lines
 from clozeline.tools.experiments.multirun.runner import record_folder_facts
-from clozeline.tools.experiments.multirun.task_sequence import Method, TaskSequence, read_tasks
 from clozeline.tools.settings import add_settings, split_settings
-from clozeline.train.checkpoint.run_weights import find_checkpoint
 
 _SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_rows")
 """Settings that runs and scores of a folder depend on, in addition to the tasks."""
@@ -57,6 +55,10 @@ class ForgettingOptions:
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
     """Learn all tasks with all methods, write `forgetting.json`, and return the lines of the table."""
+    require_run(run)
+    from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
+    from clozeline.train.checkpoint.run_weights import find_checkpoint
+
     find_checkpoint(run)
     # check that tasks and methods fit before anything is trained
     tasks = read_tasks(options.tasks, options.learned)

@@ -26,7 +26,6 @@ from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import record_folder_facts
 from clozeline.tools.runs.pseudo_label import PseudoLabelOptions, pseudo_label
 from clozeline.tools.settings import split_settings
-from clozeline.train.startup.run_directory import read_config
 
 _STABLE: Final = 0.01
 """Share of changed labels below which another round would learn the same."""
@@ -120,6 +119,8 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
 
 def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
     """Label the texts with a run, into a file of the folder; do nothing if this was completed before."""
+    from clozeline.train.startup.run_directory import read_config
+
     manifest = open_shards(read_config(teacher).data.first_set).manifest
     path = folder / ("pseudo.jsonl" if manifest.config["reader"]["name"] == "labelled" else "pseudo.tsv")
     if read_json(path.with_name(f"{path.name}.json")) is None:

@@ -43,7 +43,7 @@ from clozeline.tools.experiments.multirun.study_plan import (
     load_study,
     plan_training,
 )
-from clozeline.tools.experiments.multirun.study_scores import batch_losses, loss_of, verdict
+from clozeline.tools.experiments.multirun.study_scores import loss_of, verdict
 from clozeline.tools.experiments.multirun.study_sets import make_all_sets, measured_sets, named_files
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
@@ -51,6 +51,8 @@ from clozeline.train.logs.json_lines import read_lines
 
 
 def _write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Path) -> None:
+    from clozeline.tools.runs.evaluation.heldout_score import batch_losses
+
     run = Path(plan.config["output"])
     trained, max_rows = load_trained(run), int(plan.config["evaluate"]["max_rows"])
     figures = {

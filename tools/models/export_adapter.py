@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clozeline.files import publish_json, publish_text
-from clozeline.tools.command import Arguments, natural, run_tool, some_path
+from clozeline.tools.command import Arguments, natural, require_run, run_tool, some_path
 
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 _CARD: Final = """---
@@ -32,6 +32,8 @@ model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 
 
 def _export(options: argparse.Namespace) -> None:
+    if not options.run.exists():  # an imported adapter has no checkpoints
+        require_run(options.run)
     from clozeline.model.checkpoints import export_adapter, map_for
     from clozeline.tools.model_folder import require_empty, write_tensors
     from clozeline.tools.models.export.exportable import open_adapted

@@ -6,28 +6,37 @@ the class generates, the tokenizer and a model card; with --pooling also the fil
 run with a generator and a discriminator becomes two folders of these names; an adapter is merged into its base model.
 """
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from clozeline.files import publish_json, publish_text
-from clozeline.model.checkpoints import Export, dequantize_checkpoint, export_checkpoint, split, with_heads
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.command import Arguments, model_path, natural, run_tool, some_path
-from clozeline.tools.model_folder import require_empty
-from clozeline.tools.models.export.exportable import Exportable, open_exportable
+from clozeline.tools.command import Arguments, byte_count, model_path, natural, require_model, run_tool, some_path
 from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
-from clozeline.tools.models.export.torchao_format import int8_weights, write_torchao
-from clozeline.tools.models.export.weight_files import byte_count, write_weights
+
+if TYPE_CHECKING:
+    from clozeline.model.checkpoints import Export
+    from clozeline.tools.models.export.exportable import Exportable
 
 _SPECIALS: Final = "specials in text"
 
 
 def _export(options: argparse.Namespace) -> None:
+    if options.step is None:
+        require_model(options.source)
+    from clozeline.model.checkpoints import dequantize_checkpoint, export_checkpoint, split, with_heads
+    from clozeline.tools.model_folder import require_empty
+    from clozeline.tools.models.export.exportable import open_exportable
+    from clozeline.tools.models.export.torchao_format import int8_weights, write_torchao
+    from clozeline.tools.models.export.weight_files import write_weights
+
     require_empty(options.output)
     exportable = open_exportable(options.source, options.step)
     integers = int8_weights(exportable.checkpoint, options.source) if options.format == "torchao" else []

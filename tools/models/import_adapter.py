@@ -11,10 +11,11 @@ import shutil
 from collections.abc import Sequence
 
 from clozeline.files import publish
-from clozeline.tools.command import Arguments, model_path, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, require_model, run_tool, some_path
 
 
 def _import(options: argparse.Namespace) -> None:
+    require_model(options.base)
     from clozeline.model.checkpoints import import_adapter
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
     from clozeline.tools.models.export.exportable import open_exportable

@@ -15,12 +15,13 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
-from clozeline.tools.command import Arguments, model_path, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, require_model, run_tool, some_path
 
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 
 
 def _import(options: argparse.Namespace) -> None:
+    require_model(options.source)
     from clozeline.model.checkpoints import MODEL, read_checkpoint
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 

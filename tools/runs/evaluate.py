@@ -12,6 +12,8 @@ frequent answer, a linear model on bags of words, and for pairs one on their ove
 marked. Several ranks share the rows; the JSON is the same as from one process.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -20,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -28,37 +30,19 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
-from clozeline.tools.runs.evaluation import (
-    last_word_prediction,
-    layer_probes,
-    lm_eval_tasks,
-    masked_facts,
-    minimal_pairs,
-    perplexity,
-)
-from clozeline.tools.runs.evaluation.answer_scores import choose_threshold
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold
 from clozeline.tools.runs.evaluation.clean_items import CleanItems, clean_lines
-from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines, error_page, record_lines
 from clozeline.tools.runs.evaluation.local_texts import Keep, keep_all, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordModel
-from clozeline.tools.runs.evaluation.predictions import merge_shares, set_rows
-from clozeline.tools.runs.evaluation.scores import (
-    lines_of,
-    predict_task_share,
-    score_shares,
-    scores_of,
-    to_json,
-    write_scores,
-)
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.text_likelihoods import Score, first_token, open_scorer, ready_scores
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.checkpoint.run_weights import find_checkpoint
-from clozeline.train.distributed.process_group import World, describe_environment, start
+
+if TYPE_CHECKING:
+    from clozeline.train.distributed.process_group import World
 
 
 @config_class
@@ -147,6 +131,10 @@ def evaluate_run(
     run: Path, options: EvaluateOptions, world: World | None = None, set_paths: SetPaths | None = None
 ) -> str:
     """Return the scores of a run as JSON text, the same on every rank."""
+    from clozeline.tools.runs.evaluation.answer_scores import choose_threshold
+    from clozeline.tools.runs.evaluation.predictions import merge_shares, set_rows
+    from clozeline.tools.runs.evaluation.scores import predict_task_share, score_shares, scores_of, to_json
+
     opened = open_task_run(run, options.split, options.task, options.step, set_paths)
     rows = set_rows(opened.shards)
     rank, size = (0, 1) if world is None else (world.rank, world.size)
@@ -181,6 +169,12 @@ def _tune(run: Path, opened: TaskRun, chosen: tuple[float, float]) -> TaskRun:
 
 def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | None = None) -> tuple[str, Iterator[str]]:
     """Return the scores of texts by a run as JSON text and as lines, by `perplexity`, `suite` or `probe`."""
+    from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
+    from clozeline.tools.runs.evaluation.layer_probes import probe_lines, probe_scores
+    from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
+    from clozeline.tools.runs.evaluation.scores import to_json
+    from clozeline.train.checkpoint.run_weights import find_checkpoint
+
     directory, _ = find_checkpoint(run, options.step)
     trained = load_trained(run, options.step, set_paths)
     scores: dict[str, Any] = {
@@ -189,15 +183,15 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
         "tokenizer": trained.tokenizer.vocabulary.fingerprint,
     }
     if options.perplexity is not None:
-        scores |= perplexity.perplexity_scores(
+        scores |= perplexity_scores(
             run, trained, options.perplexity, options.window, options.stride, options.baseline, options.ngram or 5,
             options.score,
         )  # fmt: skip
-        return to_json(scores), perplexity.perplexity_lines(scores)
+        return to_json(scores), perplexity_lines(scores)
     if options.probe is not None:
         assert options.task is not None, "checked by the options"
-        scores |= layer_probes.probe_scores(trained, options.task, options.split)
-        return to_json(scores), layer_probes.probe_lines(scores)
+        scores |= probe_scores(trained, options.task, options.split)
+        return to_json(scores), probe_lines(scores)
     assert options.input is not None, "checked by the options"
     clean = None if options.clean is None else CleanItems.read(options.clean)
     scores |= _suite_scores(run, trained, options, keep_all)
@@ -211,6 +205,8 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
 
 def _suite_scores(run: Path, trained: TrainedModel, options: EvaluateOptions, keep: Keep) -> dict[str, Any]:
     """Return the scores of the items of a suite that are kept."""
+    from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
+
     assert options.input is not None, "checked by the options"
     if options.suite == "lm_eval":
         return lm_eval_tasks.task_scores(run, trained, options.tasks or (), options.input)
@@ -240,6 +236,9 @@ def _show_errors(
     run: Path, options: EvaluateOptions, page: Path | None, set_paths: SetPaths | None, *, quiet: bool
 ) -> None:
     """Write the predictions of a split, and show where they are wrong."""
+    from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines, error_page, record_lines
+    from clozeline.tools.runs.evaluation.predictions import set_rows
+
     opened = open_task_run(run, options.split, options.task, options.step, set_paths)
     records = answered_records(opened, set_rows(opened.shards))
     if options.predictions is not None:
@@ -261,6 +260,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         set_paths, words = split_set_paths(options.overrides)
         chosen = settings_of(EvaluateOptions, words)
+        require_run(options.run)
+        from clozeline.tools.runs.evaluation.scores import lines_of, write_scores
+        from clozeline.train.distributed.process_group import describe_environment, start
+
         if (chosen.perplexity, chosen.suite, chosen.probe) != (None, None, None):
             text, lines = evaluate_texts(options.run, chosen, set_paths)
             write_scores(text, chosen.output, None if options.json else lines)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
@@ -25,10 +24,7 @@ from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool
 from clozeline.tools.runs.data import run_sets
-from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
-from clozeline.train.data.sets.datasets import heldout_paths
-from clozeline.train.startup.run_directory import read_config
 
 SHOWN = 14
 """tokens shown on each side of the masked word"""
@@ -45,6 +41,8 @@ class Guess:
 
 def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
     """Return the most probable tokens at a position of a row with its special tokens."""
+    import torch
+
     row = torch.from_numpy(ids.astype(np.int64))[None]
     tensors = {"input_ids": row, "position_ids": torch.arange(row.shape[1])[None], "lengths": torch.tensor([len(ids)])}
     with torch.no_grad():
@@ -97,6 +95,8 @@ def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: 
 
 
 def _show_fillings(console: Console, trained: TrainedModel, text: str, width: int) -> None:
+    from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
+
     decoding = Decoding(mode="unmask", width=width)
     for filling in fill_text(trained, text, decoding, width):
         shown = "".join(
@@ -116,6 +116,8 @@ def _fill(options: argparse.Namespace) -> None:
     if words:
         raise ConfigurationError(f"argument {words[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
     trained = load_trained(options.run, options.step, set_paths)
+    from clozeline.tools.runs.inference.masked_text import encode_masked_text
+
     if "masked_lm" not in trained.model.heads:
         raise ConfigurationError(f"{options.run}: fill_mask needs a head masked_lm, the model has others")
     for text in options.text:
@@ -130,6 +132,9 @@ def _fill(options: argparse.Namespace) -> None:
 
 
 def _open_heldout_set(run: Path, set_paths: run_sets.SetPaths) -> ShardSet:
+    from clozeline.train.data.sets.datasets import heldout_paths
+    from clozeline.train.startup.run_directory import read_config
+
     data = run_sets.locate_sets(run, read_config(run).data, set_paths)
     with run_sets.explain_missing_sets(run, data):
         open_shards(data.first_set, options=data.store)

@@ -21,6 +21,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
+from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.settings import add_settings, settings_of
 
 
@@ -45,12 +46,11 @@ class FisherOptions:
 def _run(options: argparse.Namespace) -> None:
     set_paths, words = split_set_paths(options.overrides)
     chosen = settings_of(FisherOptions, words)
+    trained = load_trained(options.run, chosen.step, set_paths)
     from clozeline.tools.model_folder import write_tensors
     from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, draw_rows, require_drawable_labels
-    from clozeline.tools.runs.inference.trained_model import load_trained
     from clozeline.train.startup.run_directory import read_config
 
-    trained = load_trained(options.run, chosen.step, set_paths)
     model = trained.model
     if "sample_words" in model.needs:
         raise ConfigurationError(f"{options.run}: its inputs are sampled in training; use a run without a generator")

@@ -14,11 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.generation.beam import WIDTH
 from clozeline.model.generation.decoding import Decoding
-from clozeline.tools.command import Arguments, run_tool
+from clozeline.tools.command import Arguments, require_run, run_tool
 from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
-from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.tools.settings import add_settings, settings_of
 
@@ -28,6 +26,9 @@ def _run(options: argparse.Namespace) -> None:
     if settings.samples > 1 and not (settings.is_random or settings.width or settings.mode == "beam"):
         way_out = "set mode=sample, mode=beam, or with mode=unmask a temperature or width"
         raise ConfigurationError(f"samples: greedy continuations are all the same; {way_out}")
+    require_run(options.run)
+    from clozeline.model.generation.beam import WIDTH
+
     if not settings.is_random and settings.samples > (width := settings.width or WIDTH):
         raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
     trained = load_trained(options.run, settings.step)
@@ -44,6 +45,8 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _unmask(console: Console, trained: TrainedModel, text: str, settings: Settings) -> None:
+    from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
+
     for filling in fill_text(trained, text, settings, settings.samples):
         parts = parts_of(trained, filling)
         line = "".join(escape(part) if new else f"[dim]{escape(part)}[/dim]" for part, new in parts)

@@ -28,8 +28,7 @@ from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.labeled_texts import task_reader
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
-from clozeline.tools.runs.inference.prediction_files import Layout, PredictionParts, check_output, write_output
-from clozeline.tools.runs.inference.row_predictions import Record, predict_records
+from clozeline.tools.runs.inference.prediction_files import Layout, PredictionParts, Record, check_output, write_output
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled
 from clozeline.tools.settings import add_settings, settings_of
 
@@ -104,6 +103,8 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
 
 def _records_of(opened: TaskRun, group: Sequence[Item], first: int) -> list[Record]:
     """Return the records of some rows in their order; rows without a prediction say why."""
+    from clozeline.tools.runs.inference.row_predictions import predict_records
+
     items = [item for item, _ in group]
     rows, uids, missing = build_rows(opened, items)
     records: dict[int, Record] = {number: {"rejected": reason} for number, reason in missing.items()}

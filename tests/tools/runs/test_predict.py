@@ -19,6 +19,7 @@ from sklearn.metrics import f1_score as class_f1
 
 from clozeline.tools.runs import evaluate, predict
 from clozeline.tools.runs.evaluation import predictions
+from clozeline.tools.runs.inference import row_predictions
 from tests.pipeline.task_files import (
     make_choice_sets,
     make_labeled_sets,
@@ -202,7 +203,7 @@ def test_a_killed_command_ends_with_the_same_bytes(
     folder, whole, killed = runs("classes"), tmp_path / f"whole.{suffix}", tmp_path / f"killed.{suffix}"
     words = [str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", "part_rows=5"]
     assert predict.main([*words, f"output={whole}"]) == 0
-    real, calls = predict.predict_records, []
+    real, calls = row_predictions.predict_records, []
 
     def dying(*arguments: Any) -> Any:
         calls.append(1)
@@ -210,7 +211,7 @@ def test_a_killed_command_ends_with_the_same_bytes(
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(predict, "predict_records", dying)
+    monkeypatch.setattr(row_predictions, "predict_records", dying)
     assert predict.main([*words, f"output={killed}"]) != 0
     assert not killed.exists()
     assert predict.main([*words, f"output={killed}", "text=sentence"]) == 64

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.seeding import hash64
-from clozeline.tools.runs.evaluation.metrics import score
-from clozeline.tools.runs.evaluation.unit_sums import value_of
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,9 @@ class ScoredRun:
 
     def value(self, metric: str, rows: NDArray[Any]) -> float:
         """Return a metric of some rows, with repetitions."""
+        from clozeline.tools.runs.evaluation.metrics import score
+        from clozeline.tools.runs.evaluation.unit_sums import value_of
+
         if metric in self.units:
             return value_of(metric, self.units[metric][rows].sum(axis=0))
         return score(self.facts, self.answers[rows], self.predicted[rows])[metric]
@@ -105,6 +105,8 @@ def _compute_spread(difference: float, parts: Sequence[tuple[float, int]]) -> tu
         return 0.0, 0.0, float(difference == 0)
     error = math.sqrt(variance)
     degrees = variance**2 / sum(part**2 / part_degrees for part, part_degrees in parts if part)
+    from scipy import stats
+
     return error, float(stats.t.ppf(0.975, degrees) * error), float(stats.t.sf(abs(difference) / error, degrees))
 
 

@@ -13,9 +13,6 @@ from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.experiments.multirun.comparison import ScoredRun, compare_runs, mean_and_deviation
-from clozeline.tools.runs.evaluation.error_analysis import answered_records, record_lines
-from clozeline.tools.runs.evaluation.predictions import collect_predictions, set_rows
-from clozeline.tools.runs.evaluation.scores import notes_of, predict_task_share, score_shares, scores_of, unit_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 
 _SCORES: Final = "scores"
@@ -23,6 +20,10 @@ _SCORES: Final = "scores"
 
 def score_run(run: Path, split: str, path: Path) -> None:
     """Score a finished run, and write the scores as JSON, and each prediction to NAME.predictions.jsonl."""
+    from clozeline.tools.runs.evaluation.error_analysis import answered_records, record_lines
+    from clozeline.tools.runs.evaluation.predictions import collect_predictions, set_rows
+    from clozeline.tools.runs.evaluation.scores import predict_task_share, score_shares, scores_of
+
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
     shares = [predict_task_share(opened, rows)]
@@ -72,6 +73,8 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
 
 def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
     """Yield a table of groups: mean ± deviation over seeds of each metric, and baselines; lower scores are marked."""
+    from clozeline.tools.runs.evaluation.scores import notes_of, unit_of
+
     for name, runs in named:
         scores = [run.scores for run in runs]
         first = scores[0]
@@ -115,6 +118,8 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
 
 def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
     """Yield each later group against the first: difference of means, 95 % interval, one-sided p."""
+    from clozeline.tools.runs.evaluation.scores import unit_of
+
     (base, first), *others = named
     for name, runs in others:
         if any(not run.rows for run in (*first, *runs)):

@@ -9,10 +9,11 @@ above 0 a gain.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from clozeline.tools.experiments.multirun.comparison import mean_and_deviation
 
+Method: TypeAlias = Literal["plain", "replay", "ewc", "l2_sp"]
 Matrix: TypeAlias = Sequence[Sequence[float | None]]
 """[stages, tasks]; None where a task cannot be scored yet"""
 

@@ -16,10 +16,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.experiments.multirun.race_rules import HEAD
-from clozeline.tools.models.compress import compress
-from clozeline.tools.models.compression.measurements import build_opened, stored_bytes
-from clozeline.tools.models.export.exportable import open_exportable
-from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 
 SLACK: Final = 0.05
 """Nats above the target that a stored form may lose."""
@@ -44,6 +40,10 @@ class StoredForm:
 
 def heldout_loss(run: Path, shards: ShardSet) -> float:
     """Return the loss of a run over all rows of a set, in nats per label."""
+    from clozeline.tools.models.compression.measurements import build_opened
+    from clozeline.tools.models.export.exportable import open_exportable
+    from clozeline.tools.runs.evaluation.heldout_score import heldout_score
+
     model = build_opened(open_exportable(run))
     return heldout_score(model, shards)[1] / model.config.head_weights[HEAD]
 
@@ -53,6 +53,9 @@ def store_forms(run: Path, shards: ShardSet, output: Path) -> dict[str, StoredFo
 
     A form that a model cannot have, such as int4 in groups that do not divide a width, is left out with its reason.
     """
+    from clozeline.tools.models.compress import compress
+    from clozeline.tools.models.compression.measurements import stored_bytes
+
     forms = {}
     for name, words in FORMS.items():
         folder = output / f"{run.name}-{name.replace(', ', '-').replace(' ', '-')}"

@@ -21,6 +21,7 @@ from typing import Any, Final
 import yaml
 
 from clozeline import HOME
+from clozeline.command import tell_early
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text, read_json
@@ -76,9 +77,10 @@ class Training:
 
 def check_training(config: Path, words: Sequence[str]) -> None:
     """Refuse a training with a wrong configuration or schedule, before its sets are made."""
-    from clozeline.train.configuration.config import TrainConfig  # loads torch
+    from clozeline.train.configuration.config import TrainConfig
     from clozeline.train.configuration.schedule import check_schedule
 
+    tell_early(load_config, TrainConfig, config, words)
     checked = load_config(TrainConfig, config, words)
     options = checked.schedule.options
     check_schedule(options, options.steps or checked.steps)

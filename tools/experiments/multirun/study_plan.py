@@ -11,12 +11,8 @@ from pydantic import Field
 from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import build_model
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.logs.cost_estimate import estimate_cost
-from clozeline.train.startup.teacher_model import prepare_student
 
 _STUDY: Final = "study.yaml"
 _TRAIN: Final = "train.yaml"
@@ -176,6 +172,11 @@ def plan_training(
 
     `heldout` are the sets of the variant's measures; by default those next to the training sets in `sets`.
     """
+    from clozeline.model.build import build_model
+    from clozeline.train.data.sets.datasets import open_datasets
+    from clozeline.train.logs.cost_estimate import estimate_cost
+    from clozeline.train.startup.teacher_model import prepare_student
+
     base = parse_yaml((folder / _TRAIN).read_text(encoding="utf-8"))
     config = merge(base, variant.train) | {"output": str(output), "seed": seed}
     measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}

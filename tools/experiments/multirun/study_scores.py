@@ -1,47 +1,16 @@
-"""Evaluate a trained run on held-out rows batch by batch, so that runs can be compared on the same rows."""
+"""Compare runs by their losses on batches of the same held-out rows."""
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from clozeline.model.build import Model
-from clozeline.pipeline.shards import ShardSet
 from clozeline.seeding import hash64
 from clozeline.tools.experiments.multirun.comparison import Difference, difference_of
-from clozeline.train.data.stream.collate import Collate
 
 Float64: TypeAlias = NDArray[np.float64]
-_ROWS: Final = 8
-"""rows per batch, the unit of resampling"""
 _RESAMPLES: Final = 1000
-
-
-def batch_losses(model: Model, shards: ShardSet, most_rows: int) -> list[list[float]]:
-    """Return the summed loss and the number of labels of each batch of eight rows, over all heads.
-
-    Sets the model's heads to normalize by label, even if it was trained with `normalise: row`, so that all variants are
-    measured the same way.
-    """
-    for head in model.heads.values():
-        head.normalise = "label"
-    collate = Collate.from_manifest(shards.manifest)
-    sums: list[list[float]] = []
-    with torch.no_grad():
-        for number in range(len(shards.index)):
-            rows = shards.read_block(number)
-            for first in range(0, len(rows), _ROWS):
-                if len(sums) * _ROWS >= most_rows:
-                    return sums
-                indices = np.arange(first, min(first + _ROWS, len(rows)))
-                columns = {name: rows.columns[name].take(indices) for name in collate.columns}
-                # sums over the heads: loss and number of labels
-                by_name = model(collate(columns, np.ones(len(indices), np.float32)))
-                losses = [by_name[name] for name in model.heads]
-                sums.append([sum(float(loss.total) for loss in losses), sum(float(loss.count) for loss in losses)])
-    return sums
 
 
 def loss_of(batches: Float64) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any
 
 import torch
 from safetensors import safe_open
@@ -18,14 +18,12 @@ from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.experiments.multirun.forgetting_scores import Matrix
+from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, Method
 from clozeline.tools.experiments.multirun.runner import Training, run_step
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.absolute_paths import with_absolute_paths
-
-Method: TypeAlias = Literal["plain", "replay", "ewc", "l2_sp"]
 
 
 @config_class

@@ -1,25 +1,12 @@
 """Write weights in files of limited size, with an index of the file that holds each tensor."""
 
-import argparse
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from torch import Tensor
 
 from clozeline.files import publish_json
 from clozeline.tools.model_folder import write_tensors
-
-_UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-
-
-def byte_count(text: str) -> int:
-    """Parse a size such as `500MB`, as the `type` of an argument."""
-    match = re.fullmatch(r"(\d+)([KMG]B)?", text)
-    if match is None or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"expected a number of bytes such as 5GB, 200MB or 4096, got '{text}'")
-    return int(match[1]) * _UNITS[match[2] or ""]
 
 
 def divide(tensors: Mapping[str, Tensor], max_bytes: int) -> list[dict[str, Tensor]]:

@@ -17,7 +17,8 @@ from clozeline.tools.runs.evaluation.baselines import texts_of
 from clozeline.tools.runs.evaluation.predictions import answers_of
 from clozeline.tools.runs.evaluation.tag_scores import sentences_of
 from clozeline.tools.runs.evaluation.task_run import TaskRun
-from clozeline.tools.runs.inference.row_predictions import Record, predict_records
+from clozeline.tools.runs.inference.prediction_files import Record
+from clozeline.tools.runs.inference.row_predictions import predict_records
 
 _WORST: Final = 10
 _CLASSES: Final = 12

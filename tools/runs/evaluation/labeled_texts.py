@@ -1,18 +1,13 @@
 """Classify texts without labels with a fine-tuned run."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import torch
-from torch import Tensor
-
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.labeled_rows import LabeledRows
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskReader
@@ -20,7 +15,6 @@ from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
 from clozeline.registry import find
-from clozeline.tools.runs.evaluation.predictions import predict_share
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 
 _CORPUS = "pseudo"
@@ -66,6 +60,8 @@ def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabeledText], dict[st
 
 def label_texts(opened: TaskRun, items: Sequence[LabeledText]) -> tuple[list[LabeledByModel], int]:
     """Return the class of each text, in order, and the number of texts without tokens, which get none."""
+    from clozeline.tools.runs.evaluation.predictions import predict_share, read_best_class, read_probable_classes
+
     manifest = opened.train.manifest
     assert manifest.objective is not None, "a set of examples"
     options = manifest.objective.options
@@ -74,7 +70,7 @@ def label_texts(opened: TaskRun, items: Sequence[LabeledText]) -> tuple[list[Lab
     several = opened.facts.multi_label
     own = {"label": None, "classes": ()} if several else {"label": 0}  # classes that are not read
     rows = kind.rows([replace(item, **own) for item in items])
-    decide = _probable_classes if several else _most_probable_class
+    decide = read_probable_classes if several else read_best_class
     predictions = {}
     if len(rows):
         predictions = predict_share(opened.trained.model, opened.train, rows, opened.head, 0, 1, decide)
@@ -84,18 +80,3 @@ def label_texts(opened: TaskRun, items: Sequence[LabeledText]) -> tuple[list[Lab
         for row, (label, probability) in predictions.items()
     ]
     return sorted(judged, key=lambda item: item.item.index), len(items) - len(judged)
-
-
-def _most_probable_class(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
-    best = scores.float().softmax(-1).max(-1)
-    if not torch.isfinite(best.values).all():
-        raise IntegrityError("a row got no finite score: the weights are unusable")
-    return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
-
-
-def _probable_classes(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
-    chances = scores.float().sigmoid()
-    if not torch.isfinite(chances).all():
-        raise IntegrityError("a row got no finite score: the weights are unusable")
-    sure = chances.maximum(1 - chances).amin(-1).tolist()
-    return [(tuple(row.nonzero()[:, 0].tolist()), least) for row, least in zip(chances > 0.5, sure, strict=True)]

@@ -80,6 +80,23 @@ def read_several(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> l
     return several
 
 
+def read_best_class(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
+    """Return the most probable class of each row, and its probability."""
+    best = scores.float().softmax(-1).max(-1)
+    if not torch.isfinite(best.values).all():
+        raise IntegrityError("a row got no finite score: the weights are unusable")
+    return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+
+
+def read_probable_classes(scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> list[tuple[Any, Any]]:
+    """Return the classes of each row whose probability is above one half, and the least certain probability."""
+    chances = scores.float().sigmoid()
+    if not torch.isfinite(chances).all():
+        raise IntegrityError("a row got no finite score: the weights are unusable")
+    sure = chances.maximum(1 - chances).amin(-1).tolist()
+    return [(tuple(row.nonzero()[:, 0].tolist()), least) for row, least in zip(chances > 0.5, sure, strict=True)]
+
+
 def merge_shares(shares: Sequence[Mapping[int, Any]], count: int) -> dict[int, Any]:
     """Return the predictions of all processes, or raise IntegrityError if a row was predicted twice or not at all."""
     predictions: dict[int, Any] = {}

@@ -10,12 +10,10 @@ from clozeline.files import file_hash
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
+from clozeline.tools.command import require_run
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_checkpoint
-from clozeline.train.checkpoint.run_weights import find_checkpoint
-from clozeline.train.checkpoint.state import read_state
-from clozeline.train.startup.run_directory import read_config
 
 _MANIFEST: Final = "manifest.json"
 
@@ -46,6 +44,11 @@ def open_task_run(
     `split` is a folder next to the training set, such as `dev_matched`; `task` the folder of the task's sets, by
     default that of the training set. `step` None: the checkpoint that the run would resume from.
     """
+    require_run(run)
+    from clozeline.train.checkpoint.run_weights import find_checkpoint
+    from clozeline.train.checkpoint.state import read_state
+    from clozeline.train.startup.run_directory import read_config
+
     directory, index = find_checkpoint(run, step)
     config = read_config(run, read_state(index))
     data = locate_sets(run, config.data, set_paths or SetPaths())

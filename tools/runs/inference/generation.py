@@ -9,9 +9,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.generation.allowed_sequences import AllowedSequences
 from clozeline.model.generation.decoding import Continuation, Decoding
-from clozeline.model.generation.generate import beams, generate
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.runs.evaluation.local_texts import text_lines
@@ -47,6 +45,9 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
 
     The first set of the training says how rows start, and whether a prefix is read in both directions.
     """
+    from clozeline.model.generation.allowed_sequences import AllowedSequences
+    from clozeline.model.generation.generate import beams, generate
+
     trained_on = trained.sets[0]
     objective = trained_on.objective
     tokenizer = trained.tokenizer

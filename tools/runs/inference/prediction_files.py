@@ -13,9 +13,9 @@ import pyarrow.parquet
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish, publish_json, publish_text, read_json
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.runs.inference.row_predictions import Record, flat_record
 from clozeline.tools.runs.inference.superglue_submission import submission_rows
 
+Record: TypeAlias = dict[str, Any]
 Layout: TypeAlias = Literal["glue", "superglue", "squad", "conll", "race"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
 _HEADS: Final[Mapping[Layout, tuple[str, ...]]] = {
@@ -124,6 +124,25 @@ def _cells(record: Record, facts: TaskFacts) -> Record:
     if facts.head == "multiple_choice" and "probabilities" in record:
         return {**record, "probabilities": " ".join(map(str, record["probabilities"]))}
     return flat_record(record, facts.labels)
+
+
+def flat_record(record: Mapping[str, Any], labels: Sequence[str]) -> Record:
+    """Return a record as cells of a table: a column per probability, lists as JSON-free texts joined by a space.
+
+    Example:
+        >>> flat_record({"row": 0, "tags": ["O", "O"], "probabilities": {"a": 0.5}}, ["a"])
+        {'row': 0, 'tags': 'O O', 'probability_a': 0.5}
+    """
+    cells: Record = {}
+    for name, value in record.items():
+        if name == "probabilities":
+            parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+            cells |= {f"probability_{part}": chance for part, chance in parts}
+        elif isinstance(value, list):
+            cells[name] = (" " if name in ("words", "tags") else ",").join(map(str, value))
+        else:
+            cells[name] = value
+    return cells
 
 
 def _write_parquet(path: Path, records: Iterable[Record], facts: TaskFacts) -> None:

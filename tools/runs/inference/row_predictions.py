@@ -1,9 +1,9 @@
 """Predictions of a fine-tuned run as records: classes with probabilities, numbers, tags, answers, texts."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ from clozeline.tools.runs.evaluation.pair_scores import pair_share
 from clozeline.tools.runs.evaluation.predictions import Read, predict_share
 from clozeline.tools.runs.evaluation.tag_scores import collect_tags, read_tags, sentences_of
 from clozeline.tools.runs.evaluation.task_run import TaskRun
+from clozeline.tools.runs.inference.prediction_files import Record
 
-Record: TypeAlias = dict[str, Any]
 _DIGITS = 6
 """Decimals of probabilities and scores: other batches change a score by some 1e-7."""
 
@@ -108,22 +108,3 @@ def _finite(value: float) -> float:
     if not math.isfinite(value):
         raise IntegrityError("a row got no finite score: the weights are unusable")
     return value
-
-
-def flat_record(record: Mapping[str, Any], labels: Sequence[str]) -> Record:
-    """Return a record as cells of a table: a column per probability, lists as JSON-free texts joined by a space.
-
-    Example:
-        >>> flat_record({"row": 0, "tags": ["O", "O"], "probabilities": {"a": 0.5}}, ["a"])
-        {'row': 0, 'tags': 'O O', 'probability_a': 0.5}
-    """
-    cells: Record = {}
-    for name, value in record.items():
-        if name == "probabilities":
-            parts = value.items() if isinstance(value, Mapping) else enumerate(value)
-            cells |= {f"probability_{part}": chance for part, chance in parts}
-        elif isinstance(value, list):
-            cells[name] = (" " if name in ("words", "tags") else ",").join(map(str, value))
-        else:
-            cells[name] = value
-    return cells

@@ -6,10 +6,9 @@ from typing import Any
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.runs.inference.row_predictions import Record
 
 
-def submission_rows(records: Iterable[Record], facts: TaskFacts) -> Iterator[dict[str, Any]]:
+def submission_rows(records: Iterable[dict[str, Any]], facts: TaskFacts) -> Iterator[dict[str, Any]]:
     """Yield the lines of a submission: a class by name (of WSC `True` or `False`), a choice by index, a text.
 
     MultiRC has a line per passage, with the classes 0 and 1 of its answers. ConfigurationError for a row without a
@@ -28,7 +27,7 @@ def submission_rows(records: Iterable[Record], facts: TaskFacts) -> Iterator[dic
         yield {"idx": passage, "passage": {"questions": questions}}
 
 
-def _label_of(record: Record, facts: TaskFacts) -> str | int:
+def _label_of(record: dict[str, Any], facts: TaskFacts) -> str | int:
     if "rejected" in record:
         raise ConfigurationError(
             f"layout=superglue: row {record['row']} has no prediction ({record['rejected']}): a submission needs all "

@@ -1,21 +1,23 @@
 """Score texts by the likelihood a run gives them, with the special tokens of its training rows."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.tools.runs.inference.trained_model import TrainedModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Score: TypeAlias = Literal["causal", "pll", "pll_word", "mntp", "fused"]
 """causal: left-to-right log-likelihood; pll: each token masked alone (arXiv 1910.14659); pll_word: masked together with
@@ -99,7 +101,10 @@ class TextScorer:
             for scores in zip(*kinds, strict=True):
                 yield TextScore(sum(float(tokens.sum()) for tokens in scores) / len(scores), len(scores[-1]))
 
-    def _score_tokens(self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score) -> list[torch.Tensor]:
+    def _score_tokens(self, texts: Sequence[str], encoded: Sequence[Encoding], kind: Score) -> list[Tensor]:
+        from clozeline.model.scoring.causal import log_likelihoods
+        from clozeline.model.scoring.masked import pseudo_log_likelihoods
+
         if kind == "causal":
             head = [] if self._first is None else [self._first]
             return log_likelihoods(self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded])

@@ -1,27 +1,23 @@
 """Load the model of a training run in one process: built from the run's configuration, filled from a checkpoint."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from clozeline.errors import CheckpointError, ConfigurationError
-from clozeline.model.adaptive_computation.token_pruning import prune_by
-from clozeline.model.build import Model, build_model
-from clozeline.model.quantization import stored_tensors
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.tools.command import require_run
 from clozeline.tools.runs.data.run_sets import SetPaths, read_recorded_sets
 from clozeline.train.checkpoint.format import Index
-from clozeline.train.checkpoint.part_reader import CheckpointReader
-from clozeline.train.checkpoint.run_weights import find_checkpoint
-from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.sets.recorded_sets import RecordedSet, tokenizer_of_run
-from clozeline.train.startup.merged_weights import read_all_weights
-from clozeline.train.startup.run_directory import read_config
-from clozeline.train.startup.token_characters import spellings_by
+
+if TYPE_CHECKING:
+    from clozeline.model.build import Model
 
 
 @dataclass(frozen=True)
@@ -66,11 +62,25 @@ def load_trained(run: Path, step: int | None = None, set_paths: SetPaths | None 
     The run's shard sets are not read, unless an earlier version wrote it. `step` None: the one that the run would
     resume from.
     """
+    require_run(run)
+    from clozeline.train.checkpoint.run_weights import find_checkpoint
+
     return load_checkpoint(run, *find_checkpoint(run, step), set_paths)
 
 
 def load_checkpoint(run: Path, directory: Path, index: Index, set_paths: SetPaths | None = None) -> TrainedModel:
     """Load a given checkpoint of a run, as `load_trained` does."""
+    import torch
+
+    from clozeline.model.adaptive_computation.token_pruning import prune_by
+    from clozeline.model.build import build_model
+    from clozeline.model.quantization import stored_tensors
+    from clozeline.train.checkpoint.part_reader import CheckpointReader
+    from clozeline.train.checkpoint.state import read_state
+    from clozeline.train.startup.merged_weights import read_all_weights
+    from clozeline.train.startup.run_directory import read_config
+    from clozeline.train.startup.token_characters import spellings_by
+
     state = read_state(index)
     config = read_config(run, state)
     sets = read_recorded_sets(run, config.data, set_paths)

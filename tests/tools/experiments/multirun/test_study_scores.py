@@ -11,8 +11,8 @@ from scipy import stats
 from clozeline.configuration.config import validate
 from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.multirun.study_scores import batch_losses, loss_of, verdict
-from clozeline.tools.runs.evaluation.heldout_score import heldout_score
+from clozeline.tools.experiments.multirun.study_scores import loss_of, verdict
+from clozeline.tools.runs.evaluation.heldout_score import batch_losses, heldout_score
 from clozeline.train.configuration.config import TrainConfig
 from tests.train.masked_set import plain_config, write_masked_sets
 
