@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Generic, cast
 
-from clozeline.configuration.config import config_digest, to_plain
+from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError, StorageError
 from clozeline.files import publish, sweep
 from clozeline.pipeline.execution.deciders import deciders_of
 from clozeline.pipeline.execution.dropped_documents import drop_documents
-from clozeline.pipeline.execution.forgotten import Forgotten
 from clozeline.pipeline.execution.free_space import check_free_space
 from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.inputs import files_to_skip
@@ -23,6 +22,7 @@ from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, loa
 from clozeline.pipeline.execution.plan_size import check_memory, check_plan_size
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.run_units import run_units
+from clozeline.pipeline.execution.stage_keys import stage_key, unit_keys
 from clozeline.pipeline.execution.stage_order import stage_of, stages_of
 from clozeline.pipeline.execution.stage_records import StageRecords
 from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
@@ -136,24 +136,6 @@ def _iter_runs(recipe: Recipe, plan: Plan, verify: bool, dropped: Sequence[str])
         upstream = run.digest(upstream)
 
 
-def unit_keys(recipe: Recipe, plan: Plan, key: str) -> Sequence[str]:
-    """Return the keys of the units of `clean`: earlier generations keep theirs, others forget documents."""
-    forgotten = Forgotten.load(recipe.output_folder)
-    keys: list[str] = []
-    for number, generation in enumerate(plan.generations[:-1]):
-        before = plan.until(number)
-        keys += [stage_key(stage_of(recipe, PLAN_STAGE, before), before.digest)] * (generation.units - len(keys))
-    keys += [key] * (len(plan.units) - len(keys))
-    if forgotten and any(work.intermediate for work in stage_of(recipe, PLAN_STAGE, plan).passes()):
-        # a share of all documents is kept, so every unit depends on those that are forgotten
-        every = config_digest({"key": key, "forgotten": sorted(forgotten.units.items())})
-        return [every] * len(plan.units)
-    for unit, hashes in forgotten.units.items():
-        if unit < len(keys):
-            keys[unit] = config_digest({"key": keys[unit], "forgotten": hashes})
-    return keys
-
-
 def run_stages(
     recipe: Recipe,
     plan: Plan,
@@ -186,24 +168,6 @@ def run_stages(
         provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
     if only is None:
         drop_documents(recipe, progress)
-
-
-def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
-    """Return the digest of what determines a stage's output: its key, shared keys, and all earlier stages."""
-    plain = to_plain(stage.recipe)
-    shared = {name: plain[name] for name in stage.shared}
-    config = plain[stage.name]
-    for key in stage.added:
-        if not config[key]:
-            del config[key]
-    facts = {"stage": stage.name, "config": config, "shared": shared}
-    if stage.recipe.limit is not None:  # absent without a limit, as in the digests of older runs
-        facts["limit"] = stage.recipe.limit
-    if files := stage.files():
-        facts["files"] = files
-    if kept := stage.kept_values():
-        facts["kept"] = kept
-    return config_digest({**facts, "upstream": upstream, "version": stage.version()})
 
 
 def _check_handover(provided: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:

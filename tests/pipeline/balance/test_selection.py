@@ -15,7 +15,8 @@ from clozeline.pipeline.balance.selection import Selection
 from clozeline.pipeline.balance.stage import BalanceStage
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.runner import run_recipe, stage_key
+from clozeline.pipeline.execution.runner import run_recipe
+from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.execution.stage_order import check_recipe, stages_of
 from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.pipeline.recipe import Recipe

@@ -10,7 +10,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.stage import CleanStage
-from clozeline.pipeline.execution.runner import stage_key
+from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.execution.stage_order import check_recipe
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 

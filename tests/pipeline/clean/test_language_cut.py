@@ -17,7 +17,7 @@ from clozeline.pipeline.clean.config import LanguageCut
 from clozeline.pipeline.clean.languages.py3langid import Py3langid
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.runner import stage_key
+from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.execution.stage_order import check_recipe
 from clozeline.tools.shards.verify_counts import main as verify_counts
 from tests.pages import checked

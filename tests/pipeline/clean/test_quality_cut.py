@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.quality_cut import cut_rank
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.runner import stage_key
+from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.execution.stage_order import check_recipe
 from clozeline.tools.shards.verify_counts import main as verify_counts
 from tests.pipeline.clean.cleaning import Cleaned, recipe_for, run_clean

@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.stage import DedupStage
 from clozeline.pipeline.execution import exchange
-from clozeline.pipeline.execution.runner import stage_key
+from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.dedup.dedup_documents import EXACT, NEAR, document, edited, prose
 

@@ -7,7 +7,8 @@ import pytest
 
 from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.runner import StageRun, stage_key
+from clozeline.pipeline.execution.runner import StageRun
+from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe

@@ -6,14 +6,12 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.runner import stage_key
 from clozeline.pipeline.execution.stage_order import (
     all_stages,
     check_recipe,
     document_stages,
     documents_folder,
     last_documents,
-    stage_of,
     stages_of,
     tokenizer_stage,
 )
@@ -74,24 +72,6 @@ def test_documents_come_from_the_last_stage_that_wrote_them():
     assert documents_folder(recipe("clean", "dedup"), "dedup").name == "clean"
     with pytest.raises(ConfigurationError, match="'encode' needs documents"):
         documents_folder(recipe("train_tokenizer"), "encode")
-
-
-@pytest.mark.parametrize(
-    ("name", "key", "value", "changes"),
-    [
-        ("dedup", "seed", 2, True),
-        ("dedup", "heldout", {"fraction": 0.5}, False),
-        ("dedup", "corpus", "d", False),
-        ("dedup", "dedup", {"near": None}, True),
-        ("dedup", "executor", {"tasks": 9}, False),
-        ("train_tokenizer", "heldout", {"fraction": 0.5}, True),
-        ("train_tokenizer", "dedup", None, False),
-    ],
-)
-def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(name, key, value, changes):
-    plain = {"corpus": "c", "output": "out", "clean": {}, "dedup": {}, "train_tokenizer": {}}
-    keys = [stage_key(stage_of(validate(Recipe, data, "test"), name), "up") for data in (plain, {**plain, key: value})]
-    assert (keys[0] != keys[1]) == changes
 
 
 def test_the_last_documents_are_those_of_the_last_stage_that_wrote_some(tmp_path):

@@ -11,7 +11,8 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, PartialFailureError, StorageError
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.execution.runner import StageRun, stage_key
+from clozeline.pipeline.execution.runner import StageRun
+from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.executors.cluster import install
