@@ -6,7 +6,7 @@ result does not depend on how rows are spread over ranks and micro-batches.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -21,7 +21,7 @@ from clozeline.seeding import hash64
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.compression.pruning import Pruning, Trained
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
-from clozeline.train.configuration.engine_config import wrap_in_zero
+from clozeline.train.configuration.engine_config import engine_checks_gradient, wrap_in_zero
 from clozeline.train.data.device_copies import DeviceCopies, DeviceCopy
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
@@ -102,6 +102,13 @@ class Engine:
         self.deepspeed = wrap_in_zero(model, self._builder.build(groups), config, world)
         layout = layout_of(model, self.deepspeed, world)
         self._builder.bind(self.optimizer, layout)
+        # clipping, and the one wait for the device in each step
+        self._zero_stage = zero_stage(config, world.size)
+        self._checks_gradient = engine_checks_gradient(config, world.size)
+        self._sums: Sequence[torch.Tensor] = ()
+        self._norm: torch.Tensor | None = None
+        self._reading: Callable[[], list[float]] | None = None
+        self._hook = self.optimizer.register_step_pre_hook(self._before_update)
         # statistics by layer, before anything else changes gradients
         self._layers: LayerStatistics | None = None
         if config.log.layers:
@@ -174,7 +181,6 @@ class Engine:
         }
         sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
         figures: dict[str, torch.Tensor] = {}
-        read: list[float] = []
         clock = StepClock(self.world.device)
         inputs = self.inputs(batches[0], step)
         for index, batch in enumerate(batches):
@@ -197,11 +203,12 @@ class Engine:
             clock.end("backward")
             # clip and update after the last micro-batch
             if index + 1 == len(batches):
-                read = self._finish_gradient([*sums.values(), *figures.values()])
+                self._finish_gradient([*sums.values(), *figures.values()])
             self.deepspeed.step()
             clock.end("optimizer")
         # a step whose gradient is not finite was skipped by DeepSpeed; average the weights, prune
-        read = read or _read([self.deepspeed.get_global_grad_norm(), *sums.values(), *figures.values()])
+        reading = self._reading or _start_to_read([self.deepspeed.get_global_grad_norm(), *self._sums])
+        read = reading()
         norm = read[0] if read[0] < torch.inf else torch.inf  # also where it is not a number
         totals = dict(zip(sums, read[1:], strict=False)), dict(zip(figures, read[1 + len(sums) :], strict=True))
         self.skipped += norm == torch.inf
@@ -257,6 +264,7 @@ class Engine:
 
     def close(self) -> None:
         """Release DeepSpeed's hooks and restore the torch function that stage 3 replaces."""
+        self._hook.remove()  # it would keep this object alive as long as DeepSpeed's
         self.deepspeed.destroy()
         torch.nn.functional.linear = _LINEAR
 
@@ -278,15 +286,22 @@ class Engine:
         parts = [weight * self.counted[head].count(batch.tensors) / counts[head] for head, weight in weights.items()]
         return float(sum(parts) / sum(weights.values())) if parts else 0.0
 
-    def _finish_gradient(self, sums: Sequence[torch.Tensor]) -> list[float]:
-        """Clip or drop the gradient at stage 0, where DeepSpeed does neither; return its norm, and the sums.
+    def _finish_gradient(self, sums: Sequence[torch.Tensor]) -> None:
+        """Wait for the norm and the sums, and skip a gradient that is not finite, where DeepSpeed does not check it.
 
-        At other stages, return nothing.
+        At stage 0, also clip: DeepSpeed does neither.
         """
         if not self.gradient_bytes:
             self.gradient_bytes = _gradient_bytes(self.deepspeed)
-        if zero_stage(self.config, self.world.size) > 0:
-            return []
+        self._sums, self._reading = sums, None
+        if self._checks_gradient:
+            zero = self.deepspeed.optimizer
+            self._norm = zero.scaled_global_norm()
+            self._reading = _start_to_read([self._norm, *sums])
+            # have DeepSpeed check only a gradient that is not finite: it then skips the update
+            zero.check_grad_overflow = zero.compute_grad_norm = not math.isfinite(self._reading()[0])
+        if self._zero_stage > 0:
+            return
         if self.world.size == 1:  # of a parameter that took no part; DeepSpeed adds it where it reduces
             for parameter in self._parameters:
                 if parameter.requires_grad and parameter.grad is None:
@@ -294,20 +309,49 @@ class Engine:
         parameters = [parameter for parameter in self._parameters if parameter.grad is not None]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)
-        read = _read([norm, *sums])
-        if not math.isfinite(read[0]):  # with all gradients None, DeepSpeed's step updates nothing
+        self._reading = _start_to_read([norm, *sums])
+        if not math.isfinite(self._reading()[0]):  # with all gradients None, DeepSpeed's step updates nothing
             for parameter in parameters:
                 parameter.grad = None
         elif self.config.gradient_clipping > 0:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.config.gradient_clipping, norm)
-        return read
+
+    def _before_update(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        """Clip at stages 1 and 2, where DeepSpeed would read the norm to do so; its formulas give the same bits.
+
+        Where DeepSpeed has just waited for the norm, start to read it before the device is given the update to do.
+        """
+        if self._zero_stage == 0 or self.config.zero.offload != "none":
+            return
+        norm: Any = self._norm if self._checks_gradient else self.deepspeed.optimizer._global_grad_norm
+        self._reading = self._reading or _start_to_read([norm, *self._sums])
+        limit = self.config.gradient_clipping
+        if self._zero_stage == 3 or limit == 0:
+            return
+        norm = norm + 1e-6
+        scale = 1.0 / (norm / limit).clamp(min=1.0) if self._checks_gradient else (limit / norm).clamp(max=1.0)
+        for group in optimizer.param_groups:
+            for flat in group["params"]:
+                flat.grad.mul_(scale)
 
 
-def _read(scalars: Sequence[torch.Tensor | float]) -> list[float]:
-    """Return scalars as numbers; the host waits once for all of them, and for the device no more in this step."""
-    device = next((scalar.device for scalar in scalars if isinstance(scalar, torch.Tensor)), None)
+def _start_to_read(scalars: Sequence[torch.Tensor | float]) -> Callable[[], list[float]]:
+    """Start to copy scalars to the host in one copy.
+
+    Returns:
+        a function that returns them as numbers; it waits for the copy, but not for work given to the device after it.
+    """
+    device = next(scalar.device for scalar in scalars if isinstance(scalar, torch.Tensor))
     wide = [torch.as_tensor(scalar, dtype=torch.float64, device=device) for scalar in scalars]
-    return cast(list[float], torch.stack(wide).tolist())
+    numbers = torch.stack(wide).to("cpu", non_blocking=True)
+    copied = torch.get_device_module(device).Event()
+    copied.record()
+
+    def read() -> list[float]:
+        copied.synchronize()
+        return cast(list[float], numbers.tolist())
+
+    return read
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:

@@ -19,11 +19,13 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
     usual = parameters // 4 if stage == 3 else 2 * parameters  # at stage 3 it takes memory on top of the gradients
     bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
     bucket += bucket % 2  # DeepSpeed aligns to two elements, and stops at an odd number
+    # at other stages the engine clips, without a wait for the device
+    clips = stage == 3 or config.zero.offload != "none"
     settings: dict[str, Any] = {
         "train_batch_size": config.data.global_batch,
         "train_micro_batch_size_per_gpu": config.data.micro_batch,
         "gradient_accumulation_steps": check_world(config, world_size),
-        "gradient_clipping": config.gradient_clipping if stage > 0 else 0.0,
+        "gradient_clipping": config.gradient_clipping if clips else 0.0,
         "steps_per_print": 1_000_000_000,
         "wall_clock_breakdown": False,
         "zero_allow_untested_optimizer": True,
@@ -39,15 +41,27 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
             "stage3_prefetch_bucket_size": min(50_000_000, bucket),
         },
     }
-    # offload and bf16
+    # check of the gradient, offload and bf16
+    check = not engine_checks_gradient(config, world_size)
+    if not check:
+        settings["zero_optimization"]["compute_grad_norm"] = False
     if config.zero.offload != "none":
         settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
     if config.zero.offload == "parameters":
         settings["zero_optimization"]["offload_param"] = {"device": "cpu", "pin_memory": torch.cuda.is_available()}
     if config.precision == "bf16":
-        settings["bf16"] = {"enabled": True, "check_grad_overflow": True}
+        settings["bf16"] = {"enabled": True, "check_grad_overflow": check}
         settings["data_types"] = {"grad_accum_dtype": "fp32"}
     return settings
+
+
+def engine_checks_gradient(config: TrainConfig, world_size: int) -> bool:
+    """Return whether the engine checks that a gradient is finite, and DeepSpeed does not.
+
+    DeepSpeed's check cannot be switched off at stage 1 in bf16, at stage 3 and with `zero.offload`.
+    """
+    stage = zero_stage(config, world_size)
+    return config.zero.offload == "none" and (stage == 2 or (stage == 1 and config.precision != "bf16"))
 
 
 def wrap_in_zero(model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World) -> Any:

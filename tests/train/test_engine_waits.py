@@ -1,0 +1,126 @@
+"""Waits of a step for the device: how many, when, and that clipping without them has the bits of DeepSpeed's."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from clozeline.model.compilation.host_shapes import add_host_shapes
+from clozeline.train.checkpoint.zero_partitions import fragments
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.global_batch import next_global_batch
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import StopRequest
+from tests.distributed import RankPool
+from tests.matrices import STAGES, mark_slow_but
+from tests.train.synthetic import RandomSource, build, tiny, train_steps
+
+
+class Reads(TorchDispatchMode):
+    """Notes what the host has to know of a tensor: its value, or the size that a result gets from its values."""
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__()
+        self.notes = notes
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        depends = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags)
+        if func is torch.ops.aten.index.Tensor:  # the size depends on values of masks, not of indices
+            depends = any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+        if depends:
+            self.notes.append("read")
+        return func(*args, **(kwargs or {}))
+
+
+def waits(world: World, config: TrainConfig) -> list[str]:
+    """Reads, copies to the host and waits for them in a complete step, and its first update."""
+    notes: list[str] = []
+
+    class NotedEvent:
+        waited = False
+
+        def record(self) -> None:
+            notes.append("copy")
+
+        def synchronize(self) -> None:
+            if not self.waited:
+                notes.append("wait")
+            self.waited = True
+
+    engine = build(config, world)
+    train_steps(engine, 1, 1)
+    batch = next_global_batch(RandomSource(config, world, 1), engine.counted, world, StopRequest())  # type: ignore[arg-type]
+    # as on a GPU, where properties of batches are computed before they are copied, and not again
+    inputs = {id(one): add_host_shapes(dict(one.tensors), 16, frozenset()) for one in batch.micro_batches}
+    engine.inputs = lambda batch, step: inputs[id(batch)]  # type: ignore[method-assign]
+    engine.optimizer.register_step_pre_hook(lambda *_: notes.append("update") if "update" not in notes else None)
+    no_second = patch("clozeline.model.build.add_host_shapes", lambda tensors, *_: tensors)
+    with Reads(notes), patch.object(torch.cpu, "Event", NotedEvent), no_second:
+        engine.step(batch.micro_batches, batch.counts, 2, 1e-3)
+    engine.close()
+    return notes
+
+
+@pytest.mark.parametrize(("stage", "precision"), STAGES)
+def test_a_step_waits_for_the_device_once(one_rank: RankPool, two_ranks: RankPool, stage: int, precision: str) -> None:
+    """Before the update, so that the host prepares the next step while the device still does this one.
+
+    The last wait is for a copy made after DeepSpeed's read and before the update, which has ended long before.
+    """
+    by_deepspeed = stage == 3 or (stage, precision) == (1, "bf16")
+    expected = ["read", "copy", "update", "wait"] if by_deepspeed else ["copy", "wait", "update"]
+    config = tiny(zero__stage=stage, precision=precision)
+    assert one_rank.run(waits, config) == [expected]
+    assert two_ranks.run(waits, config) == [expected, expected]
+
+
+def steps_and_states(world: World, config: TrainConfig, by_deepspeed: bool) -> tuple[list[Any], dict[str, Any], int]:
+    """Results of steps, the third with a gradient that is not a number, and the state of the last one."""
+    from clozeline.train import engine as module
+    from clozeline.train.configuration import engine_config as settings
+
+    configure, no = settings.engine_config, lambda *_: False
+    change = {"gradient_clipping": config.gradient_clipping} if by_deepspeed else {}
+    with ExitStack() as patches:
+        patches.enter_context(patch.object(settings, "engine_config", lambda *of: configure(*of) | change))
+        for owner in (settings, module) if by_deepspeed else ():
+            patches.enter_context(patch.object(owner, "engine_checks_gradient", no))
+        engine = build(config, world)
+    if by_deepspeed:
+        engine._hook.remove()
+    found = [*train_steps(engine, 1, 2)]
+    bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
+    hook = bias.register_hook(lambda gradient: gradient * float("nan"))
+    found += train_steps(engine, 3, 3)
+    hook.remove()
+    found += train_steps(engine, 4, 8)
+    held = {
+        f"{f.name}/{key}": value.tolist() for f in fragments(engine, owned=False) for key, value in f.tensors.items()
+    }
+    skipped = engine.deepspeed.skipped_steps
+    engine.close()
+    return found, held, skipped
+
+
+@pytest.mark.parametrize(
+    ("stage", "precision"),
+    mark_slow_but([(1, "bf16"), (2, "bf16")], [case for case in STAGES if case[0] > 0]),
+)
+def test_clips_and_skips_to_the_bits_of_deepspeed(
+    one_rank: RankPool, two_ranks: RankPool, stage: int, precision: str
+) -> None:
+    """Of what it computes when its own check and clipping, which wait for the device, are on."""
+    config = tiny(zero__stage=stage, precision=precision, gradient_clipping=2.2, data__micro_batch=4)
+    for ranks in (two_ranks, one_rank)[: 1 if precision == "fp32" and stage < 3 else 2]:
+        expected = ranks.run(steps_and_states, config, True)
+        assert ranks.run(steps_and_states, config, False) == expected
+        found, _, skipped = expected[0]
+        norms = [float.fromhex(norm) for _, norm in found]
+        assert (norms[2], skipped) == (math.inf, 1)
+        assert min(norms) < config.gradient_clipping < max(norms[:2] + norms[3:])
