@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any, BinaryIO, Final, Protocol, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
 import lz4.frame
 import zstandard
@@ -76,6 +76,14 @@ class Decoder(Protocol):
     @property
     def unused_data(self) -> bytes:
         """The bytes after the end of the stream."""
+
+
+class FirstPiece(NamedTuple):
+    """The content of the first bytes of a member, at most 64 KiB, and the decoder that continues after them."""
+
+    data: bytes
+    content: bytes
+    decoder: Decoder
 
 
 class ZlibDecoder:
@@ -209,19 +217,26 @@ def decompress_file(
         yield from decompress(file, codec, limits, account, resume=resume)
 
 
-def decode_member(file: Seekable, codec: str, start: int, limits: Limits, account: Account) -> Iterator[bytes]:
-    """Yield the content of the member at an offset, counting its bytes in `account`; raise Damage if it ends early."""
+def decode_member(
+    file: Seekable, codec: str, start: int, limits: Limits, account: Account, first: FirstPiece | None = None
+) -> Iterator[bytes]:
+    """Yield the content of the member at an offset, counting its bytes in `account`; raise Damage if it ends early.
+
+    `first` is its first piece if that is already decoded.
+    """
     file.seek(start)
-    data, read, produced = file.read(SMALL_MEMBER), 0, 0  # `read` excludes the bytes whose decoding may not have ended
+    data = first.data if first else file.read(SMALL_MEMBER)
+    read, produced = 0, 0  # `read` excludes the bytes whose decoding may not have ended
     if not data.startswith(CODECS[codec].magics):
         raise Damage("trailing_junk" if start else f"{codec}_error")
-    decoder, fed = CODECS[codec].decoder(), 0
+    decoder, fed = first.decoder if first else CODECS[codec].decoder(), 0
     while not decoder.eof:
         try:
-            piece = decoder.decompress(data, _OUTPUT if produced else _FIRST_OUTPUT)
+            piece = first.content if first else decoder.decompress(data, _OUTPUT if produced else _FIRST_OUTPUT)
         except _ERRORS as error:
             # the failing call returned nothing: decode again up to the byte that fails
             raise Damage((yield from _decode_to_damage(file, codec, start, read, produced, account))) from error
+        first = None
         fed += len(data)
         account.decoded += len(data)
         produced += len(piece)
@@ -243,18 +258,14 @@ def decode_member(file: Seekable, codec: str, start: int, limits: Limits, accoun
     account.decoded -= len(decoder.unused_data or b"")  # LZ4 returns None
 
 
-def decode_small_member(data: bytes, codec: str, limits: Limits) -> tuple[bytes, int] | None:
-    """Return content and size of the member at the start of `data`; None if it is not complete and intact.
-
-    `decode_member` gives the same content; its generator takes as long as the decoding of a small member.
-    """
+def decode_first_piece(data: bytes, codec: str, limits: Limits) -> FirstPiece | None:
+    """Return the content of the first bytes of a member; None if they are damaged or a bomb."""
     decoder = CODECS[codec].decoder()
     try:
         content = decoder.decompress(data, _FIRST_OUTPUT)
     except _ERRORS:
         return None
-    size = len(data) - len(decoder.unused_data or b"")
-    return (content, size) if decoder.eof and not is_bomb(limits, size, len(content)) else None
+    return None if is_bomb(limits, len(data), len(content)) else FirstPiece(data, content, decoder)
 
 
 def _decode_to_damage(

@@ -3,6 +3,7 @@
 from typing import BinaryIO, Final, Literal, Protocol
 
 _CHUNK: Final = 1 << 20
+_READ_AHEAD: Final = 1 << 17  # many small slices follow one another
 
 
 class FileFacts(Protocol):
@@ -40,6 +41,7 @@ class FileBytes:
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size = file, size
+        self._window, self._window_start = b"", 0  # the bytes last read
         self.seek, self.read = self._file.seek, self._file.read
 
     def __del__(self) -> None:
@@ -50,8 +52,10 @@ class FileBytes:
 
     def __getitem__(self, part: slice) -> bytes:
         start, stop, _ = part.indices(self._size)
-        self._file.seek(start)
-        return self._file.read(max(0, stop - start))
+        if start < self._window_start or stop > self._window_start + len(self._window):
+            self._file.seek(start)
+            self._window, self._window_start = self._file.read(max(_READ_AHEAD, stop - start)), start
+        return self._window[start - self._window_start : max(start, stop) - self._window_start]
 
     def find(self, wanted: bytes, start: int, end: int) -> int:
         """Return the offset of the first match that lies within [start, end); -1 if there is none."""

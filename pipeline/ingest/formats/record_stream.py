@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.decompression import (
-    SMALL_MEMBER,
     Damage,
+    decode_first_piece,
     decode_member,
-    decode_small_member,
     decompress_file,
     detect_codec,
 )
@@ -23,6 +22,7 @@ from clozeline.pipeline.ingest.formats.input_file import FileBytes, InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
+_FIRST_BYTES: Final = 1 << 14  # of a member; most members are shorter and decoded at once
 _PROBE_BYTES: Final = 1 << 12
 _MOST_STARTS: Final = 64  # offsets of members that are kept; those behind are dropped when there are more
 
@@ -51,6 +51,7 @@ class RecordStream:
         self.abandoned: int | None = None  # bytes of a record cut by damage, until the damage is counted
         self.abandoned_at = 0  # locator of this record
         self._decoding, self._pieces = decoding, pieces
+        self._complete = b""  # content of a gzip member that was decoded at once and is not yet ahead
         self._at, self._starts, self._members = 0, [0], [start]
 
     def fill(self) -> bool:
@@ -69,9 +70,23 @@ class RecordStream:
                 return False
         return True
 
+    @property
+    def next_member(self) -> int:
+        """Offset of the member that `peek_member` returns."""
+        return self._members[-1]
+
+    def peek_member(self) -> bytes:
+        """Return the content of the next gzip member if it is decoded at once and nothing is ahead; else nothing."""
+        return self._complete
+
+    def ends_member(self, count: int) -> bool:
+        """Return whether the gzip member that is ahead ends intact after `count` bytes, without reading another one."""
+        return False
+
     def drop(self, count: int) -> None:
         """Move past `count` bytes."""
         del self.ahead[:count]
+        self._complete = b""
         self.account.content += count
         self._at += count
         if len(self._starts) > _MOST_STARTS:
@@ -134,33 +149,38 @@ class _GzipRecordStream(RecordStream):
         account: Account,
     ) -> None:
         super().__init__(iter(()), account, None, start)
-        self._data = FileBytes(path.open("rb"), path.stat().st_size)
+        self._size = path.stat().st_size
+        self._data = FileBytes(path.open("rb"), self._size)
         self._limits, self._begins_record = limits, begins_record
-        self._decoded: list[tuple[int, int]] = []  # offset and size of the completely decoded members
+        self._decoded: dict[int, int] = {}  # sizes of the completely decoded members by their offset
         # the rest of the member that is being decoded, what it took of the file so far, and the next member's offset;
         # none refers to the stream: in a cycle, file and bytes would stay until a garbage collection
         self._content: Iterator[bytes] | None = None
         self._member, self._next = Account(), start
 
     def fill(self) -> bool:
-        while self.damaged is None and (self._content is not None or self._begin_member()):
-            assert self._content is not None
+        while not self._take_piece():
+            if self.damaged is not None or not self._begin_member():
+                return False
+        return True
+
+    def _take_piece(self) -> bool:
+        """Put the next piece of the current member ahead; False at its end or at damage."""
+        piece, self._complete = self._complete, b""
+        if self._content is not None:
             try:
                 piece = next(self._content, b"")
             except Damage as damage:
-                self.damaged = Damage(damage.reason, self._members[-1], self._starts[-1])
-                break
-            if piece:
-                self.ahead += piece
-                return True
-            self._decoded.append((self._next, self._member.decoded))
-            self._next += self._member.decoded
-            self._content = None
-        return False
+                self.damaged, self._content = Damage(damage.reason, self._members[-1], self._starts[-1]), None
+                return False
+            if not piece:
+                self._end_member(self._member.decoded)
+        self.ahead += piece
+        return bool(piece)
 
     def _begin_member(self) -> bool:
         """Note where the next member starts, in the stream and in the file; False if there is none."""
-        if self._next >= len(self._data):
+        if self._next >= self._size:
             return False
         start = self._at + len(self.ahead)
         if start == self._starts[-1]:
@@ -168,18 +188,33 @@ class _GzipRecordStream(RecordStream):
         else:
             self._starts.append(start)
             self._members.append(self._next)
-        head = self._data[self._next : self._next + SMALL_MEMBER]
+        head = self._data[self._next : self._next + _FIRST_BYTES]
         if not head.startswith(_GZIP_MAGIC):
             self.damaged = Damage("not_gzip", self._next, start)
             return False
-        # a member after a small one is likely to be small
-        if self._member.decoded <= SMALL_MEMBER and (small := decode_small_member(head, "gzip", self._limits)):
-            content, self._member.decoded = small
-            self._content = iter((content,))
+        first = decode_first_piece(head, "gzip", self._limits)
+        if first is not None and first.decoder.eof:
+            self._complete = first.content
+            self._end_member(len(head) - len(first.decoder.unused_data))
             return True
         self._member = Account()
-        self._content = decode_member(self._data, "gzip", self._next, self._limits, self._member)
+        self._content = decode_member(self._data, "gzip", self._next, self._limits, self._member, first)
         return True
+
+    def _end_member(self, size: int) -> None:
+        self._decoded[self._next] = size
+        self._next += size
+        self._content = None
+
+    def peek_member(self) -> bytes:
+        while not (self._complete or self.ahead or self._content or self.damaged) and self._begin_member():
+            pass
+        return self._complete
+
+    def ends_member(self, count: int) -> bool:
+        while self._content is not None and len(self.ahead) <= count and self._take_piece():
+            pass
+        return len(self.ahead) == count and self.damaged is None
 
     def is_boundary(self, offset: int) -> bool:
         return self.position(offset).inner == 0
@@ -208,11 +243,11 @@ class _GzipRecordStream(RecordStream):
             return False
         self.damaged = None
         self._at, self._starts, self._members = 0, [0], [at]
-        self._content, self._next = None, at
+        self._next = at
         return True
 
     def close(self, stop: int, end: int) -> None:
-        self.account.decoded += sum(size for member, size in self._decoded if member < stop)
+        self.account.decoded += sum(size for member, size in self._decoded.items() if member < stop)
         self.account.content += len(self.ahead) if self.position().member < stop else 0
         self.account.read_twice += max(0, stop - end)
 

@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Generator, Iterator, Sequence
-from datetime import datetime
-from functools import lru_cache
 from typing import ClassVar, Final, Literal, NamedTuple
 
 from clozeline.configuration.config import config_class
@@ -16,6 +14,8 @@ from clozeline.pipeline.ingest.formats.http_message import content_type, parse_r
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.formats.record_stream import Position, RecordStream, find_record, open_record_stream
+from clozeline.pipeline.ingest.formats.warc_head import HEAD_BYTES, WITH_TEXT, has_head, parse_arc_head, parse_head
+from clozeline.pipeline.ingest.formats.warc_head import RecordHead as _Head
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 
 # text mode on Windows turns `\r\n` into `\r\r\n`
@@ -26,38 +26,14 @@ _ARC: Final = (
     rb"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}|-) "
     rb"\d{12,20} \S{1,200}(?: \S{1,200}){0,5}? \S{1,19}\r*\n"
 )
+_WARC_START: Final = re.compile(_WARC)
 _START: Final = re.compile(rb"(?:%s|%s)" % (_WARC, _ARC))
 _NEXT: Final = re.compile(rb"(?<=\n)(?:%s|%s)" % (_WARC, _ARC))
-_HEAD_END: Final = re.compile(rb"\n\r*\n")
+_SEPARATOR: Final = b"\r\n\r\n"
 _RECORD_END: Final = re.compile(rb"\r+\n\r+\n")
-_WITH_TEXT: Final = ("conversion", "response")  # types of records
-_HEAD_BYTES: Final = 1 << 16
 _BLANK_BYTES: Final = 64
 _LOOK_AHEAD: Final = 1 << 13  # longer than any first line of a record
 _NAME: Final = re.compile(r"[\w.+/-]{1,60}")
-_FIELD: Final = re.compile(
-    r"\n(warc-(?:type|target-uri|date|truncated)|content-(?:length|type))[ \t]*:([^\n]*)", re.IGNORECASE | re.ASCII
-)
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-_NO_DIGIT: Final = re.compile(r"\D")
-_FOLD: Final = re.compile(r"\n[ \t]+")
-
-
-class _Head(NamedTuple):
-    """The header of a record: `size` is its own size, `length` that of the content, None if invalid.
-
-    The rest is that of records with a text.
-    """
-
-    kind: str
-    size: int
-    length: int | None
-    text_mode: bool = False  # its lines end in `\r\r\n`, so its content is longer than its length says
-    url: str | None = None
-    date: int | None = None
-    media: str = ""
-    charset: str | None = None
-    truncated: bool = False
 
 
 class _Unused(NamedTuple):
@@ -118,6 +94,7 @@ class Warc:
         """Yield the items up to a record that starts at `end` or later; return the offset where reading ended."""
         shared = False
         while True:
+            yield from self._read_lone_records(stream, end, size)
             if not _skip_line_ends(stream):
                 damaged = stream.damaged
                 if damaged is None:
@@ -140,10 +117,11 @@ class Warc:
             yield from self._read_record(stream, position, size)
 
     def _read_record(self, stream: RecordStream, position: Position, size: int) -> Sequence[Item]:
+        stream.ensure(_LOOK_AHEAD)
         if _START.match(stream.ahead) is None:
             return [Counted("note", "resync", _seek_record(stream)[0])]
         stream.account.records += 1
-        head, locator = _parse_head(stream), stream.locate(position)
+        head, locator = _read_head(stream), stream.locate(position)
         if head is None:
             if _is_cut(stream):
                 stream.abandon(locator)
@@ -154,7 +132,7 @@ class Warc:
             return [] if extra is None else [extra]
         length = head.size + (head.length or 0)
         payload = b""
-        if head.kind in _WITH_TEXT:
+        if head.kind in WITH_TEXT:
             with memoryview(stream.ahead) as ahead:
                 payload = bytes(ahead[head.size : length + (extra if head.text_mode else 0)])
         stream.drop(length + extra)
@@ -167,6 +145,28 @@ class Warc:
         is_start = position.inner == 0 or stream.kind == "warc"
         kind = stream.kind if is_start else f"{stream.kind}:{position.inner}"
         return [*notes, self._make_item(head, payload, locator, kind, stored or length)]
+
+    def _read_lone_records(self, stream: RecordStream, end: int, size: int) -> Iterator[Item]:
+        """Yield records as long as each fills a small gzip member, as nearly all of a crawl do.
+
+        Such a member is intact and the length of its record is right, so nothing has to be searched for.
+        """
+        content = stream.peek_member()
+        while _WARC_START.match(content) and (member := stream.next_member) < end:
+            head = parse_head(content)
+            if head is None or head.length is None or head.length > self._limits.record_bytes:
+                return
+            length = head.size + head.length
+            if content[length:] != _SEPARATOR:
+                return
+            payload = content[head.size : length] if head.kind in WITH_TEXT else b""
+            stream.account.records += 1
+            stream.account.separators += len(_SEPARATOR)
+            stream.drop(len(content))
+            content = stream.peek_member()
+            followed = content.startswith(b"WARC/")
+            stored = stream.next_member - member if followed else _measure_member(stream, member, size)
+            yield self._make_item(head, payload, member, stream.kind, stored or length)
 
     def _check_length(self, stream: RecordStream, head: _Head, locator: int) -> Counted | int | None:
         """Return how many bytes after the next record belong to it in spite of its length, usually 0.
@@ -184,6 +184,9 @@ class Warc:
             reason = "too_large" if is_record and dropped >= head.length else "bad_length"
             return Counted("malformed", reason, dropped, locator)
         length = head.size + head.length
+        stream.ensure(length)
+        if stream.ends_member(length + len(_SEPARATOR)) and stream.ahead.endswith(_SEPARATOR):
+            return 0  # and the next member is not ahead, so that `_read_lone_records` can read it
         stream.ensure(length + _LOOK_AHEAD)
         # the only record of a damaged member cannot be trusted
         alone = stream.is_at_damage() and _NEXT.search(stream.ahead, length - 1) is None
@@ -240,7 +243,7 @@ class Warc:
 
 def _decode_text(head: _Head, payload: bytes) -> tuple[str, int] | _Unused:
     """Return text and flags of a record that is no page."""
-    if head.kind not in _WITH_TEXT:
+    if head.kind not in WITH_TEXT:
         return _Unused("ignored", f"type_{_sanitize(head.kind)}")
     return decode(payload, head.charset) or _Unused("malformed", "charset")
 
@@ -273,15 +276,16 @@ def _begins_record(content: bytes) -> bool:
 
 def _skip_line_ends(stream: RecordStream) -> bool:
     """Skip line ends between records; False at the end of the stream."""
-    while stream.ensure(1):
+    while not stream.peek_member().startswith(b"WARC/"):
+        if not stream.ensure(1):
+            return False
         if stream.ahead[0] not in b"\r\n":
-            stream.ensure(_LOOK_AHEAD)
-            return True
+            break
         start = stream.ahead[:_BLANK_BYTES]  # the next record may be large: copy only what is likely to be blank
         blank = len(start) - len(start.lstrip(b"\r\n"))
         stream.drop(blank)
         stream.account.separators += blank
-    return False
+    return True
 
 
 def _seek_record(stream: RecordStream, skip: int = 1) -> tuple[int, bool]:
@@ -305,7 +309,7 @@ def _seek_record(stream: RecordStream, skip: int = 1) -> tuple[int, bool]:
 
 def _can_end(stream: RecordStream, at: int) -> bool:
     """Return whether a record can end there: before line ends, the end of file or member, or the next record."""
-    if stream.ahead.startswith(b"\r\n\r\n", at):
+    if stream.ahead.startswith(_SEPARATOR, at):
         return True
     rest = bytes(stream.ahead[at : at + _LOOK_AHEAD])
     follows = rest.lstrip(b"\r\n")
@@ -343,55 +347,10 @@ def _measure_member(stream: RecordStream, member: int, size: int) -> int | None:
     return position.member - member if position.inner == 0 else None
 
 
-def _parse_head(stream: RecordStream) -> _Head | None:
+def _read_head(stream: RecordStream) -> _Head | None:
     """Return the next header without dropping it; None if it has no end or lacks a required field."""
     if not stream.ahead.startswith(b"WARC/"):
-        return _parse_arc_head(bytes(stream.ahead[:_LOOK_AHEAD]))
-    end = _HEAD_END.search(stream.ahead, 0, _HEAD_BYTES)
-    while end is None and len(stream.ahead) < _HEAD_BYTES and stream.fill():
-        end = _HEAD_END.search(stream.ahead, 0, _HEAD_BYTES)
-    if end is None:
-        return None
-    raw = stream.ahead[: end.start()]
-    lines, text_mode = raw.replace(b"\r", b"").decode("utf-8", "replace"), b"\r\r\n" in raw
-    if _FOLD.search(lines):  # a third of the time of `sub` where nothing is folded
-        lines = _FOLD.sub(" ", lines)
-    fields = {name.lower(): value.strip() for name, value in _FIELD.findall(lines)}
-    if "warc-type" not in fields:
-        return None
-    kind, length = fields["warc-type"].lower(), _parse_number(fields.get("content-length", ""))
-    if kind not in _WITH_TEXT:
-        return _Head(kind, end.end(), length, text_mode)
-    url = fields.get("warc-target-uri", "").strip("<> ") or None
-    date = _parse_date(fields.get("warc-date", ""))
-    media, charset = content_type(fields.get("content-type"))
-    return _Head(kind, end.end(), length, text_mode, url, date, media, charset, "warc-truncated" in fields)
-
-
-def _parse_arc_head(line: bytes) -> _Head | None:
-    line = line[: line.index(b"\n") + 1]
-    fields = line.decode("utf-8", "replace").split()
-    at = next(i for i in range(2, len(fields)) if fields[i].isdigit() and len(fields[i]) >= 12)
-    url, date, media, length = " ".join(fields[: at - 1]), fields[at], fields[at + 1], fields[-1]
-    kind = "filedesc" if url.startswith("filedesc:") else "response" if url.startswith("http") else "other"
-    media = "" if media == "no-type" else media.lower()
-    return _Head(kind, len(line), _parse_number(length), url=url, date=_parse_date(date), media=media)
-
-
-def _parse_number(digits: str) -> int | None:
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
-
-
-@lru_cache(maxsize=1024)  # records that follow one another were captured in the same seconds
-def _parse_date(date: str) -> int | None:
-    """Return seconds since 1970 of YYYY-MM-DDThh:mm:ssZ or its digits; None if it is no date.
-
-    Missing digits of the time are zeros.
-    """
-    if _DATE.fullmatch(date) is None:
-        digits = _NO_DIGIT.sub("", date)[:14].ljust(14, "0")
-        date = f"{digits[:8]}T{digits[8:]}+00:00"
-    try:
-        return int(datetime.fromisoformat(date).timestamp())
-    except ValueError:
-        return None
+        return parse_arc_head(bytes(stream.ahead[:_LOOK_AHEAD]))
+    while not has_head(stream.ahead) and len(stream.ahead) < HEAD_BYTES and stream.fill():
+        pass
+    return parse_head(stream.ahead)

@@ -167,6 +167,8 @@ def test_small_members_give_what_the_general_decoder_gives(tmp_path: Path, monke
         content[draw.randrange(100, len(content))] ^= 1 << draw.randrange(8)
     path.write_bytes(content[: len(content) - (seed % 5 == 4) * draw.randrange(500)])
     limits = Limits() if seed % 7 else Limits(decompressed_bytes=1500)
+    if seed % 7 and seed % 2:  # most members are longer than their first piece; a bomb ends with the piece
+        monkeypatch.setattr(record_stream, "_FIRST_BYTES", 300)
     at_once = drain(path, limits)
-    monkeypatch.setattr(record_stream, "decode_small_member", lambda *_: None)
+    monkeypatch.setattr(record_stream, "decode_first_piece", lambda *_: None)
     assert drain(path, limits) == at_once
