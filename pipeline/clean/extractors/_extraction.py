@@ -1,20 +1,22 @@
 """Run extractors in a child process that can be killed, because parsers in C can hang, crash and use too much memory.
 
-The parent sends up to 16 pages per message and reads one answer per page. A page that exceeds its CPU time or crashes
-the child is the only one lost: a new child gets the next pages. Wall-clock time rejects no page, because a busy machine
-must not decide which documents are kept; a child that does not answer for very long ends the stage.
+The parent writes up to 16 pages into a file in memory, and the child appends the answers, so that they wake each other
+once per batch. A page that exceeds its CPU time or crashes the child is the only one lost: the file holds the answers
+before it, and a new child gets the next pages. Wall-clock time rejects no page, because a busy machine must not decide
+which documents are kept; a child that does not answer for very long ends the stage.
 """
 
 import atexit
+import io
 import json
 import os
 import resource
 import select
 import signal
-import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import IO, Any, Final, NamedTuple
@@ -25,11 +27,10 @@ from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.registry import Chosen, choose
 
 BATCH: Final = 16
-"""Pages per message: a round trip for each page would cost as much as the parsing."""
+"""Pages per message: a round trip for each page would cost CPU time in both processes."""
 EXTRACTION_REASONS: Final = ("timeout", "extractor_crash", "extractor_error", "extract_empty")
-_FATAL: Final = ("timeout", "extractor_crash")
 
-_LENGTH: Final = struct.Struct("<q")
+_RECEIVED: Final = b"received\n"
 _START_S: Final = 60.0
 _PATIENCE: Final = 120  # wall-clock seconds per CPU second that a page may take
 
@@ -51,52 +52,62 @@ class Extraction:
         self._setup = {"extractor": chosen.plain(), "parent": os.getpid()}
         self._setup |= {"memory_bytes": limits.memory_bytes, "timeout_s": limits.timeout_s}
         self._child: subprocess.Popen[bytes] | None = None
+        self._file: IO[bytes] | None = None
         self.restarts = 0
 
     def extract(self, pages: Sequence[str]) -> list[Extracted]:
         """Return the text of each page or the reason why there is none, in order."""
         answers: list[Extracted] = []
-        while len(answers) < len(pages):
-            answers += self._ask(self._get_child(), pages[len(answers) : len(answers) + BATCH])
+        try:
+            while len(answers) < len(pages):
+                answers += self._ask(self._get_child(), pages[len(answers) : len(answers) + BATCH])
+        except BaseException:  # also a stop by a signal: later pages must not get answers to these
+            self.close()
+            raise
         return answers
 
     def _ask(self, child: subprocess.Popen[bytes], pages: Sequence[str]) -> list[Extracted]:
         """Return the answers for a batch, up to the page at which the child died."""
-        answers: list[Extracted] = []
-        assert child.stdin is not None
-        with suppress(BrokenPipeError):  # it died; reading tells at which page
-            _send(child.stdin, [page.encode("utf-8", "replace") for page in pages])
-        if self._read_answer(child).reason in _FATAL:
-            # it died before it received all pages, for example of memory: only a page sent alone is to blame
+        assert self._file is not None
+        self._file.seek(0)
+        lengths = [self._file.write(page.encode("utf-8", "replace")) for page in pages]
+        self._file.truncate()  # without the answers of the batch before, and the memory of a larger one
+        with suppress(BrokenPipeError):  # it died; its answers tell at which page
+            _send(child, lengths)
+        ended = not self._await_answers(child)
+        size = os.fstat(self._file.fileno()).st_size
+        stored = os.pread(self._file.fileno(), size - sum(lengths), sum(lengths))
+        answers = list(_read_answers(stored))
+        if ended:
+            child.kill()
+            status = child.wait()
+            if status == os.EX_IOERR:  # no page is to blame
+                raise StorageError(
+                    "the extractor's process has no space for its answers: free memory and space in "
+                    f"{tempfile.gettempdir()}, and run the stage again; finished units are kept"
+                )
             self.restarts += 1
             self.close()
-            return [Extracted("", "extractor_crash")] if len(pages) == 1 else self._ask(self._get_child(), pages[:1])
-        for _ in pages:
-            answer = self._read_answer(child)
-            answers.append(answer)
-            if answer.reason in _FATAL:
-                self.restarts += 1
-                self.close()
-                break
+            if not stored and len(pages) > 1:  # it received no page: only one sent alone is to blame
+                return self._ask(self._get_child(), pages[:1])
+            if len(answers) < len(pages):
+                answers.append(Extracted("", "timeout" if status == -signal.SIGPROF else "extractor_crash"))
         return answers
 
-    def _read_answer(self, child: subprocess.Popen[bytes]) -> Extracted:
+    def _await_answers(self, child: subprocess.Popen[bytes]) -> bool:
+        """Wait for the answers to a batch; return whether the child gave all of them."""
+        assert self._file is not None
         assert child.stdout is not None
-        if not select.select([child.stdout], [], [], self._timeout_s * _PATIENCE)[0]:
-            self.close()
-            raise StorageError(
-                f"the extractor's process gave no answer for {self._timeout_s * _PATIENCE:.0f} s, although a page may "
-                f"only use {self._timeout_s:g} s of CPU time: it was stopped, or the machine is overloaded; run the "
-                "stage again, finished units are kept"
-            )
-        try:
-            text, reason, lenient = (part.decode("utf-8", "replace") for part in _receive(child.stdout))
-        except (EOFError, ValueError):
-            child.kill()
-            return Extracted("", "timeout" if child.wait() == -signal.SIGPROF else "extractor_crash")
-        if not reason and not text.strip():
-            reason = "extract_empty"
-        return Extracted(text, reason or None, bool(lenient))
+        size = self._file.tell()
+        while not select.select([child.stdout], [], [], self._timeout_s * _PATIENCE)[0]:
+            before, size = size, os.fstat(self._file.fileno()).st_size
+            if size == before:
+                raise StorageError(
+                    f"the extractor's process gave no answer for {self._timeout_s * _PATIENCE:.0f} s, although a page "
+                    f"may only use {self._timeout_s:g} s of CPU time: it was stopped, or the machine is overloaded; "
+                    "run the stage again, finished units are kept"
+                )
+        return bool(os.read(child.stdout.fileno(), 1))
 
     def _get_child(self) -> subprocess.Popen[bytes]:
         """Return the child, which is started if there is none."""
@@ -105,30 +116,30 @@ class Extraction:
         code = f"from {__name__} import serve; serve()"
         # in its own process group, so that Ctrl-C only reaches the parent, which then ends the child
         pipe, command = subprocess.PIPE, [sys.executable, "-c", code]
-        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, process_group=0)
-        assert child.stdin is not None
+        self._file = _open_file()
+        shared = self._file.fileno()
+        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, pass_fds=[shared], process_group=0)
+        self._child = child
         assert child.stdout is not None
         try:
-            _send(child.stdin, [json.dumps(self._setup).encode()])
-            if not select.select([child.stdout], [], [], _START_S)[0]:
+            _send(child, {**self._setup, "file": shared})
+            if not select.select([child.stdout], [], [], _START_S)[0] or not os.read(child.stdout.fileno(), 1):
                 raise EOFError
-            _receive(child.stdout)
         except (EOFError, BrokenPipeError) as error:
-            child.kill()
-            child.wait()
             raise StorageError("the extractor's process does not start; see its message above") from error
-        self._child = child
         return child
 
     def close(self) -> None:
         child, self._child = self._child, None
+        streams, self._file = [self._file], None
         if child is not None:
             child.kill()
             child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None:
-                    with suppress(BrokenPipeError):  # unsent bytes for a child that is gone
-                        stream.close()
+            streams += [child.stdin, child.stdout]
+        for stream in streams:
+            if stream is not None:
+                with suppress(OSError):  # unsent bytes for a child that is gone, or pages that find no space
+                    stream.close()
 
 
 def shared_extraction(chosen: Chosen) -> Extraction:
@@ -144,68 +155,84 @@ def _shared(plain: str, process: int) -> Extraction:
     return extraction
 
 
-def _send(stream: IO[bytes], parts: Sequence[bytes]) -> None:
-    lengths = [_LENGTH.pack(len(part)) for part in parts]
-    stream.write(_LENGTH.pack(len(parts)) + b"".join(lengths))
-    stream.writelines(parts)
-    stream.flush()
+def _open_file() -> IO[bytes]:
+    """Open a file without a name, in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("pages"), "wb")
+    return tempfile.TemporaryFile("wb")
 
 
-def _receive(stream: IO[bytes]) -> list[bytes]:
-    count = _LENGTH.unpack(_read_exactly(stream, _LENGTH.size))[0]
-    lengths = struct.unpack(f"<{count}q", _read_exactly(stream, _LENGTH.size * count))
-    return [_read_exactly(stream, length) for length in lengths]
+def _send(child: subprocess.Popen[bytes], message: object) -> None:
+    assert child.stdin is not None
+    child.stdin.write(json.dumps(message).encode() + b"\n")
+    child.stdin.flush()
 
 
-def _read_exactly(stream: IO[bytes], size: int) -> bytes:
-    """Read `size` bytes from the file descriptor, because `select` does not see buffered bytes."""
-    pieces: list[bytes] = []
-    while size:
-        piece = os.read(stream.fileno(), min(size, 1 << 20))
-        if not piece:
-            raise EOFError
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+def _read_answers(stored: bytes) -> Iterator[Extracted]:
+    """Yield the answers that the child stored completely."""
+    file = io.BytesIO(stored[len(_RECEIVED) :])
+    while (header := file.readline()).endswith(b"\n"):
+        length, reason, lenient = json.loads(header)
+        if len(stored_text := file.read(length)) < length:
+            return
+        text = stored_text.decode("utf-8", "replace")
+        yield Extracted(text, "extract_empty" if not reason and not text.strip() else reason, lenient)
 
 
 def serve() -> None:
     """Run the child's side: read the setup, then answer batches until the parent ends."""
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    done = os.dup(1)
     os.dup2(2, 1)  # whatever a parser prints must not mix with the answers
-    setup = json.loads(_receive(requests)[0])
+    setup = json.loads(sys.stdin.buffer.readline())
     die_with(setup["parent"])
     resource.setrlimit(resource.RLIMIT_AS, (setup["memory_bytes"], setup["memory_bytes"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     extractor = choose("clozeline.pipeline.clean.extractors", setup["extractor"]).build()
-    _send(answers, [b"ready"])
-    while True:
-        try:
-            pages = _receive(requests)
-        except EOFError:
-            return
-        except MemoryError:
-            os._exit(1)
-        _send(answers, [b"", b"received", b""])
-        for page in pages:
-            # the default action of SIGPROF ends the process even inside a parser that never returns to Python, and
-            # also ends a parser whose parent is gone
-            signal.setitimer(signal.ITIMER_PROF, setup["timeout_s"])
-            answer = _extract_page(extractor, page)
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            _send(answers, answer)
+    os.write(done, b".")
+    for lengths in map(json.loads, sys.stdin.buffer):
+        _answer_batch(extractor, setup["file"], lengths, setup["timeout_s"])
+        os.write(done, b".")
 
 
-def _extract_page(extractor: Any, page: bytes) -> list[bytes]:
+def _answer_batch(extractor: Any, file: int, lengths: Sequence[int], timeout_s: float) -> None:
+    start, end = 0, sum(lengths)
+    end += _append(file, _RECEIVED, end)
+    for length in lengths:
+        # the default action of SIGPROF ends the process even inside a parser that never returns to Python, and
+        # also ends a parser whose parent is gone
+        signal.setitimer(signal.ITIMER_PROF, timeout_s)
+        answer = _extract_page(extractor, file, start, length)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        start += length
+        end += _append(file, answer, end)
+
+
+def _append(file: int, answer: bytes, end: int) -> int:
+    """Write at the end of the file and return how many bytes; end the process if there is no space for them."""
+    written = 0
+    with suppress(OSError):
+        written = os.pwrite(file, answer, end)
+    if written < len(answer):
+        os._exit(os.EX_IOERR)
+    return written
+
+
+def _extract_page(extractor: Any, file: int, start: int, length: int) -> bytes:
+    """Return the answer for the page at `start` in the file: a line with its properties, then its text."""
     try:
-        html, lenient = page.decode("utf-8"), b""
+        html, lenient = str(os.pread(file, length, start), "utf-8"), False
         text = extractor.extract(html)
         if not text.strip():
-            text, lenient = extractor.extract_leniently(html), b"lenient"
-        return [text.encode("utf-8", "replace"), b"", lenient]
+            text, lenient = extractor.extract_leniently(html), True
+        return _pack_answer(text, lenient=lenient)
     except PageRefused as refusal:
-        return [b"", refusal.reason.encode(), b""]
+        return _pack_answer(reason=refusal.reason)
     except MemoryError:
         os._exit(1)
     except Exception:
-        return [b"", b"extractor_error", b""]
+        return _pack_answer(reason="extractor_error")
+
+
+def _pack_answer(text: str = "", reason: str | None = None, lenient: bool = False) -> bytes:
+    stored = text.encode("utf-8", "replace")
+    return json.dumps([len(stored), reason, lenient]).encode() + b"\n" + stored
