@@ -21,8 +21,9 @@ from fastwarc import ArchiveIterator, WarcRecordType
 from benchmarks.clean import prose, warc_record
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.warc_head import RecordHead
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
-from clozeline.pipeline.ingest.readers.warc import Warc, _Head
+from clozeline.pipeline.ingest.readers.warc import Warc
 
 TARGET = 0.5
 Page = tuple[int, str | None, str]
@@ -32,7 +33,7 @@ Page = tuple[int, str | None, str]
 class _Bare(Warc):
     """Makes no text of a record."""
 
-    def _make_item(self, head: _Head, payload: bytes, locator: int, kind: str, stored: int) -> Item:
+    def _make_item(self, head: RecordHead, payload: bytes, locator: int, kind: str, stored: int) -> Item:
         return Counted("note", head.kind, len(payload))
 
 
@@ -51,7 +52,9 @@ def their_pages(path: Path) -> Iterator[Page]:
     """Yield the pages that FastWARC finds, decoded as ours are."""
     ours = Warc(Warc.Options(), Limits())
     for record in ArchiveIterator(str(path), record_types=WarcRecordType.response, parse_http=False):
-        head = _Head("response", 0, record.content_length, media=(record.headers.get("Content-Type") or "").lower())
+        head = RecordHead(
+            "response", 0, record.content_length, media=(record.headers.get("Content-Type") or "").lower()
+        )
         found = ours._decode_page(head, record.reader.read())
         if isinstance(found[1], int):
             yield record.stream_pos, record.headers.get("WARC-Target-URI"), found[0]

@@ -14,8 +14,14 @@ from clozeline.pipeline.ingest.formats.http_message import content_type, parse_r
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.formats.record_stream import Position, RecordStream, find_record, open_record_stream
-from clozeline.pipeline.ingest.formats.warc_head import HEAD_BYTES, WITH_TEXT, has_head, parse_arc_head, parse_head
-from clozeline.pipeline.ingest.formats.warc_head import RecordHead as _Head
+from clozeline.pipeline.ingest.formats.warc_head import (
+    HEAD_BYTES,
+    WITH_TEXT,
+    RecordHead,
+    has_head,
+    parse_arc_head,
+    parse_head,
+)
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 
 # text mode on Windows turns `\r\n` into `\r\r\n`
@@ -168,7 +174,7 @@ class Warc:
             stored = stream.next_member - member if followed else _measure_member(stream, member, size)
             yield self._make_item(head, payload, member, stream.kind, stored or length)
 
-    def _check_length(self, stream: RecordStream, head: _Head, locator: int) -> Counted | int | None:
+    def _check_length(self, stream: RecordStream, head: RecordHead, locator: int) -> Counted | int | None:
         """Return how many bytes after the next record belong to it in spite of its length, usually 0.
 
         If the record is unusable: the reason, with the stream at the next record; None if it is cut by damage, which is
@@ -205,7 +211,7 @@ class Warc:
         cut = len(stream.ahead) < length and stream.kind == "warc" and _NEXT.search(stream.ahead, head.size) is None
         return Counted("malformed", "truncated" if cut else "bad_length", _seek_record(stream, head.size)[0], locator)
 
-    def _make_item(self, head: _Head, payload: bytes, locator: int, kind: str, stored: int) -> Item:
+    def _make_item(self, head: RecordHead, payload: bytes, locator: int, kind: str, stored: int) -> Item:
         """Return the record; `stored` is its size in the file."""
         is_page, length = head.kind == "response", head.size + (head.length or 0)
         try:
@@ -218,7 +224,7 @@ class Warc:
         flags |= FLAG_TRUNCATED_SOURCE if head.truncated else 0
         return RawRecord(locator, kind, stored, text, is_page, head.url, head.date, flags, span=length)
 
-    def _decode_page(self, head: _Head, payload: bytes) -> tuple[str, int] | _Unused:
+    def _decode_page(self, head: RecordHead, payload: bytes) -> tuple[str, int] | _Unused:
         """Return HTML and flags of a captured response."""
         response = parse_response(payload)
         if response is None and head.media.startswith("application/http"):
@@ -241,7 +247,7 @@ class Warc:
         return decoded[0], decoded[1] | (0 if complete else FLAG_TRUNCATED_SOURCE)
 
 
-def _decode_text(head: _Head, payload: bytes) -> tuple[str, int] | _Unused:
+def _decode_text(head: RecordHead, payload: bytes) -> tuple[str, int] | _Unused:
     """Return text and flags of a record that is no page."""
     if head.kind not in WITH_TEXT:
         return _Unused("ignored", f"type_{_sanitize(head.kind)}")
@@ -347,7 +353,7 @@ def _measure_member(stream: RecordStream, member: int, size: int) -> int | None:
     return position.member - member if position.inner == 0 else None
 
 
-def _read_head(stream: RecordStream) -> _Head | None:
+def _read_head(stream: RecordStream) -> RecordHead | None:
     """Return the next header without dropping it; None if it has no end or lacks a required field."""
     if not stream.ahead.startswith(b"WARC/"):
         return parse_arc_head(bytes(stream.ahead[:_LOOK_AHEAD]))
