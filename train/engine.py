@@ -102,6 +102,9 @@ class Engine:
         self.deepspeed = wrap_in_zero(model, self._builder.build(groups), config, world)
         layout = layout_of(model, self.deepspeed, world)
         self._builder.bind(self.optimizer, layout)
+        # at stage 1 in bf16, gradients of the micro-batch before, which DeepSpeed has added to its own: it would clear
+        # them by a hook on tensors that a forward pass returns, and ours returns losses
+        self._clear_gradients: Callable[[], None] | None = getattr(self.deepspeed.optimizer, "clear_lp_grads", None)
         # clipping, and the one wait for the device in each step
         self._zero_stage = zero_stage(config, world.size)
         self._checks_gradient = engine_checks_gradient(config, world.size)
@@ -195,6 +198,8 @@ class Engine:
                 inputs = self.inputs(batches[index + 1], step)
             # backward: ZeRO reduces gradients while it runs, so it must know now whether this is the last micro-batch
             self.deepspeed.set_gradient_accumulation_boundary(index + 1 == len(batches))
+            if self._clear_gradients is not None:
+                self._clear_gradients()
             self.deepspeed.backward(scaled, scale_wrt_gas=False)
             # add up losses and metrics on the device
             add_sums(losses, sums, figures)

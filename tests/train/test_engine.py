@@ -75,6 +75,16 @@ def test_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool) -> None:
     assert one_rank.run(losses, config, 10)[0] == [pytest.approx(pair, rel=2e-6) for pair in expected]
 
 
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_bf16_equals_a_plain_loop_at_any_accumulation(one_rank: RankPool, two_ranks: RankPool, stage: int) -> None:
+    """To the rounding of bf16: a micro-batch that counts twice would change the norm by a fifth or more."""
+    (expected,) = one_rank.run(reference, tiny(**NO_DROPOUT), 3)
+    for micro_batch in (4, 2, 1):
+        config = tiny(**NO_DROPOUT, zero__stage=stage, precision="bf16", data__micro_batch=micro_batch)
+        for found in (one_rank.run(losses, config, 3)[0], two_ranks.run(losses, config, 3)[0]):
+            assert found == [pytest.approx(pair, rel=0.02) for pair in expected], f"{8 // micro_batch} micro-batches"
+
+
 def test_one_rank_in_fp32_has_nothing_to_share(one_rank: RankPool) -> None:
     """Stages 1 and 2 are stage 0 to the last bit, with dropout and clipping, and hold no second copy of the weights."""
     plain, *others = (one_rank.run(losses, tiny(zero__stage=stage), 4) for stage in (0, 1, 2))
