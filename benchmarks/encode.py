@@ -10,7 +10,7 @@ round. `stage` is everything that our stage does with a batch: ids, character of
 The tokenizers that we train learn from the same texts. Published ones are a unigram `.model` with the trainer's own
 settings, and `tokenizer.json` files exported from ours. The peer is `sentencepiece` for each `.model` and `tokenizers`
 for the rest, including tokenizers that have no other library. Byte BPE also has `tiktoken` as a peer, which our own
-encoder calls too: that row shows what our own code costs.
+encoder calls too, by another call: tiktoken's batch returns lists, which become arrays here.
 """
 
 import json
