@@ -27,12 +27,13 @@ from clozeline.model.checkpoints._conversion.quantized import (
 )
 from clozeline.model.checkpoints._conversion.split import split, with_heads
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
-from clozeline.model.checkpoints._conversion.type_selection import map_for, map_of_type
+from clozeline.model.checkpoints._conversion.type_selection import build_heads_of_class, map_for, map_of_type
 
 __all__ = [
     "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "PEFT_CONFIG", "UNREAD", "WEIGHTS", "AdapterExport",
-    "Checkpoint", "Export", "KeyMap", "Slice", "build_checkpoint", "computation", "dequantize_checkpoint",
-    "differences", "export_adapter", "export_checkpoint", "find_imported_tokenizer", "import_adapter", "is_quantized",
+    "Checkpoint", "Export", "KeyMap", "Slice", "build_checkpoint", "build_heads_of_class", "computation",
+    "dequantize_checkpoint", "differences", "export_adapter", "export_checkpoint", "find_imported_tokenizer",
+    "import_adapter", "is_quantized",
     "iterate_weights", "map_for", "map_of_type", "parameter_shapes", "quantizable_weights", "quantize_checkpoint",
     "read_checkpoint", "split", "with_heads",
 ]  # fmt: skip

@@ -54,9 +54,10 @@ class HeadConfig:
     1802.05365): a weight for each and a gain, at first the mean."""
     input_dropout: Probability = 0.0
     """Task heads: dropout of the states before the hidden map."""
-    hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity"] | None = None
+    hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity", "auto"] | None = None
     """Task heads: activation of a linear map before the one onto the classes; null = there is none. tanh is BERT's
-    pooler."""
+    pooler. auto = the map, norm and bias of the class of transformers that holds the body, so that `export-model` can
+    write the head; where no class does, tanh."""
     hidden_dim: Width | None = None
     """Task heads: width of the hidden map; null = the model's `dim`."""
     hidden_norm: bool = False

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+from clozeline.model.checkpoints import build_heads_of_class
 from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
 from clozeline.train.data.sets.task_answers import with_answers
@@ -18,7 +19,7 @@ class CheckedStart(NamedTuple):
     """A configuration that fits its data sets."""
 
     config: TrainConfig
-    """with the branch and the labels of its task filled in"""
+    """with the branch, the labels of its task, and the form of its head filled in"""
     datasets: Datasets
     left_out: tuple[str, ...]
     """heads of the model in `init_from` that no training set serves"""
@@ -35,7 +36,10 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     check_tracker(config.log.tracker)
     config, left_out = leave_out_heads(config)
     datasets = open_datasets(config, check_files=world_size == 1)
-    return CheckedStart(fill_in_answers(config, datasets), datasets, left_out)
+    config = fill_in_answers(config, datasets)
+    special_ids = datasets.train.manifest.tokenizer.special_ids
+    model = build_heads_of_class(config.model, {f"{name}_token_id": number for name, number in special_ids.items()})
+    return CheckedStart(replace(config, model=model), datasets, left_out)
 
 
 def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:

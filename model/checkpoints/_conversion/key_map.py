@@ -29,6 +29,7 @@ from clozeline.model.checkpoints._conversion.task_heads import (
     write_head,
 )
 from clozeline.model.checkpoints._conversion.tensor_names import Renaming
+from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 
 _OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
@@ -287,12 +288,16 @@ class KeyMap:
         return self.task(config) is not None or equal
 
     def _has_task_of(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> bool:
+        theirs = self.task_head(config, token_ids)
+        return theirs is not None and not differing_head_keys(*config.heads.values(), theirs, config.architecture)
+
+    def task_head(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> HeadConfig | None:
+        """Return the only head of a model as the type's class computes it, None if the type has no such task head."""
         if (task := self.task(config)) is None:
-            return False
+            return None
         ids = {key: value for key, value in token_ids.items() if value is not None}
         plain = {**self.write_config(config, 8, ids), "architectures": [self.task_class(task[0]).name]}
-        theirs = self.read_config(plain, {}).heads.get(task[0])
-        return theirs is not None and not differing_head_keys(config.heads[task[0]], theirs, config.architecture)
+        return self.read_config(plain, {}).heads.get(task[0])
 
     # -- names of tensors -------------------------------------------------------------------------------------------
 

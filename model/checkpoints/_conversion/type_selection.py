@@ -1,6 +1,7 @@
 """Select the map of a model type by its name, or by the model that it must hold."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
@@ -62,6 +63,23 @@ def map_for(config: ModelConfig, token_ids: Mapping[str, Any], model_type: str |
         f"no model type of transformers computes what this model does; {removed}{nearest.model_type}, the nearest, "
         "differs: " + "; ".join(problems[nearest])
     )
+
+
+def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, Any]) -> ModelConfig:
+    """Return the model with each `hidden: auto` replaced by what the class of transformers that holds its body has."""
+    heads = dict(config.heads)
+    for name, head in config.heads.items():
+        if head.hidden != "auto":
+            continue
+        pooler = replace(head, hidden="tanh")
+        alone = replace(config, heads={name: pooler}, adapter=None)
+        try:
+            theirs = map_for(alone, token_ids).task_head(alone, token_ids) or pooler
+        except ConfigurationError:  # the body stays in our format
+            theirs = pooler
+        form = {key: getattr(theirs, key) for key in ("hidden", "hidden_dim", "hidden_norm", "bias")}
+        heads[name] = replace(head, **form)
+    return replace(config, heads=heads)
 
 
 def _all_maps() -> list[type[KeyMap]]:

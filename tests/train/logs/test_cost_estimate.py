@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -18,7 +19,13 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
-from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory
+from clozeline.train.logs.cost_estimate import (
+    CostEstimate,
+    PhaseCost,
+    estimate_cost,
+    estimate_memory,
+    operations_per_second,
+)
 from tests.distributed import RankPool
 from tests.matrices import STAGES, mark_slow_but
 from tests.train.masked_set import write_masked_sets
@@ -63,6 +70,13 @@ def test_operations_of_samples_follow_the_phases() -> None:
     assert [cost.flops_until(samples, skipped) for samples in range(40, 84)] == [
         sum(per_row[:samples]) for samples in range(40, 84)
     ]
+
+
+def test_the_speed_is_that_of_the_fastest_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine products of 1 s wait for a busy core or for memory, the tenth takes 2 ms: 2 x 512^3 operations."""
+    times = iter(np.cumsum(np.ravel([[0.0, 1.0]] * 9 + [[0.0, 0.002]])))
+    monkeypatch.setattr("clozeline.train.logs.cost_estimate.time.perf_counter", lambda: next(times))
+    assert operations_per_second(torch.device("cpu"), "fp32") == pytest.approx(2 * 512**3 / 0.002)
 
 
 def test_operations_of_steps_are_those_of_their_samples() -> None:

@@ -10,8 +10,16 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.build import build_model
+from clozeline.model.checkpoints import (
+    build_checkpoint,
+    build_heads_of_class,
+    export_checkpoint,
+    map_of_type,
+    read_checkpoint,
+)
 from clozeline.model.checkpoints._conversion.task_heads import SUFFIXES
+from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.layer import BiasConfig
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
@@ -295,6 +303,29 @@ def test_the_type_follows_from_the_head():
         model = built("encoder", eps=1e-12, heads={"classification": {"classes": 3, "hidden": hidden}})
         found[hidden] = export_checkpoint(checkpoint_of(model)).config["architectures"]
     assert found == {"tanh": ["BertForSequenceClassification"], "gelu": ["ElectraForSequenceClassification"]}
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES, ids=IDS)
+def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name, kind):
+    """A body of each type, a head that nobody described, a folder that transformers loads with the same scores."""
+    saved(tmp_path / "theirs", name, kind)
+    source = read_checkpoint(tmp_path / "theirs")
+    (task,) = source.config.heads
+    classes = {"labels": LABELS} if kind in ("classification", "tagging") else {}
+    new = HeadConfig(hidden="auto", pool=source.config.heads[task].pool, **classes)
+    config = build_heads_of_class(replace(source.config, heads={task: new}), source.token_ids)
+    model = build_model(config, source.vocab_size, source.token_ids, seed=1).eval()
+    # MobileBERT's class reads the padding next to a token
+    model.family.tokens.weight.data[source.token_ids["pad_token_id"]] = 0
+    export = export_checkpoint(checkpoint_of(model, token_ids=source.token_ids))
+    theirs, remarks = loaded(export_to(tmp_path / "ours", export), export.config["architectures"][0])
+    assert remarks == {}
+    assert difference(model, theirs, kind) < 1e-5
+
+
+def test_a_head_on_a_body_of_no_class_is_berts_pooler():
+    config = replace(built("encoder", head_dim=4).config, heads={"classification": HeadConfig(hidden="auto")})
+    assert build_heads_of_class(config, {}).heads == {"classification": HeadConfig(hidden="tanh")}
 
 
 def test_a_class_without_its_head_is_a_body(tmp_path):
