@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from clozeline.configuration.config import config_file
+from clozeline.configuration.config import config_file, validate
+from clozeline.model.build import build_model
+from clozeline.model.checkpoints import Checkpoint, build_heads_of_class, export_checkpoint
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
@@ -85,3 +89,22 @@ def test_the_recipe_reads_the_official_layout(tmp_path: Path, name: str) -> None
     training = config_file(f"recipe:tasks/{name}", "train.yaml").read_text(encoding="utf-8")
     assert f"\n    {head}: {{" in training
     assert "steps: " in training
+
+
+def test_the_demo_with_the_head_of_each_recipe_is_exported() -> None:
+    """Heads of rows and of tokens that differ; a pair's vector and scores of similarity have no class."""
+    recipes = Path(config_file("recipe:demo", "train.yaml")).parents[1]
+    tasks = [yaml.safe_load(file.read_text())["model"]["heads"] for file in recipes.glob("tasks/*/train.yaml")]
+    specials = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    classes = set()
+    for heads in {str(heads): heads for heads in tasks if "auto" in str(heads)}.values():
+        body = yaml.safe_load((recipes / "demo" / "train.yaml").read_text())["model"]
+        [(name, head)] = heads.items()
+        named = {"labels": ["bad", "good"]} if name in ("classification", "tagging") else {}
+        body["heads"] = {name: head | named}
+        config = build_heads_of_class(validate(ModelConfig, body, "demo"), specials)
+        weights = dict(build_model(config, 100, specials, seed=1).named_parameters())
+        export = export_checkpoint(Checkpoint(config, 100, weights, specials, None, ()))
+        classes |= set(export.config["architectures"])
+    ends = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
+    assert classes == {f"ModernBertFor{end}" for end in ends}

@@ -57,7 +57,7 @@ class HeadConfig:
     hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity", "auto"] | None = None
     """Task heads: activation of a linear map before the one onto the classes; null = there is none. tanh is BERT's
     pooler. auto = the map, norm and bias of the class of transformers that holds the body, so that `export-model` can
-    write the head; where no class does, tanh."""
+    write the head; where no class does, those of BERT's."""
     hidden_dim: Width | None = None
     """Task heads: width of the hidden map; null = the model's `dim`."""
     hidden_norm: bool = False

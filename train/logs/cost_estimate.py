@@ -138,7 +138,7 @@ class CostEstimate:
             f"{read / self.epoch_rows:.2f} epochs",
             *heldout,
             f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, about {seconds:,.0f} s on "
-            f"{self.world_size} ranks of this machine if each operation is as fast as in a matrix product",
+            f"{self.world_size} rank{'s' * (self.world_size > 1)} of this machine at the speed of a matrix product",
             f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
             f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}{self.on_host}; activations come "
             "on top",

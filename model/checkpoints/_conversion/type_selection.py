@@ -71,12 +71,12 @@ def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, Any]) -> M
     for name, head in config.heads.items():
         if head.hidden != "auto":
             continue
-        pooler = replace(head, hidden="tanh")
-        alone = replace(config, heads={name: pooler}, adapter=None)
+        berts = replace(head, hidden=None if name in ("tagging", "span") else "tanh")
+        alone = replace(config, heads={name: berts}, adapter=None)
         try:
-            theirs = map_for(alone, token_ids).task_head(alone, token_ids) or pooler
+            theirs = map_for(alone, token_ids).task_head(alone, token_ids) or berts
         except ConfigurationError:  # the body stays in our format
-            theirs = pooler
+            theirs = berts
         form = {key: getattr(theirs, key) for key in ("hidden", "hidden_dim", "hidden_norm", "bias")}
         heads[name] = replace(head, **form)
     return replace(config, heads=heads)
