@@ -196,6 +196,9 @@ class Row:
         except KeyError:
             raise KeyError(f"no column {name!r}; the row has {', '.join(self.columns)}") from None
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
     def __repr__(self) -> str:
         sample = f"sample {int(self.fixed['uid']):016x}: " if "uid" in self.fixed else ""
         columns = (f"{name} {values.dtype} [{len(values)}]" for name, values in self.columns.items())

@@ -41,7 +41,7 @@ class BlockCache:
     """
 
     def __init__(self, folder: Path, set_name: str, max_bytes: int) -> None:
-        self._folder = folder / _OWN  # files are evicted by age alone, so they must be all ours
+        self._folder = folder.absolute() / _OWN  # files are evicted by age alone, so they must be all ours
         self._set = self._folder / set_name
         self._limit = max_bytes
         self._lock = threading.Lock()

@@ -68,7 +68,7 @@ def _open_files(path: Path) -> ShardSet:
         )
     if overlay.exists():
         quarantine = read_quarantine(str(overlay), read_regular(overlay, SIZE_LIMIT), manifest)
-    return ShardSet(path, manifest, index, quarantine)
+    return ShardSet(path.absolute(), manifest, index, quarantine)
 
 
 def _open_remote(url: str, options: StoreOptions) -> ShardSet:

@@ -38,7 +38,8 @@ _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 class ShardSet:
     """A shard set open for reading; `len` is its rows. Blocks are numbered over all shards, in (shard, block) order.
 
-    `shards[3]` is a row, `shards[-1]` the last one, and a loop yields all rows block by block.
+    `shards[3]` is a row, `shards[-1]` the last one, and a loop yields all rows block by block. Their arrays are
+    read-only.
     """
 
     _last: tuple[int, Rows] | None = None
@@ -97,11 +98,11 @@ class ShardSet:
         block, number = self.locate(int(row) + len(self) if row < 0 else int(row))
         last = self._last
         if last is None or last[0] != block:
-            last = self._last = (block, self.read_block(block))
+            last = self._last = (block, self._read_only(block))
         return last[1].row(number)
 
     def __iter__(self) -> Iterator[Row]:
-        return (row for block in range(len(self.index)) for row in self.read_block(block))
+        return (row for block in range(len(self.index)) for row in self._read_only(block))
 
     def __repr__(self) -> str:
         totals, names = self.manifest.totals, ", ".join(spec.name for spec in self.columns)
@@ -195,6 +196,13 @@ class ShardSet:
             shard, number = int(self.index.shard[block]), int(self.index.block[block])
             raise DamagedBlock(self._name(shard), number, error.expected, error.got) from error
         return decoded
+
+    def _read_only(self, block: int) -> Rows:
+        """Read a block whose rows share its memory with later readers."""
+        rows = self.read_block(block)
+        for values in (*rows.fixed.values(), *(column.values for column in rows.columns.values())):
+            values.flags.writeable = False
+        return rows
 
     def verify_shard(self, shard: int) -> None:
         """Compare a complete file or object with the manifest's SHA-256."""

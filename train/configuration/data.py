@@ -69,7 +69,7 @@ class PhaseConfig:
     shards: Annotated[TrainingSet | list[TrainingSet], HOME_EXPANDED, _AS_GIVEN]
     """manifest.json of a training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
-    """share of each set in every global batch; default: equal ones"""
+    """share of each set in every global batch, filler rows included; default: equal ones"""
     until_samples: Positive | None = None
     """samples of the run after which the phase ends, a multiple of the global batches before and after; only the last
     phase has none"""
@@ -107,7 +107,7 @@ class DataConfig:
     """manifest.json of the training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns,
     such as scores of a teacher; this or `phases`"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
-    """share of each of several `shards` in every global batch; default: equal ones"""
+    """share of each of several `shards` in every global batch, filler rows included; default: equal ones"""
     phases: list[PhaseConfig] = Field(default_factory=list)
     """sets that follow one another, such as short rows and then long ones"""
     corrupt: OnlineEntries = Field(default_factory=list)

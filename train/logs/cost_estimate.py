@@ -210,7 +210,7 @@ def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets, teacher:
         batch = phase.global_batch or config.data.global_batch
         batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
         steps = remaining if end is None else min(remaining, -(-(end - position) // batch))
-        shares = (mixture.counts / mixture.period).tolist()
+        shares = mixture.row_shares([len(shards) for shards in sets], config.data.lane_count)
         yield PhaseCost(steps, batch, tokens, sum(flops), dict(zip(set_labels(sets), shares, strict=True)))
         remaining, position = remaining - steps, position + steps * batch
 

@@ -101,11 +101,10 @@ class LoadingHealth:
                 )
 
     def _facts(self, stretch: Stretch) -> dict[str, Any]:
-        reading, mixture = self._training.reading, stretch.mixture
-        shares = (mixture.counts / mixture.period).tolist()
+        reading = self._training.reading
         return {
             "phase": reading.timeline.stretches.index(stretch),
-            "shares": dict(zip(reading.names(stretch), shares, strict=True)),
+            "shares": reading.shares(stretch),
             "global_batch": stretch.global_batch,
             "until_samples": None if stretch.stop is None else stretch.stop * reading.lanes,
         }

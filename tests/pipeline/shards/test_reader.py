@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xxhash
+from torch.utils.data import DataLoader, DistributedSampler
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, Row, Rows
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
+from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.columns import ColumnSpec
 from tests.shard_sets import TOKENIZER, fixed, toy_set, write_set
 
@@ -132,6 +136,50 @@ def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path: Path, co
     assert [int(shards[row].fixed["uid"]) for row in order] == [uids[row] for row in order]
     assert int(shards[-1].fixed["uid"]) == uids[-1]
     assert int(shards[np.int64(2)].fixed["uid"]) == uids[2]
+
+
+@pytest.mark.parametrize("container", ["arrow", "tar"])
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_no_reader_changes_the_rows_of_another(tmp_path: Path, container: str, codec: str) -> None:
+    """Masking in place, which would mask the cached block, is an error; so it is where the block was not cached."""
+    shards = toy_set(tmp_path, [9, 6], container=container, codec=codec)
+    expected = [row["input_ids"].tolist() for row in shards]
+    loop = list(shards)
+    for row in (*loop, *(shards[number] for number in range(len(shards)))):
+        for column in (row["input_ids"], row.fixed["document_uid"]):
+            with pytest.raises(ValueError, match="read-only"):
+                column[0] = 3
+            column.copy()[0] = 3
+    assert [shards[number]["input_ids"].tolist() for number in range(len(shards))] == expected
+
+
+def test_an_opened_set_is_found_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy_set(tmp_path / "set", [9, 6])
+    monkeypatch.chdir(tmp_path)
+    opened = [open_shards("set"), open_shards(Path("set") / "manifest.json")]
+    opened.append(JoinedShards(open_shards("./set"), []))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for shards in opened:
+        assert shards.path == tmp_path / "set" / "manifest.json"
+        assert len(list(shards)) == 15
+        shards.check_files()
+
+
+def test_a_set_is_a_dataset_of_torch(tmp_path: Path) -> None:
+    """In worker processes that are started either way, and divided among ranks: each row once."""
+    shards = toy_set(tmp_path, [9, 6])
+    uids = sorted(int(row.fixed["uid"]) for row in shards)
+    for start in ("fork", "spawn"):
+        context = multiprocessing.get_context(start)
+        loader = DataLoader(shards, 4, collate_fn=uids_of, num_workers=2, multiprocessing_context=context)  # type: ignore[arg-type]
+        assert sorted(uid for batch in loader for uid in batch) == uids
+    samplers = [DistributedSampler(shards, 3, rank, seed=1) for rank in range(3)]  # type: ignore[arg-type]
+    assert sorted(uid for sampler in samplers for uid in uids_of([shards[row] for row in sampler])) == uids
+
+
+def uids_of(rows: Sequence[Row]) -> list[int]:
+    return [int(row.fixed["uid"]) for row in rows]
 
 
 def test_what_is_no_row_is_said(tmp_path: Path) -> None:

@@ -131,6 +131,16 @@ def test_the_head_is_counted_at_labels_alone(tmp_path: Path, objective: str, fam
     assert phase.flops_per_row == pytest.approx(model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9)
 
 
+def test_shares_of_sets_are_those_of_rows(tmp_path: Path) -> None:
+    """Six rows on 16 lanes come with 10 of filler: of equal weights, 3 of 11 rows."""
+    sets = [str(write_masked_sets(tmp_path / str(rows), rows=rows, name=f"of {rows}")) for rows in (6, 48)]
+    config = tiny(data__shards=sets, output=str(tmp_path / "run"), data__global_batch=16, data__lanes=16)
+    datasets = open_datasets(config)
+    facts = datasets.train.manifest.tokenizer
+    estimate = estimate_cost(config, build_model(config.model, facts.vocab_size, facts.special_ids), datasets, 1)
+    assert estimate.phases[0].shares == pytest.approx({"of 6/train": 3 / 11, "of 48/train": 8 / 11})
+
+
 def test_a_teacher_in_memory_is_counted(tmp_path: Path) -> None:
     """Its forward pass, which torch counts, in steps and in evaluations."""
     shards = write_masked_sets(tmp_path, rows=16, heldout=16, block_rows=16)

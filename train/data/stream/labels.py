@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.errors import IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.model.layers.masks import BLOCKED, batch_padding, pair_mask, plan_attention, prefix_mask
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.kernels.sampling import draw
 from clozeline.pipeline.rows import Ragged
@@ -18,6 +19,15 @@ from clozeline.train.data.stream.padding import expand_positions, flatten, pad_r
 from clozeline.train.data.stream.row_buffer import Column
 
 _STARTS: Final = "target_document_starts"
+
+_DENSE: Final = frozenset({
+    *("input_ids", "lengths", "left_padding", "row_weight", "label_index", "label_ids", "position_ids", "type_ids"),
+    *("segment_ids", "attention", "prefix_length", "objective"),
+})  # fmt: skip
+"""Tensors that `dense_labels` reads, or whose content another one holds."""
+_DENSE_DOCUMENTS: Final = frozenset({"document_ids", "cu_seqlens", "max_seqlen"})
+_DENSE_TARGETS: Final = frozenset({"decoder_input_ids", "decoder_lengths", "decoder_position_ids"})
+"""Those of encoder-decoders; packed documents of two sides have no mask there."""
 
 TARGET_END: Final = -2
 """Instead of the first id of decoder inputs: the last id of the row's target."""
@@ -224,27 +234,65 @@ def _decoder_tensors(inputs: Int64, lengths: Int64, index: Int64, ids: Int64) ->
 def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> dict[str, Tensor]:
     """Return the inputs of a Hugging Face model: dense labels, -100 where there is no loss.
 
+    A model that has none of these inputs raises; to train without one on purpose, drop it from the result.
+
     Args:
         tensors: of a `Batch`; filler rows have no labels.
-        next_token: whether the model shifts labels itself, as causal models do; each label then stays at its token.
+        next_token: whether the model is causal and shifts labels itself; each label then stays at its token.
 
     Returns:
         `input_ids`, `attention_mask` and `labels`, int64 [B, T]; for an encoder-decoder also `decoder_input_ids`, with
-        `labels` as long as they are.
+        `labels` as long as they are. Where rows have segments, `token_type_ids`; where positions do not count from the
+        start of the row, `position_ids`, from 0 (add 2 for RoBERTa). Where documents are kept apart, or with a prefix
+        or modes of attention, the mask is fp32 [B, 1, T, T], added to scores: a model also applies it to local layers.
+
+    Raises:
+        ConfigurationError: rows hold what no input of these models says.
 
     Example, label 7 at position 1 of the only row of three tokens:
         label_index [1], label_ids [7]    labels [-100, 7, -100]
     """
+    paired = "decoder_input_ids" in tensors
+    if unread := sorted(tensors.keys() - _DENSE - (_DENSE_TARGETS if paired else _DENSE_DOCUMENTS)):
+        raise ConfigurationError(
+            f"dense_labels: rows with {', '.join(unread)}: a Hugging Face model has no input for that and would learn "
+            "another objective; use a model of Clozeline, or drop these tensors to train without them on purpose"
+        )
     ids = tensors["input_ids"].long()
-    mask = (torch.arange(ids.shape[1]) < tensors["lengths"][:, None]).long()
-    inputs = {"input_ids": ids, "attention_mask": mask}
+    inputs = {"input_ids": ids, "attention_mask": _attention_mask(tensors, next_token)}
+    if not torch.equal(tensors["position_ids"], expand_positions(*ids.shape)):
+        inputs["position_ids"] = tensors["position_ids"]
+    if "type_ids" in tensors:
+        inputs["token_type_ids"] = tensors["type_ids"]
     labeled = ids
-    if "decoder_input_ids" in tensors:
+    if paired:
         labeled = inputs["decoder_input_ids"] = tensors["decoder_input_ids"]
+        _refuse_moved_targets(tensors["decoder_position_ids"], tensors["decoder_lengths"])
     labels = torch.full_like(labeled, IGNORED)
     labels.view(-1)[tensors["label_index"] + int(next_token)] = tensors["label_ids"]
     labels[tensors["row_weight"] == 0] = IGNORED
     return inputs | {"labels": labels}
+
+
+def _attention_mask(tensors: Mapping[str, Tensor], causal: bool) -> Tensor:
+    """Return which positions are tokens, int64 [B, T]; or scores to add, where a position reads a part of its row."""
+    padding, pairs, prefix = batch_padding(tensors), pair_mask(tensors), None
+    if not {"attention", "decoder_input_ids"} & tensors.keys() and "prefix_length" in tensors:
+        causal, prefix = True, prefix_mask(tensors["prefix_length"], tensors["input_ids"].shape[1])
+    visible = padding
+    if pairs is not None or prefix is not None:
+        visible = plan_attention(None, padding, causal, pairs=pairs, prefix=prefix).mask
+    assert visible is not None
+    return visible[:, 0, 0].long() if visible is padding else torch.zeros(visible.shape).masked_fill(~visible, BLOCKED)
+
+
+def _refuse_moved_targets(positions: Tensor, lengths: Tensor) -> None:
+    counted = torch.arange(positions.shape[1]).expand(positions.shape)
+    if bool(((positions != counted) & (counted < lengths[:, None])).any()):
+        raise ConfigurationError(
+            "dense_labels: decoder_position_ids do not count from the start of the target, and a Hugging Face "
+            "encoder-decoder has no input for them: use a model of Clozeline"
+        )
 
 
 def sample_words(seed: int, step: int, origin: Int64, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -57,6 +57,17 @@ class Mixture:
     def __len__(self) -> int:
         return len(self.counts)
 
+    def row_shares(self, rows: Sequence[int], lanes: int) -> list[float]:
+        """Return each source's share of what is no filler, given the rows of the sources.
+
+        Each epoch of a source fills the lanes up, so that a source with few rows has a smaller share than its weight.
+
+        Example: of equal weights, 10 rows on 16 lanes, where 6 of 16 are filler, make .385 of the rows of 1,600.
+        """
+        filled = self.counts * [count / (-(-count // lanes) * lanes) for count in rows]
+        shares: list[float] = (filled / filled.sum()).tolist()
+        return shares
+
     def count_drawn(self, source: int, x: Int64) -> Int64:
         """Count the entries of a source among the first x of the endless table."""
         period, inside = np.divmod(x, self.period)

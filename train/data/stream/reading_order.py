@@ -72,6 +72,11 @@ class ReadingOrder:
         opened = [self.number(key) for key in stretch.sources]
         return [name if number is None else labels[number] for name, number in zip(names, opened, strict=True)]
 
+    def shares(self, stretch: Stretch) -> dict[str, float]:
+        """Return the share of each source of a stretch, by name: of rows that are no filler."""
+        rows = [1 if isinstance(key, int) else key.rows for key in stretch.sources]
+        return dict(zip(self.names(stretch), stretch.mixture.row_shares(rows, self.lanes), strict=True))
+
     def stretch(self, position: int, count: int = 1) -> Stretch:
         """Return the stretch of `count` lane rows from a position on; refuse rows of sets that are not configured."""
         stretch = self.timeline.at(position, count)

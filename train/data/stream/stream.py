@@ -29,6 +29,7 @@ from clozeline.train.data.stream.source import OnDamaged, Source, StreamStats, T
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _FORMAT: Final = 2
+_UNNOTED: Final = 0.01  # by which a set's share of the rows may fall behind its weight
 TokenDtype: TypeAlias = Literal["uint16", "int32", "int64"]
 
 
@@ -122,6 +123,7 @@ class Stream:
         """Order of the first set."""
         if rank == 0:
             _warn_of_partial_rounds(self.sources, memory_bytes)
+            _warn_of_small_sets(self.reading)
         self._lane_rows(global_batch)
         for stretch in self.timeline.stretches:
             self._lane_rows(stretch.global_batch)
@@ -339,3 +341,15 @@ def _warn_of_partial_rounds(sources: Sequence[Source], memory_bytes: int) -> Non
                 "blocks are read again for every part: take more ranks or memory, or smaller blocks "
                 "(clozeline repack-shards)\n"
             )
+
+
+def _warn_of_small_sets(reading: ReadingOrder) -> None:
+    for stretch in reading.timeline.stretches:
+        weights = (stretch.mixture.counts / stretch.mixture.period).tolist()
+        for (name, share), weight in zip(reading.shares(stretch).items(), weights, strict=True):
+            if weight - share > _UNNOTED:
+                sys.stderr.write(
+                    f"{name}: {share:.3g} of the rows come from this set, less than its weight of {weight:.3g}: its "
+                    f"epochs are short for {reading.lanes} lanes and end with filler rows; take fewer lanes "
+                    "(data.lanes), or raise its weight\n"
+                )

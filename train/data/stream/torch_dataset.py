@@ -1,35 +1,98 @@
 """Wrap a stream as a `torch.utils.data.IterableDataset`, for the training loops of other libraries."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final, Literal, NoReturn
 
-from torch import Tensor
+from torch import Tensor, distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
-from clozeline.errors import StreamError
+from clozeline.errors import ConfigurationError, StreamError
+from clozeline.train.data.stream.batch import Batch
 from clozeline.train.data.stream.stream import Stream
+
+_FETCHED_AHEAD: Final = 8
+"""Most steps that a loop may have fetched beyond its optimizer; the loops of Lightning and accelerate fetch one."""
 
 
 class StreamDataset(IterableDataset[dict[str, Tensor]]):
-    """Endless micro-batches of a stream, as dictionaries of tensors.
+    """Micro-batches of a stream, as dictionaries of tensors: endless, or one pass over a held-out set.
 
     A stream loads in its own threads and splits rows over ranks: use `DataLoader(StreamDataset(stream),
     batch_size=None)` without workers, sampler or collation, or iterate directly.
+
+    Args:
+        stream: what to read, from its position on.
+        passes: 1: every row of the stream's only set once, filler rows at the end; `len` then counts micro-batches of
+            this rank. None: endless.
     """
 
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
+    def __init__(self, stream: Stream, *, passes: Literal[1] | None = None) -> None:
+        if passes not in (None, 1):
+            raise ConfigurationError(f"passes: expected 1, or None for an endless stream, got {passes!r}")
+        if passes is not None and len(stream.sources) > 1:
+            raise ConfigurationError(f"passes: expected a stream of one set, got {len(stream.sources)}: open one each")
+        self.stream, self.passes = stream, passes
+        self._steps = 0
+        self._positions = deque([stream.samples], maxlen=_FETCHED_AHEAD + 1)  # after each of the last steps
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        """Yield the tensors of each micro-batch from the stream's position on."""
+        """Yield the tensors of each micro-batch, from the stream's position on or of one pass."""
         if get_worker_info() is not None:  # each worker would read all rows
             raise StreamError("StreamDataset: expected num_workers=0; the stream loads in threads of its own")
-        return (batch.tensors for step in self.stream for batch in step)
+        steps = self._take_steps() if self.passes is None else self.stream.one_pass()
+        return (batch.tensors for step in steps for batch in step)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the stream's state; save it between steps, not between micro-batches."""
-        return self.stream.state_dict()
+    def __len__(self) -> int:
+        """Return the number of micro-batches of a pass; TypeError for an endless stream."""
+        if self.passes is None:
+            raise TypeError("StreamDataset: an endless stream has no length; a held-out set has one with passes=1")
+        stream, (first, last) = self.stream, self.stream.sources[0].lanes
+        steps = -(-stream.samples_per_epoch // stream.global_batch)
+        return steps * (stream.global_batch // stream.lanes * (last - first) // stream.micro_batch)
+
+    def __getstate__(self) -> NoReturn:
+        raise StreamError("StreamDataset: its threads cannot be copied or sent to another process: use num_workers=0")
+
+    def set_epoch(self, epoch: int) -> None:
+        """Refuse a loader that accelerate prepared for several processes: only such loaders call this.
+
+        The loader would divide this rank's rows among all ranks, and rows of other ranks would never come.
+        """
+        if distributed.is_initialized() and distributed.get_world_size() > 1:
+            raise StreamError(
+                "StreamDataset: the stream has given each process its own rows already, and a loader that accelerate "
+                "prepares divides them again: return DataLoader(dataset, batch_size=None) from get_train_dataloader "
+                "and get_eval_dataloader, and do not pass the loader to accelerator.prepare"
+            )
+
+    def state_dict(self, *, step: int) -> dict[str, Any]:
+        """Return the stream's state after `step` steps of the optimizer, however far ahead the loop has fetched.
+
+        Args:
+            step: counts from the start of the training, across resumes, as `global_step` of a trainer does.
+
+        Raises:
+            StreamError: the loop is not near this step of the stream.
+        """
+        ahead = self._steps - step
+        if not 0 <= ahead < len(self._positions):
+            raise StreamError(
+                f"StreamDataset: expected a step from {self._steps + 1 - len(self._positions)} to {self._steps}, the "
+                f"steps of {self.stream.global_batch} samples that were fetched, got {step}: accumulate as many "
+                "micro-batches in an optimizer step as a global batch has, and load the state when you resume"
+            )
+        return {**self.stream.state_dict(), "samples": self._positions[-1 - ahead], "step": step}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; start a new iterator afterwards."""
+        if not isinstance(state.get("step"), int):
+            raise ConfigurationError(f"stream state: step: expected an integer, got {state.get('step')!r}")
         self.stream.load_state_dict(state)
+        self._steps, self._positions = state["step"], deque([self.stream.samples], maxlen=_FETCHED_AHEAD + 1)
+
+    def _take_steps(self) -> Iterator[list[Batch]]:
+        for step in self.stream:
+            self._steps += 1
+            self._positions.append(self.stream.samples)
+            yield step

@@ -1,7 +1,11 @@
-"""Labels of a batch, scattered into dense rows, against what each example asks for: every objective that trains."""
+"""Labels of a batch, scattered into dense rows, against what each example asks for: every objective that trains.
+
+What a model of transformers makes of these inputs is compared with our model of the same weights on the batch itself.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,14 +13,19 @@ import pytest
 import torch
 
 from clozeline import registry
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import dense_labels
+from tests.model.checkpoints.published import saved
 from tests.pipeline.corruption_cases import samples, vocabulary
 
 WORDS = vocabulary()
 NONE = -100
+REFUSED = {"rank", "sentence_label", "span_left", "input_ids_b", "languages"}
+"""Tensors of objectives that a model of another library has no input for."""
 OBJECTIVES: list[dict[str, Any]] = [
     *({"name": name} for name in registry.names("clozeline.pipeline.corrupt.objectives")),
     {"name": "mass", "architecture": "encoder"},
@@ -73,7 +82,11 @@ def test_labels_stand_exactly_where_examples_have_them(entry: dict[str, Any]) ->
     for row in range(len(kept)):
         assert dense[row].tolist() == wanted(objective, kept.row(row).columns, shape[1])
     assert dense[-1].tolist() == [NONE] * shape[1], "filler"
-    assert dense_labels(tensors)["labels"].tolist() == dense.tolist()
+    if tensors.keys() & REFUSED or (objective.name == "mass" and "decoder_input_ids" in tensors):
+        with pytest.raises(ConfigurationError):
+            dense_labels(tensors)
+    else:
+        assert dense_labels(tensors)["labels"].tolist() == dense.tolist()
     empty = {name: Ragged(column.values[:0], np.zeros(3, np.int64)) for name, column in columns.items()}
     nothing = collate({name: empty[name] for name in collate.columns}, np.zeros(2, np.float32))
     assert len(nothing["label_index"]) == len(nothing["label_ids"]) == 0
@@ -83,6 +96,7 @@ def test_labels_for_models_of_other_libraries() -> None:
     """By hand: two rows and filler, of which one label would be counted if it had weight."""
     tensors = {
         "input_ids": torch.tensor([[5, 6, 7], [8, 9, 0], [4, 4, 4]], dtype=torch.int32),
+        "position_ids": torch.arange(3).expand(3, 3),
         "lengths": torch.tensor([3, 2, 3]),
         "row_weight": torch.tensor([1.0, 1.0, 0.0]),
         "label_index": torch.tensor([0, 1, 3, 6]),
@@ -95,3 +109,81 @@ def test_labels_for_models_of_other_libraries() -> None:
     shifted = dense_labels(tensors, next_token=True)["labels"]
     assert shifted.tolist() == [[NONE, 6, 7], [NONE, 9, NONE], [NONE, NONE, NONE]]
     assert torch.equal(shifted[0, 1:], found["input_ids"][0, 1:]), "a causal model shifts them itself"
+
+
+MASKED = {"label_positions": [[1, 3, 8], [2, 5]], "label_ids": [[9, 11, 6], [7, 5]]}
+IDS = {"input_ids": [[7, 8, 9, 10, 11, 12, 5, 6, 13], [6, 5, 14, 7, 9, 8]]}
+PACKED = {"document_starts": [[0, 4, 7], [0, 3]]}
+CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "packed documents": ("bert", "encoder", MASKED | PACKED, {"cross_documents": False}),
+    "segments": ("bert", "encoder", MASKED | {"segment_starts": [[0, 5], [0, 2]]}, {}),
+    "segments from 0": ("bert", "encoder", MASKED | {"segment_starts": [[0, 5], [0, 2]]}, {"restart_segments": True}),
+    "left to right": ("bert", "encoder", MASKED | {"attention": [[1], [2]]}, {}),
+    "a prefix of an encoder": ("bert", "encoder", MASKED | {"attention": [[3], [0]], "prefix_length": [[4], []]}, {}),
+    "documents of a decoder": ("gpt2", "decoder", PACKED, {"cross_documents": False}),
+    "a prefix of a decoder": ("gpt2", "decoder", {"prefix_length": [[4], [2]]}, {}),
+    "documents with a prefix": ("gpt2", "decoder", PACKED | {"prefix_length": [[2], [1]]}, {"cross_documents": False}),
+    "documents of Llama": ("llama", "decoder", PACKED, {"cross_documents": False}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_model_of_transformers_has_our_loss(tmp_path: Path, case: str) -> None:
+    """Nothing of a row is lost on the way; its second row is padded, and a filler row comes last."""
+    published, architecture, lists, options = CASES[case]
+    theirs = saved(tmp_path, published, **({"type_vocab_size": 6} if "attention" in lists else {}))
+    ours = build_checkpoint(read_checkpoint(tmp_path)).eval()
+    columns = {name: Ragged.from_lists([*rows, []], np.uint16) for name, rows in (IDS | lists).items()}
+    specials = {"pad": theirs.config.pad_token_id or 0}
+    collate = Collate(architecture, columns, specials, **options)  # type: ignore[arg-type]
+    tensors = collate({name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32))
+    dense = dense_labels(tensors, next_token=architecture == "decoder")
+    if "prefix_length" in lists:  # what follows a prefix is causal, whoever shifts labels
+        assert torch.equal(dense["attention_mask"], dense_labels(tensors)["attention_mask"])
+    with torch.no_grad():
+        wanted = next(loss for head, loss in ours(tensors).items() if "lm" in head)
+        for kernel in ("eager", "sdpa"):
+            theirs.set_attn_implementation(kernel)
+            assert abs(float(theirs(**dense).loss - wanted.total / wanted.count)) < 1e-5
+            plain = {name: dense[name] for name in ("input_ids", "labels")}
+            assert abs(float(theirs(**plain).loss - wanted.total / wanted.count)) > 1e-3, "the case tells nothing"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "lists", "options", "name"),
+    [
+        ("encoder", {"prediction_order": [[1, 0], [2]]}, {}, "rank"),
+        ("encoder", MASKED | {"label_weight": [[0.5], [2.0]]}, {}, "label_weight"),
+        ("encoder", MASKED | {"sentence_label": [[1], [0]]}, {}, "sentence_label"),
+        ("encoder", MASKED | {"languages": [[1], [2]]}, {}, "languages"),
+        ("encoder", MASKED | {"teacher_ids": [[1], [2]], "teacher_weights": [[1], [1]]}, {}, "teacher_ids"),
+        (
+            *("encoder_decoder", PACKED | {"target_ids": [[5, 6], [7]], "target_document_starts": [[0, 1], [0]]}),
+            *({"cross_documents": False, "decoder_start": 0}, "decoder_document_ids"),
+        ),
+        (
+            *("encoder_decoder", {"target_ids": [[5, 6], [7]], "target_start": [[3], [1]]}, {"decoder_start": 0}),
+            "decoder_position_ids",
+        ),
+    ],
+)
+def test_what_no_input_holds_is_refused_by_name(
+    architecture: Any, lists: dict[str, Any], options: dict[str, Any], name: str
+) -> None:
+    types = {"label_weight": np.float32}
+    columns = {key: Ragged.from_lists(rows, types.get(key, np.uint16)) for key, rows in (IDS | lists).items()}
+    if "teacher_ids" in columns:
+        columns |= {
+            key: Ragged.from_lists([[1, 2, 3], [1, 2]], np.uint16) for key in ("teacher_ids", "teacher_weights")
+        }
+    tensors = Collate(architecture, columns, {"pad": 0}, **options)(columns, None)
+    with pytest.raises(ConfigurationError, match=rf"dense_labels.*\b{name}\b"):
+        dense_labels(tensors)
+
+
+def test_targets_that_count_from_the_start_are_no_moved_ones() -> None:
+    """MASS rows that begin with their target; the shorter one is padded."""
+    lists = {**IDS, "target_ids": [[5, 6], [7]], "target_start": [[0], [0]]}
+    columns = {key: Ragged.from_lists(rows, np.uint16) for key, rows in lists.items()}
+    dense = dense_labels(Collate("encoder_decoder", columns, {"pad": 0}, decoder_start=0)(columns, None))
+    assert dense["labels"].tolist() == [[5, 6], [7, NONE]]

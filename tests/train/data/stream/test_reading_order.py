@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import lcm
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,6 +21,7 @@ from clozeline.train.data.stream.phases import Input, phase_of
 from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import ids_of, toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream, row_at
+from tests.train.data.stream.streams import open_stream
 
 SEED = 5
 SETS = [
@@ -247,3 +249,19 @@ def test_the_stream_has_the_slow_order(sets: list[ShardSet], case: Case) -> None
 @given(cases())
 def test_the_stream_has_the_slow_order_at_length(sets: list[ShardSet], case: Case) -> None:
     check(case, sets)
+
+
+def test_shares_are_those_of_the_rows_that_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten rows on 16 lanes come with 6 of filler: counted, 5 of 13 rows are theirs at equal weights, and it is said."""
+    small, large = (toy_set(tmp_path / name, [rows], name=name) for name, rows in (("small", 10), ("large", 160)))
+    with open_stream([phase_of([small, large])], lanes=16, global_batch=16) as stream:
+        sources = stream.reading.origins(0, 4096)[:, 0]
+        counted = [(sources == number).sum() / (sources >= 0).sum() for number in range(2)]
+        assert counted == pytest.approx([5 / 13, 8 / 13], abs=1e-3)
+        assert [*stream.reading.shares(stream.timeline.at(0)).values()] == pytest.approx(counted, abs=1e-3)
+    assert "small: 0.385 of the rows" in capsys.readouterr().err
+    with (
+        open_stream([phase_of([small, large])], lanes=2, global_batch=16),
+        open_stream(small, lanes=16, global_batch=16),
+    ):
+        assert not capsys.readouterr().err, "no filler, or no other set"
