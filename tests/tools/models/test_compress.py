@@ -247,7 +247,7 @@ def test_fewer_heads_stay_a_model_of_ours(bert: Path, tmp_path: Path, capsys: py
 def test_an_export_that_its_class_refuses_is_none(
     shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Llama's class refuses 20 features for 3 heads, whatever `head_dim` says; Mistral's computes the same with them."""
+    """Llama's class refuses 20 features for 3 heads; Mistral's, which computes the same, has `head_dim`."""
     write_run(
         tmp_path / "run", shard_sets, [4], 1, "causal_lm", **DECODER, model__norm="rms", model__gated=True,
         model__position={"kind": "rope", "maximum": 64}, model__attention_heads=5, model__activation="silu",
