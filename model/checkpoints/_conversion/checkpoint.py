@@ -152,7 +152,7 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     renamed = key_map.renaming({**expected, **constants}, config).apply(present, where)
     refuse_invalid_values(renamed.tensors | renamed.left_out, where)
     # set aside copies of tied tensors, constants, and tensors that our model does not read
-    tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where)
+    tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where, config.tied)
     base = key_map.base
     unread = {name: tensors[name] for name in key_map.copies(config) if name in tensors}
     known = {name: value for name, value in constants.items() if name in tensors}
@@ -181,12 +181,14 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     return Checkpoint(config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread)
 
 
-def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str) -> dict[str, Tensor]:
+def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str, tied: bool) -> dict[str, Tensor]:
     """Return the tensors without second copies of tied ones."""
     unique = {name: tensor for name, tensor in tensors.items() if name not in ties}
     for copy, name in ties.items():
         if copy in tensors and not torch.equal(unique.setdefault(name, tensors[copy]), tensors[copy]):
             remedy = "set tie_word_embeddings to false in config.json if the model has both, or take another copy"
+            if not tied:
+                remedy = "a model with a token table for each of them is not built"
             raise WeightsError(f"{where}: {copy} and {name} are one tensor in this model, but they differ; {remedy}")
     return unique
 
