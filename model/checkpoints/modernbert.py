@@ -147,7 +147,7 @@ def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
 
 def _local_layers(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the distance between global layers, or the list of types where there is no such distance."""
-    every = plain.get("global_attn_every_n_layers", 3)
+    every = plain.get("global_attn_every_n_layers") or 3
     kinds = read_layer_types(model_type, plain, lambda layer: layer % every != 0)
     for period in (every, *range(1, len(kinds) + 1)):
         if kinds == [SLIDING if layer % period else FULL for layer in range(len(kinds))]:

@@ -34,7 +34,7 @@ _NO_MATTER: Final = frozenset(
         *("use_cache", "output_attentions", "output_hidden_states", "return_dict", "is_encoder_decoder"),
         *("id2label", "label2id", "problem_type", "language", "task_specific_params", "pruned_heads", "n_ctx"),
         *("gradient_checkpointing", "chunk_size_feed_forward", "reorder_and_upcast_attn", "pretraining_tp"),
-        *("num_hidden_layers", "is_gated_act", "dense_act_fn", "initializer_factor", "initializer_range"),
+        *("num_hidden_layers", "initializer_factor", "initializer_range"),
         *("classifier_dropout", "classifier_dropout_prob", "qa_dropout", "seq_classif_dropout"),
         *("encoder_layerdrop", "decoder_layerdrop"),
         *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
