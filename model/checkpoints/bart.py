@@ -107,6 +107,15 @@ class Bart(KeyMap):
         tables = [f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
         return {**dict.fromkeys(tables, "model.shared.weight"), **super().ties(config)}
 
+    def unread_copies(self, config: ModelConfig) -> dict[str, str]:
+        """Return the tables of both stacks where nothing is tied: the class then has one for each, and ours has one."""
+        return (
+            {} if config.tied else {copy: name for copy, name in self.ties(config).items() if copy != "lm_head.weight"}
+        )
+
+    def copies(self, config: ModelConfig) -> dict[str, str]:
+        return self.unread_copies(config)  # classes with task heads have these tables, too
+
     def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
         """Return the zero bias of the logits of a model without one."""
         head = config.heads.get("lm")

@@ -72,10 +72,13 @@ class Gemma2(Gemma):
         return layer % 2 == 0
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        """Return their keys; the class has no factor of the scores but the root of a whole number."""
+        """Return their keys; the class has no factor of the scores but the root of a whole number.
+
+        It needs a window even if no layer has one.
+        """
         scale = config.qk_scale or config.head_width**-0.5
         return super().more_of_theirs(config) | {
             "query_pre_attn_scalar": round(scale**-2),
-            "sliding_window": write_window(config),
+            "sliding_window": write_window(config) or self.defaults["sliding_window"],
             "layer_types": write_layer_types(config),
         }

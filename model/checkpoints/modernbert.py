@@ -75,11 +75,10 @@ class ModernBert(KeyMap):
         },
         hidden_activation="gelu",
     )
-    only: ClassVar = {"decoder_bias": (True,)}
     activation = "hidden_activation"
     activations: ClassVar = ACTIVATIONS
     also_read = (
-        *("layer_types", "global_attn_every_n_layers", "local_attention", "classifier_activation"),
+        *("layer_types", "global_attn_every_n_layers", "local_attention", "classifier_activation", "decoder_bias"),
         *("rope_parameters", "rope_scaling", *_FORMER.values()),
     )
     modules: ClassVar = {
@@ -95,12 +94,14 @@ class ModernBert(KeyMap):
     }
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return theta and, if there are local layers, which these are, their window and theta."""
+        """Return the head and theta and, if there are local layers, which these are, their window and theta."""
         act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
         if act != of_head:
             expected = f"expected that of the layers, {act!r}, got {of_head!r}"
             raise ConfigurationError(f"config.json of type {self.model_type}: classifier_activation: {expected}")
-        base, layers = {"position.theta": _theta(self.model_type, plain, FULL)}, _local_layers(self.model_type, plain)
+        head = {"weight": 1.0, **self.head_options, "bias": bool(plain.get("decoder_bias", True))}
+        base = {f"heads.{self.heads[0]}": head, "position.theta": _theta(self.model_type, plain, FULL)}
+        layers = _local_layers(self.model_type, plain)
         if layers == {"local.global_every": 1}:
             return base
         return {
@@ -124,7 +125,9 @@ class ModernBert(KeyMap):
         local = config.local or LocalConfig(window=0, global_every=1)
         bases = {FULL: config.position.theta, SLIDING: local.theta or config.position.theta}
         every = {} if local.global_every is None else {"global_attn_every_n_layers": local.global_every}
+        head = config.heads.get(self.heads[0])
         return {
+            "decoder_bias": head is None or head.bias,
             "layer_types": write_layer_types(config),
             **every,
             "local_attention": 2 * local.window,
@@ -144,7 +147,7 @@ def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
 
 def _local_layers(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the distance between global layers, or the list of types where there is no such distance."""
-    every = plain.get("global_attn_every_n_layers", 3)
+    every = plain.get("global_attn_every_n_layers") or 3
     kinds = read_layer_types(model_type, plain, lambda layer: layer % every != 0)
     for period in (every, *range(1, len(kinds) + 1)):
         if kinds == [SLIDING if layer % period else FULL for layer in range(len(kinds))]:

@@ -28,8 +28,7 @@ class ModernBertDecoder(ModernBert):
         "classification": Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, DROPOUT, 0.0)
     }
     fixed: ClassVar = {**ModernBert.fixed, "family": "decoder"}
-    only: ClassVar = {}
-    also_read = (*ModernBert.also_read, "sliding_window", "decoder_bias")
+    also_read = (*ModernBert.also_read, "sliding_window")
     modules: ClassVar = {
         **{
             name: at for name, at in ModernBert.modules.items() if "attention.body" not in name and "heads." not in name
@@ -41,18 +40,15 @@ class ModernBertDecoder(ModernBert):
     }
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Return what ModernBERT has, the window, and whether the scores have a bias."""
+        """Return what ModernBERT has, and the window."""
         found = super().more_of_ours({**plain, "local_attention": 128}, tensors)
         if "local.window" in found:
             found["local.window"] = plain.get("sliding_window", (plain.get("local_attention", 128) or 0) // 2) - 1
-        head = {"weight": 1.0, **self.head_options, "bias": bool(plain.get("decoder_bias", True))}
-        return {**found, "heads.lm": head}
+        return found
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         seen = 1 + (0 if config.local is None else config.local.window)
-        biased = "lm" not in config.heads or config.heads["lm"].bias
-        more = {"sliding_window": seen, "local_attention": 2 * seen, "decoder_bias": biased}
-        return {**super().more_of_theirs(config), **more}
+        return {**super().more_of_theirs(config), "sliding_window": seen, "local_attention": 2 * seen}
 
     def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         hidden = self.activations.get(plain.get("classifier_activation", "gelu"))

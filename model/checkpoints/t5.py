@@ -10,11 +10,10 @@ from clozeline.model.checkpoints._conversion.config_keys import read_activation
 from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bart import ANSWER, CLASSES
-from clozeline.model.checkpoints.bert import DROPOUT
+from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
 
-_FEED_FORWARD: Final = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "silu": "silu"}
-_GATED: Final = {"gated-gelu": "gelu_tanh", "gated-silu": "silu", "gated-relu": "relu"}
+_GATED: Final = {f"gated-{name}": ours for name, ours in (ACTIVATIONS | {"gelu": "gelu_tanh"}).items()}
 
 
 def _stack(name: str) -> dict[str, Any]:
@@ -74,7 +73,9 @@ class T5(KeyMap):
         }
     )
     only: ClassVar = {"is_decoder": (False,)}
-    also_read: ClassVar[tuple[str, ...]] = ("feed_forward_proj", "tie_word_embeddings", "scale_decoder_outputs")
+    also_read: ClassVar[tuple[str, ...]] = (
+        *("feed_forward_proj", "dense_act_fn", "is_gated_act", "tie_word_embeddings", "scale_decoder_outputs"),
+    )
     modules: ClassVar = {
         "family.tokens": "shared",
         **_stack("encoder"),
@@ -105,8 +106,12 @@ class T5(KeyMap):
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         kind = plain.get("feed_forward_proj", self.feed_forward)
-        act = read_activation(self.model_type, kind, "feed_forward_proj", {**_FEED_FORWARD, **_GATED})
-        tied = bool(plain.get("tie_word_embeddings", True))
+        act = read_activation(self.model_type, kind, "feed_forward_proj", {**ACTIVATIONS, **_GATED})
+        # these two, which the class writes, take precedence
+        if (name := plain.get("dense_act_fn")) is not None:
+            act = read_activation(self.model_type, name, "dense_act_fn", ACTIVATIONS)
+        gated = plain.get("is_gated_act", kind in _GATED)
+        tied = plain.get("tie_word_embeddings") is not False
         scaled = self.has_output_scale(plain, tied)
         # a file may hold a head that differs from the token table
         table, head = (
@@ -114,14 +119,14 @@ class T5(KeyMap):
             for name in ("shared.weight", "lm_head.weight")
         )
         own_head = table is not None and head is not None and not torch.equal(table, head)
-        return {"gated": kind in _GATED, "activation": act, "tied": tied and not own_head, "out_scale": scaled}
+        return {"gated": gated, "activation": act, "tied": tied and not own_head, "out_scale": scaled}
 
     def has_output_scale(self, plain: Mapping[str, Any], tied: bool) -> bool:
         """Return whether states are scaled before the head; without a key for it, as the tie says."""
         return bool(plain.get("scale_decoder_outputs", tied))
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        kinds = _GATED if config.gated else _FEED_FORWARD
+        kinds = _GATED if config.gated else ACTIVATIONS
         return {
             "feed_forward_proj": next((k for k, ours in kinds.items() if ours == config.activation), config.activation),
             "tie_word_embeddings": config.tied,

@@ -52,6 +52,9 @@ class Layers(Method):
         changes: dict[str, Any] = {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
         if config.local is not None and (types := config.local.layer_types) is not None:
             changes["local"] = {**asdict(config.local), "layer_types": [types[layer] for layer in kept["encoder"]]}
+        if nope := config.position.nope_layers:
+            moved = [new for new, old in enumerate(kept["encoder"]) if old in nope]
+            changes["position"] = {**asdict(config.position), "nope_layers": moved}
         smaller = change_config(config, "layers", layers=len(kept["encoder"]), **changes)
 
         def cut(name: str) -> Tensor:

@@ -212,6 +212,8 @@ class ModelConfig:
             yield f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
         listed = None if self.local is None else self.local.layer_types
         for depth in (self.layers, self.decoder_depth):
+            if (last := max(self.position.nope_layers, default=0)) >= depth:
+                yield f"position.nope_layers: expected layers from 0 to {depth - 1} of a stack, got {last}"
             if listed is not None and depth != len(listed):
                 yield f"local.layer_types: expected a type for each of the {depth} layers of a stack, got {len(listed)}"
         if not self.first_norm and self.norm_place in ("post", "branch"):

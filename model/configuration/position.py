@@ -169,6 +169,8 @@ class PositionConfig:
     """rope: base of the wavelengths."""
     partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
     """rope: share of a head's components, the first ones, that are rotated (GPT-NeoX 0.25, Phi 0.5)."""
+    nope_layers: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(list_to_tuple)] = ()
+    """rope: layers, from 0, whose queries and keys are not rotated (NoPE layers of SmolLM3, arXiv 2501.18795)."""
     scaling: ScalingConfig | None = None
     """rope: scaling of the frequencies for contexts longer than in the first training; null = none."""
     buckets: Annotated[int, Field(ge=4, le=4096)] = 32
@@ -182,7 +184,12 @@ class PositionConfig:
     kind."""
 
     def __post_init__(self) -> None:
-        for key, kind in (("waves", "sinusoidal"), ("per_layer", "t5"), ("partial_rotary_factor", "rope")):
+        for key, kind in (
+            ("waves", "sinusoidal"),
+            ("per_layer", "t5"),
+            ("partial_rotary_factor", "rope"),
+            ("nope_layers", "rope"),
+        ):
             if key in non_default_keys(self) and self.kind != kind:
                 raise ValueError(f"{key}: only {kind} reads it; remove the key or change kind '{self.kind}'")
         if self.scaling is not None and self.kind != "rope":

@@ -43,6 +43,7 @@ class Stack(nn.Module):
         self.local_position = build_local_position(config, self.position)
         self.window = None if config.local is None else config.local.window
         self.local_layers = frozenset(number for number in range(layers) if config.is_local(number))
+        self.nope_layers = frozenset(config.position.nope_layers)
         self.order = shared_layers(layers, config.share.groups, config.share.group_layers)
         self.layers = nn.ModuleList(build_layers(config, max(self.order) + 1, cross))
         if config.position.per_layer:
@@ -129,6 +130,7 @@ class Stack(nn.Module):
             own = plan_local if local else plan_global
             if isinstance(layer.position, Position):
                 own = plan(layer.position, self.window if local else None)
+            own = own._replace(rotation=None) if index in self.nope_layers else own
             states: Tensor = layer(x, own, source, source_plan)
             return states
 

@@ -69,7 +69,7 @@ def _export(options: argparse.Namespace) -> None:
     if adapted.source is None:
         return
     if (adapted.source / "config.json").is_file():
-        print(f"  on {adapted.source}, loaded by {export.loader}")
+        print(f"  on {adapted.source}, in {export.loader}")
     else:
         print(f"  on: clozeline export-model {adapted.source} FOLDER --type {key_map.model_type}")
 

@@ -9,11 +9,13 @@ run with a generator and a discriminator becomes two folders of these names; an 
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -34,6 +36,7 @@ def _export(options: argparse.Namespace) -> None:
     from clozeline.model.checkpoints import dequantize_checkpoint, export_checkpoint, split, with_heads
     from clozeline.tools.model_folder import require_empty
     from clozeline.tools.models.export.exportable import open_exportable
+    from clozeline.tools.models.export.first_call import load_and_call
     from clozeline.tools.models.export.torchao_format import int8_weights, write_torchao
     from clozeline.tools.models.export.weight_files import write_weights
 
@@ -58,7 +61,12 @@ def _export(options: argparse.Namespace) -> None:
         else:
             write_weights(folder, export.tensors, options.max_shard_size)
         _write_folder(folder, options, exportable, export, parameters)
-        print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, loaded by {export.loader}")
+        try:
+            loaded = load_and_call(folder, export.loader, export.loader_options)
+        except ConfigurationError:
+            shutil.rmtree(folder)
+            raise
+        print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, {loaded}")
         print(*(f"  {note}" for note in (*exportable.checkpoint.notes, tokenizer)), sep="\n")
 
 

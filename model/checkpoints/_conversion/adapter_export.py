@@ -97,11 +97,7 @@ def export_adapter(
         refuse_prefix(adapter, key_map, config, task)
         keys, tensors = _rows_of(adapter, config)
     elif isinstance(adapter, Prompt):
-        if task not in _PROMPTED or len(adapter.parts) != 1:
-            raise ConfigurationError(
-                "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that heads of entire "
-                "rows would read them, and it has none for other pretraining heads: expected a head lm or tagging"
-            )
+        refuse_prompt(adapter, task)
         keys, tensors = _rows_of(adapter, config)
     else:
         expected = "expected lora, dora, adalora, ia3, prefix or prompt; export_model merges bitfit into the weights"
@@ -229,6 +225,16 @@ def refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: s
     else:
         return
     raise ConfigurationError(f"adapter prefix: peft cannot compute it: {why}")
+
+
+def refuse_prompt(adapter: Prompt, task: str | None) -> None:
+    """Refuse a prompt with which a class of peft computes something else, or nothing."""
+    if task not in _PROMPTED or len(adapter.parts) != 1:
+        raise ConfigurationError(
+            "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that heads of entire "
+            "rows read them, and it has none for other pretraining heads: expected a head lm or tagging, a task_type "
+            f"of {', '.join(sorted(_PROMPTED))}; got {task}"
+        )
 
 
 @torch.no_grad()

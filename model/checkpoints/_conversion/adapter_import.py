@@ -11,8 +11,9 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.adapters.prefix import Prefix
+from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._conversion.adapter_export import refuse_prefix
+from clozeline.model.checkpoints._conversion.adapter_export import refuse_prefix, refuse_prompt
 from clozeline.model.checkpoints._conversion.adapter_layouts import Update, split_output_factors, split_update
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
@@ -283,6 +284,8 @@ def _read_prompt(folder: _Folder) -> _Read:
     entry = {"name": "prompt", "length": len(rows)}
     with torch.device("meta"):
         adapter = Model(replace(config, adapter=choose("clozeline.model.adapters", entry)), 1).adapters["prompt"]
+    assert isinstance(adapter, Prompt)
+    refuse_prompt(adapter, folder.keys.get("task_type"))
     (path,) = adapter.parts
     scale = config.dim**0.5 if config.emb_scale else 1.0  # as the export scales them
     return entry, {f"{path}.rows": rows if scale == 1.0 else rows / scale}
@@ -364,14 +367,14 @@ def _read_heads(
     targets = key_map.targets(config, shapes)
     known = {target.name for target in targets.values()}
     saved = {name if name in known else _with_base(name, key_map, known): tensor for name, tensor in saved.items()}
-    # peft saves a tied tensor with each module that has it
+    # peft saves a tied tensor with each module that has it; the token table must be that of the base
     body = to_theirs(key_map, config, {k: v for k, v in base.tensors.items() if k == "family.tokens.weight"})
     copies = key_map.ties_in_class(config) | {name: name for name in body}
     for copy, name in copies.items():
         if copy in saved and copy not in known:
-            original = saved[name] if name in saved else body.get(name)
+            original = body.get(name, saved.get(name))
             if original is None or not torch.equal(original.float(), saved[copy].float()):
-                why = "which our model ties to another tensor: merge the adapter with peft, and import the model"
+                why = "which an import can only take from the base: merge the adapter with peft, and import the model"
                 raise WeightsError(f"{where}: {copy} was trained with the adapter, {why}")
     if unknown := sorted(name for name in saved if name not in known and name not in copies):
         why = "merge the adapter with peft and import the model, or train it without them"

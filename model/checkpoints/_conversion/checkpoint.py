@@ -34,7 +34,7 @@ _NO_MATTER: Final = frozenset(
         *("use_cache", "output_attentions", "output_hidden_states", "return_dict", "is_encoder_decoder"),
         *("id2label", "label2id", "problem_type", "language", "task_specific_params", "pruned_heads", "n_ctx"),
         *("gradient_checkpointing", "chunk_size_feed_forward", "reorder_and_upcast_attn", "pretraining_tp"),
-        *("num_hidden_layers", "is_gated_act", "dense_act_fn", "initializer_factor", "initializer_range"),
+        *("num_hidden_layers", "initializer_factor", "initializer_range"),
         *("classifier_dropout", "classifier_dropout_prob", "qa_dropout", "seq_classif_dropout"),
         *("encoder_layerdrop", "decoder_layerdrop"),
         *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
@@ -152,7 +152,7 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     renamed = key_map.renaming({**expected, **constants}, config).apply(present, where)
     refuse_invalid_values(renamed.tensors | renamed.left_out, where)
     # set aside copies of tied tensors, constants, and tensors that our model does not read
-    tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where)
+    tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where, config.tied)
     base = key_map.base
     unread = {name: tensors[name] for name in key_map.copies(config) if name in tensors}
     known = {name: value for name, value in constants.items() if name in tensors}
@@ -181,12 +181,14 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     return Checkpoint(config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread)
 
 
-def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str) -> dict[str, Tensor]:
+def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str, tied: bool) -> dict[str, Tensor]:
     """Return the tensors without second copies of tied ones."""
     unique = {name: tensor for name, tensor in tensors.items() if name not in ties}
     for copy, name in ties.items():
         if copy in tensors and not torch.equal(unique.setdefault(name, tensors[copy]), tensors[copy]):
             remedy = "set tie_word_embeddings to false in config.json if the model has both, or take another copy"
+            if not tied:
+                remedy = "a model with a token table for each of them is not built"
             raise WeightsError(f"{where}: {copy} and {name} are one tensor in this model, but they differ; {remedy}")
     return unique
 

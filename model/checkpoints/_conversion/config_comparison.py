@@ -15,7 +15,7 @@ _ONLY_TRAINING: Final = (
 _OF_KIND: Final = {
     "learned": ("kind", "maximum", "offset"),
     "sinusoidal": ("kind", "waves"),
-    "rope": ("kind", "theta", "scaling", "partial_rotary_factor"),
+    "rope": ("kind", "theta", "scaling", "partial_rotary_factor", "nope_layers"),
     "t5": ("kind", "buckets", "max_distance", "per_layer"),
     "none": ("kind",),
 }

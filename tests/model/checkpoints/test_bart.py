@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from clozeline.model.configuration.layer import ConnectorConfig
 from tests.model.checkpoints.published import VOCABULARY, difference, edit_config, export_to, loaded, peer, saved
@@ -35,12 +35,21 @@ def test_a_bias_of_the_scores_comes_in_and_goes_out(tmp_path, model_type, beside
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
     export = export_checkpoint(checkpoint)
     before = load_file(tmp_path / "in" / "model.safetensors")
-    assert export.tensors.keys() == before.keys()
+    # without a tie the class reads the table of each stack
+    tables = {f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder") if beside}
+    assert export.tensors.keys() == before.keys() | tables
     assert all(torch.equal(export.tensors[name], tensor) for name, tensor in before.items())
-    if not beside:
-        again, report = loaded(export_to(tmp_path / "out", export), export.loader)
-        assert report == {}
-        assert torch.equal(again.final_logits_bias, theirs.final_logits_bias)
+    again, report = loaded(export_to(tmp_path / "out", export), export.loader)
+    assert report == {}
+    assert torch.equal(again.final_logits_bias, theirs.final_logits_bias)
+    assert difference(build_checkpoint(checkpoint), again) < 1e-5
+
+
+def test_a_table_for_each_stack_is_refused_in_words_that_are_true(tmp_path):
+    """The class has them without a tie, so that no key of config.json would help."""
+    saved(tmp_path, "bart", tie_word_embeddings=False)
+    with pytest.raises(WeightsError, match=r"differ; a model with a token table for each of them is not built"):
+        read_checkpoint(tmp_path)
 
 
 def test_a_missing_bias_of_the_scores_is_none(tmp_path):

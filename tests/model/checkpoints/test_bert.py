@@ -1,9 +1,12 @@
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers.activations import ACT2FN
 
 from clozeline.errors import WeightsError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints.bert import ACTIVATIONS as NAMES
+from clozeline.model.layers.activation import ACTIVATIONS
 from tests.model.checkpoints.published import difference, edit_config, saved
 
 
@@ -15,6 +18,20 @@ def test_an_untied_projection_reads_its_own_bias(tmp_path, model_type):
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
     exported = export_checkpoint(checkpoint).tensors
     assert set(exported) == set(theirs.state_dict())
+
+
+def test_every_name_of_an_activation_that_we_have_is_known():
+    """Theirs with the values of one of ours, and no other."""
+    draw = torch.linspace(-12, 12, 301)
+    ours = {name: act(draw) for name, act in ACTIVATIONS.items() if name not in ("tanh", "identity")}
+    found = {
+        theirs: next(
+            (name for name, values in ours.items() if (ACT2FN[theirs](draw) - values).abs().max() < 1e-6), None
+        )
+        for theirs in ACT2FN
+        if "xielu" not in theirs  # it has parameters
+    }
+    assert {theirs: name for theirs, name in found.items() if name is not None} == NAMES
 
 
 def test_defaults_of_old_files_are_those_of_the_class(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_for, read_checkpoint
-from tests.model.checkpoints.published import LAYER_TYPES, difference, edit_config, odd_llama, saved
+from tests.model.checkpoints.published import LAYER_TYPES, difference, edit_config, export_to, loaded, odd_llama, saved
 
 
 def options(draw, found):
@@ -36,6 +36,18 @@ def test_a_wrong_key_is_seen(tmp_path, keys):
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
     edit_config(tmp_path, **keys)
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) > 1e-4
+
+
+@pytest.mark.parametrize("case", ["gemma2", "gemma3_text"])
+def test_a_model_without_a_window_runs_after_an_export(tmp_path, case):
+    """The class reads a window at its first call, even if no layer has one."""
+    theirs = saved(tmp_path / "in", case, layer_types=["full_attention"] * 5)
+    export = export_checkpoint(read_checkpoint(tmp_path / "in"))
+    again, report = loaded(export_to(tmp_path / "out", export), export.loader)
+    assert report == {}
+    assert difference(build_checkpoint(read_checkpoint(tmp_path / "in")), again) < 1e-5
+    assert read_checkpoint(tmp_path / "out").config == read_checkpoint(tmp_path / "in").config
+    assert type(again) is type(theirs)
 
 
 def test_no_caps_and_null_are_one(tmp_path):

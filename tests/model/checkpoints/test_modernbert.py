@@ -19,6 +19,7 @@ def options(draw, found):
         "sep_token_id": 2,
         "local_attention": draw.choice([2, 3, 5, 8]),
         "classifier_activation": found["hidden_activation"],
+        "decoder_bias": draw.choice([True, False]),
         "global_attn_every_n_layers": draw.choice([2, 3]),
     }
 
@@ -115,10 +116,9 @@ def test_layers_at_any_distance(tmp_path, letters):
         ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling: expected none"),
         ({"rope_parameters": {"sliding_attention": {"rope_type": "yarn"}}}, "expected rope_type default, got 'yarn'"),
         ({"layer_types": ["linear_attention"] * 4}, "layer_types: expected full_attention or sliding_attention"),
-        ({"decoder_bias": False}, "decoder_bias: expected True, got False"),
         ({"classifier_activation": "relu"}, "classifier_activation: expected that of the layers, 'gelu', got 'relu'"),
     ],
-    ids=["bases", "former scaling", "scaling", "layers", "no bias", "activations"],
+    ids=["bases", "former scaling", "scaling", "layers", "activations"],
 )
 def test_what_is_not_built_is_refused(tmp_path, keys, words):
     saved(tmp_path, "modernbert", **SIZES, hidden_activation="gelu", classifier_activation="gelu")

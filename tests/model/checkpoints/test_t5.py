@@ -1,10 +1,12 @@
+import json
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from tests.model.checkpoints.published import difference, edit_config, peer, saved
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
+from tests.model.checkpoints.published import difference, edit_config, loaded, peer, saved
 
 
 def options(draw, found):
@@ -54,8 +56,25 @@ def test_an_old_file_with_equal_copies_is_tied_and_scaled(tmp_path):
         read_checkpoint(tmp_path)
 
 
+@pytest.mark.parametrize("case", ["t5", "mt5", "umt5"])
+def test_the_keys_of_the_block_that_the_class_writes_take_precedence(tmp_path, case):
+    """Its files hold the activation and the gate next to their common name, and it reads all three."""
+    saved(tmp_path, case, feed_forward_proj="gated-gelu")
+    edit_config(tmp_path, feed_forward_proj="relu")
+    theirs, report = loaded(tmp_path, map_of_type(case).auto)
+    assert report == {}
+    assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
+
+
+def test_null_is_no_word_about_the_tie(tmp_path):
+    theirs = saved(tmp_path, "t5")
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tie_word_embeddings": None}))
+    assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
+
+
 def test_an_unknown_feed_forward_block_is_refused(tmp_path):
     saved(tmp_path, "t5")
     edit_config(tmp_path, feed_forward_proj="gated-mish")
-    with pytest.raises(ConfigurationError, match="feed_forward_proj: expected one of relu"):
+    with pytest.raises(ConfigurationError, match="feed_forward_proj: expected one of .*relu"):
         read_checkpoint(tmp_path)

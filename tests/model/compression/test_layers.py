@@ -2,7 +2,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
-from clozeline.model.configuration.position import LocalConfig
+from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from tests.model.compression.compressed_models import compressed, logits, model_of, odd_checkpoint
 from tests.model.small_models import batch_for
 
@@ -35,6 +35,15 @@ def test_both_stacks_of_an_encoder_decoder_are_cut_by_themselves():
     tensors = batch_for("encoder_decoder")
     assert (logits(model_of(smaller), tensors) - logits(whole, tensors)).abs().max() <= 1e-12
     assert compressed(dense, "layers", keep=(1, 4)).checkpoint.config.decoder_depth == 4
+
+
+def test_layers_without_rotation_stay_so():
+    dense = odd_checkpoint("decoder", position=PositionConfig(kind="rope", nope_layers=(1, 4)))
+    smaller = compressed(dense, "layers", keep=(0, 2, 4)).checkpoint
+    assert smaller.config.position.nope_layers == (2,)
+    whole = skipping(model_of(dense), "stack", (0, 2, 4))
+    tensors = batch_for("decoder")
+    assert (logits(model_of(smaller), tensors) - logits(whole, tensors)).abs().max() <= 1e-12
 
 
 def test_kept_layers_share_their_memory_with_the_given_model():

@@ -59,6 +59,7 @@ def disentangled(kind="none", **chosen):
         ({"first_norm": False}, "first_norm: only norm_place 'pre' and 'both'"),
         ({"parallel": "two_norms"}, "parallel: expected norm_place pre with first_norm"),
         ({"position": PositionConfig(kind="rope", partial_rotary_factor=0.6)}, "expected 2 or another even number"),
+        ({"position": PositionConfig(kind="rope", nope_layers=(9,))}, "nope_layers: expected layers from 0 to"),
         ({"first_norm": False, "norm_place": "branch"}, "first_norm: only norm_place 'pre' and 'both'"),
         ({"qk_norm": "heads"}, "'head' or 'all'"),
         ({"final_logit_softcapping": 0.0}, "greater than 0"),

@@ -32,8 +32,13 @@ def test_scalings_that_cannot_be_are_refused(keys, message):
 
 @pytest.mark.parametrize(
     ("key", "value", "kind"),
-    [("waves", "halves", "sinusoidal"), ("per_layer", True, "t5"), ("partial_rotary_factor", 0.5, "rope")],
-    ids=["waves", "per_layer", "partial_rotary_factor"],
+    [
+        ("waves", "halves", "sinusoidal"),
+        ("per_layer", True, "t5"),
+        ("partial_rotary_factor", 0.5, "rope"),
+        ("nope_layers", (1,), "rope"),
+    ],
+    ids=["waves", "per_layer", "partial_rotary_factor", "nope_layers"],
 )
 def test_a_key_of_another_kind_is_refused(key, value, kind):
     assert getattr(PositionConfig(kind=kind, **{key: value}), key) == value

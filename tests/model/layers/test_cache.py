@@ -14,6 +14,7 @@ KINDS = {
     "sinusoidal": PositionConfig(kind="sinusoidal"),
     "rope": PositionConfig(kind="rope"),
     "rope in part": PositionConfig(kind="rope", partial_rotary_factor=0.4),
+    "rope in some layers": PositionConfig(kind="rope", nope_layers=(1,)),
     "t5": PositionConfig(kind="t5", buckets=8, max_distance=12),
     "t5 in every layer": PositionConfig(kind="t5", buckets=8, max_distance=12, per_layer=True),
     "none": PositionConfig(kind="none"),

@@ -78,7 +78,7 @@ def test_scores_are_those_of_the_run_as_the_card_says(folder: Path, capsys: pyte
     said = capsys.readouterr().out
     assert "LORA" in said
     assert "with the trained head bert.pooler.dense" in said
-    assert f"on {folder / 'base'}, loaded by AutoModelForSequenceClassification" in said
+    assert f"on {folder / 'base'}, in AutoModelForSequenceClassification" in said
     code = re.findall(r"```python\n(.*?)```", (folder / "peft" / "README.md").read_text(), re.DOTALL)[0]
     code = code.replace("path/to/the/base", str(folder / "base")).replace("path/to/this/folder", str(folder / "peft"))
     peft()

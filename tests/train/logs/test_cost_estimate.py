@@ -165,15 +165,18 @@ def test_a_teacher_in_memory_is_counted(tmp_path: Path) -> None:
     assert counted.heldout_flops - without.heldout_flops == pytest.approx(16 * forward, rel=0.02)
 
 
-def stores() -> dict[int, int]:
-    """Bytes of every tensor of this process and of its gradient, each storage once."""
+def stores() -> dict[int, torch.UntypedStorage]:
+    """The storage of every tensor of this process and of its gradient, once each, by address.
+
+    While they are held, no later tensor gets the address of one that is freed meanwhile.
+    """
     gc.collect()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # looking at some objects is deprecated
         found = [thing for thing in gc.get_objects() if isinstance(thing, torch.Tensor)]
     found += [tensor.grad for tensor in found if tensor.is_leaf and tensor.grad is not None]
     kept = [tensor.untyped_storage() for tensor in found if tensor.layout == torch.strided]
-    return {store.data_ptr(): store.nbytes() for store in kept}
+    return {store.data_ptr(): store for store in kept}
 
 
 def counted(world: World, config: TrainConfig) -> tuple[float, float, float]:
@@ -187,7 +190,7 @@ def counted(world: World, config: TrainConfig) -> tuple[float, float, float]:
     def look(self: Engine, *arguments: Any) -> Any:
         read = finish(self, *arguments)
         time.sleep(0.1)  # gloo's thread waits for the interpreter to release the gradient that was sent last
-        after.update(stores())
+        after.update({place: store.nbytes() for place, store in stores().items()})
         return read
 
     engine._finish_gradient = look.__get__(engine)  # type: ignore[method-assign]

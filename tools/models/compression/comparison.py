@@ -62,18 +62,21 @@ class Row:
 
     @property
     def savings(self) -> str:
-        """Measurable savings in words."""
+        """Measurable savings in words, time by batch size."""
         if not self.latencies:
             return "the dense model"
-        times = self.latencies.values()
-        faster = any(time.own <= _FASTER * time.dense and time.faster >= _CONSISTENT for time in times)
-        smaller = self.sizes.stored <= _FASTER * self.dense.stored
-        if faster:
-            return "saves time and disk" if smaller else "saves time"
+        # with the FLOPs and the kernels of the dense model, a difference of time is noise
+        computes = self.sizes.flops < self.dense.flops or self.sizes.integers != self.dense.integers
+        times = self.latencies.items() if computes else ()
+        faster = [rows for rows, t in times if t.own <= _FASTER * t.dense and t.faster >= _CONSISTENT]
+        slower = [rows for rows, t in times if t.dense <= _FASTER * t.own and 1 - t.faster >= _CONSISTENT]
+        saved = ["disk"] if self.sizes.stored <= _FASTER * self.dense.stored else []
+        saved += [f"time at batch {', '.join(map(str, faster))}"] if faster else []
         zeros = 1 - self.sizes.nonzero / self.sizes.parameters
         multiplied = f": dense kernels multiply the {100 * zeros:.0f} % zeros like any number"
-        why = multiplied if zeros > _SOME_ZEROS else ""
-        return "saves disk only" if smaller else f"saves nothing measurable{why}"
+        nothing = f"nothing measurable{multiplied if zeros > _SOME_ZEROS else ''}"
+        words = "disk only" if saved == ["disk"] else " and ".join(saved) or nothing
+        return f"saves {words}" + (f", slower at batch {', '.join(map(str, slower))}" if slower else "")
 
     @property
     def cells(self) -> list[str]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning, prune_by
 from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint, iterate_weights
+from clozeline.model.checkpoints import Checkpoint, is_quantized, iterate_weights
 from clozeline.model.compression import build_sharing
 from clozeline.model.heads._vocabulary_head import VocabularyHead
 from clozeline.model.quantization import INTEGERS, SCALES
@@ -40,6 +40,8 @@ class Sizes(NamedTuple):
     """bytes of the weights on disk"""
     flops: float
     """of one row's forward pass with its heads, matrix products only"""
+    integers: bool = False
+    """weights are stored as integers, which other kernels multiply"""
 
 
 class Latency(NamedTuple):
@@ -63,7 +65,8 @@ def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: in
     forward = model.flops(length, target) / 3  # it counts the backward pass, too
     if isinstance(model, TokenPruning):
         forward -= _saved_flops(model, length)
-    return Sizes(model.num_parameters(), sum(counts), stored_bytes(folder, checkpoint.files), forward)
+    stored = stored_bytes(folder, checkpoint.files)
+    return Sizes(model.num_parameters(), sum(counts), stored, forward, is_quantized(checkpoint))
 
 
 @torch.inference_mode()

@@ -207,7 +207,7 @@ def test_a_prompt_gives_the_same_scores(tmp_path, case, kind):
         ("bert", "classification", "prefix", {"shifted": True}, "expected a decoder of type gpt2 or llama"),
         ("gpt2", "tagging", "prefix", {}, "expected a head lm, classification or regression, got tagging"),
         ("gpt2", "lm", "prefix", {"shifted": False}, "expected model.adapter.shifted true or null"),
-        ("bert", "classification", "prompt", {}, "heads of entire rows would read them"),
+        ("bert", "classification", "prompt", {}, "heads of entire rows read them"),
         ("xlnet", "classification", "lora", {}, "is no linear map in a model of type xlnet"),
     ],
     ids=["bottleneck", "bitfit", "encoder", "tagging", "places", "prompt", "xlnet"],

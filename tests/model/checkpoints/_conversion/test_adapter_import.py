@@ -182,6 +182,41 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
     assert export.config["modules_to_save"] == sorted(heads)
 
 
+@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`:UserWarning")
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("heads", [(), ("lm_head",)], ids=["table", "both"])
+def test_a_trained_table_is_refused_and_that_of_the_base_is_read(tmp_path, tied, heads):
+    """Also where the folder holds a tied projection with the same values."""
+    names = ["embed_tokens", *heads]
+    config = peft().LoraConfig(task_type="CAUSAL_LM", r=2, target_modules=["q_proj"], modules_to_save=names)
+    theirs = published.saved(tmp_path / "base", "qwen3", tie_word_embeddings=tied)
+    model = peft().get_peft_model(theirs, config)
+    disturbed(torch.nn.ParameterList(p for name, p in model.named_parameters() if "lora_B" in name))
+    model.save_pretrained(tmp_path / "adapter")
+    checkpoint = import_adapter(tmp_path / "adapter", base := read_checkpoint(tmp_path / "base"))
+    ours, their, valid = published.rows(theirs)
+    found = scores(build_checkpoint(checkpoint), ours)
+    expected = their_scores(model.eval(), their, valid, found.shape)
+    assert (found - expected)[valid].abs().max() <= ROUNDING
+    path = tmp_path / "adapter" / "adapter_model.safetensors"
+    tables = {name: 1.5 * tensor for name, tensor in load_file(path).items() if "lora" not in name}
+    save_file(load_file(path) | tables, path)
+    with pytest.raises(WeightsError, match=r"(embed_tokens|lm_head).weight was trained with the adapter"):
+        import_adapter(tmp_path / "adapter", base)
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "task"),
+    [("bert", "classification", "SEQ_CLS"), ("modernbert", "classification", "SEQ_CLS"),
+     ("llama", "classification", "SEQ_CLS"), ("bert", "span", "QUESTION_ANS"),
+     ("bert", "masked_lm", "FEATURE_EXTRACTION")],
+)  # fmt: skip
+def test_a_prompt_whose_states_the_head_reads_is_refused(tmp_path, case, kind, task):
+    trained(tmp_path, case, kind, peft().PromptTuningConfig(task_type=task, num_virtual_tokens=3))
+    with pytest.raises(ConfigurationError, match=f"heads of entire rows read them.*; got {task}"):
+        import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
+
+
 @pytest.fixture
 def stored(tmp_path):
     """A folder of peft that a test damages, and its base."""
