@@ -48,8 +48,9 @@ _CONTEXT: Final = 40  # characters around a replacement that the report shows
 class Pii:
     """Replaces personal data by `<email>`, `<ip>`, `<phone>` and `<iban>`, and counts the characters it replaced.
 
-    Tokens rather than plausible values, which a model would learn. Private IP addresses, IBANs with a wrong checksum and
-    `a@2x.png`, whose ending is no top-level domain, stay. Replaced documents have flag 8. Rules cannot find everything: the documentation says what they find.
+    Tokens rather than plausible values, which a model would learn. Private IP addresses, IBANs with a wrong checksum
+    and `a@2x.png`, whose ending is no top-level domain, stay. Replaced documents have flag 8. Rules cannot find
+    everything: the documentation says what they find.
 
     "Write to ann@example.org from 8.8.8.8." -> "Write to <email> from <ip>."
     """
@@ -112,7 +113,7 @@ class Pii:
 
 
 def _end_of_host(address: re.Match[str]) -> int:
-    """Return the end of the longest host with a known top-level domain: `a@b.org.Then` ends at `org`; 0 for `a@2x.png`."""
+    """Return where the longest host with a known top-level domain ends: `org` of `a@b.org.Then`; 0 for `a@2x.png`."""
     labels = address[1].split(".")
     while len(labels) > 1 and labels[-1].lower() not in top_level_domains():
         labels.pop()
