@@ -74,6 +74,7 @@ def test_a_url_changes_in_its_host_only(url: str, form: str) -> None:
 def test_domains_above_a_host() -> None:
     assert parent_domains("a.b.org") == ["a.b.org", "b.org", "org"]
     assert parent_domains("") == []
+    assert parent_domains("b" * 300 + ".org") == ["org"]
     above = parent_domains("a." * 100_000 + "org")
     assert above[-2:] == ["a.org", "org"]
     assert len(above) < 130
