@@ -107,7 +107,7 @@ Caf&eacute;<!-- comment --> <nowiki>[[raw]]</nowiki>
 @pytest.mark.parametrize(
     ("markup", "text"),
     [
-        ("A:\n<pre>\n#include <a.h>\n* b\n</pre>\n<code># c</code> <nowiki>* d</nowiki>\n#one\n*#; two\n:;three",
+        ("A:\n<pre>\n#include <a.h>\n* b\n</pre>\n<code>\n# c</code> <nowiki>* d</nowiki>\n#one\n*#; two\n:;three",
          "A:\n\n#include <a.h>\n* b\n\n# c * d\n- one\ntwo\nthree"),
         ('<syntaxhighlight lang="c">\n#define x __FILE__\n</syntaxhighlight>', "#define x __FILE__"),
         ("Joy is.<br>It pleases.<br />So they say.<p>A</p><p>B</p>", "Joy is.\nIt pleases.\nSo they say.\nA\n\nB"),
