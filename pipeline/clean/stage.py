@@ -24,7 +24,7 @@ from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Chosen, find
 
-_CLEAN_VERSION: Final = 2
+_CLEAN_VERSION: Final = 3
 
 
 class CleanStage(Stage[CleanConfig, CleanCounts]):

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
 
 from clozeline.pipeline.clean.config import SCORE_STEPS
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
@@ -153,11 +152,3 @@ class Steps:
                 extra={key: value for part in (document.extra, *columns) for key, value in part.items()}
             )
         return document.replace_text(document.text, statistics.words)
-
-
-def parse_host(url: str | None) -> str | None:
-    """Return the host name of a URL in lower case, without port; None if there is none."""
-    try:
-        return None if url is None else urlsplit(url).hostname
-    except ValueError:
-        return None

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
-from clozeline.pipeline.clean.steps import SourceSteps, Steps, parse_host
+from clozeline.pipeline.clean.steps import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from clozeline.pipeline.execution.forgotten import Forgotten
 from clozeline.pipeline.execution.input_changes import observe_file, other_name, range_hash, range_name
@@ -23,6 +23,7 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of, other_files
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 from clozeline.pipeline.recipe import InputEntry
+from clozeline.pipeline.text.hosts import host_of
 from clozeline.registry import choose
 
 _BATCH_CHARACTERS: Final = 1 << 24
@@ -124,7 +125,7 @@ class CleanUnits(Pass[CleanCounts]):
                     text=record.text, target_text=record.target_text,
                     source=planned.source, source_group=planned.source_group,
                     offset=record.locator, length=record.length,
-                    url=record.url, host=parse_host(record.url), date=record.date,
+                    url=record.url, host=host_of(record.url), date=record.date,
                     flags=record.flags, extra=dict(record.extra),
                 )  # fmt: skip
                 content_bytes = record.length if record.span is None else record.span

@@ -9,7 +9,7 @@ class SuiteCounts(TypedDict, total=False):
     """Counts of an evaluation suite."""
 
     items: int
-    unreadable: int  # rows that the reader of a task rejects
+    unreadable: int  # rows without a text: damaged or empty
     too_short: int  # items without a text of five words, which cannot be found
     words: int  # of all items that can be found
     overlap_words: int  # those in runs that documents hold

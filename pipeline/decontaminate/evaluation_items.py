@@ -2,11 +2,11 @@
 
 import glob
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
@@ -14,7 +14,7 @@ from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.kernels.ngram_index import Item
-from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem
+from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem, strings_in
 from clozeline.pipeline.tasks.readers._json_lines import json_objects
 from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
 from clozeline.registry import Chosen
@@ -90,7 +90,7 @@ def version_of(files: Sequence[EvaluationFile]) -> list[str | int]:
 
 
 def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected]:
-    """Yield the items of a file; a task's reader also gives the rows that it rejects.
+    """Yield the items of a file: all rows with a text, also those that a task's reader rejects; and the other rows.
 
     Raises:
         ConfigurationError: the layout is unknown, or a line of a file that no task's reader reads is damaged.
@@ -101,9 +101,8 @@ def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected
         reader = file.reader.build(limits)
         opened = reader.open(file.path)
         items = reader.read(opened)
-        rows = (
-            item if isinstance(item, Rejected) else Item(item.index, str(item.index), texts_of(item)) for item in items
-        )
+        texts = ((item, item.texts if isinstance(item, Rejected) else texts_of(item)) for item in items)
+        rows = (Item(item.index, str(item.index), found) if found else item for item, found in texts)
     count = 0
     for count, item in enumerate(rows, 1):  # noqa: B007 (compared below)
         if item is not None:
@@ -130,7 +129,7 @@ def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
                 continue
             raise _damage_error(file, fields) if layout else _layout_error(file, fields.detail or fields.reason)
         layout = layout or next((names for names in _LAYOUTS if all(name in fields for name in names)), ())
-        texts = [[*_texts_in(fields.get(name))] for name in layout]
+        texts = [[*strings_in(fields.get(name))] for name in layout]
         if not texts or not all(texts):
             raise _layout_error(file, f"the fields {', '.join(fields) or 'none'} in line {row + 1}")
         answer = str(fields.get("obj_label", _MASK))  # of a fact, whose gap it fills
@@ -150,15 +149,6 @@ def texts_of(item: TaskItem) -> tuple[str, ...]:
     if isinstance(item, Dialogue):
         return tuple(part.text for part in item.parts if not part.special)
     return item.overlap_texts
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts in a field, including nested lists and objects; numbers are not texts."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping | list):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts_in(part)
 
 
 def _damage_error(file: EvaluationFile, line: Rejected) -> ConfigurationError:

@@ -72,7 +72,7 @@ class WriteIndex(Pass[DecontaminateCounts]):
                 f"{amount(count, 'row')} rejected as {reason}" for reason, count in sorted(reasons.items())
             )
             if listed:
-                _LOG.warning("decontaminate: %s: %s: their texts are not looked for", file.path, listed)
+                _LOG.warning("decontaminate: %s: %s: without a text to look for", file.path, listed)
             if not counts["items"]:
                 raise ConfigurationError(
                     f"decontaminate.against: {file.path}: expected evaluation items, got none ({listed or 'no rows'}): "

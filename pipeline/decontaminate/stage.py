@@ -60,7 +60,9 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     def row(self, counts: DecontaminateCounts) -> Row:
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
         changed = [f"\n{counts[name]:,} of them {name}" for name in ("masked", "labeled") if counts[name]]
-        return Row(before, after + "".join(changed), (("document", counts["rejected"]),))
+        unreadable = sum(suite["unreadable"] for suite in counts["suites"].values())
+        left_out = ("document", counts["rejected"]), ("evaluation row", {"without a text": unreadable})
+        return Row(before, after + "".join(changed), left_out)
 
     def check(self, counts: DecontaminateCounts) -> None:
         """Check that all documents are looked up, and that each one with a match is dropped, masked or labeled."""

@@ -7,9 +7,9 @@ from functools import cache
 from itertools import groupby
 from typing import Final
 
-NORMALIZE_VERSION: Final = 1
+NORMALIZE_VERSION: Final = 2
 """Raised when the stored form of any text changes."""
-MATCH_VERSION: Final = 1
+MATCH_VERSION: Final = 2
 """Stored with every hash of the match form; hashes of different versions cannot be compared."""
 
 # Newline and tab are text; the four line ends below are rewritten before the rest is dropped.
@@ -17,7 +17,12 @@ _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
 _CONTROL: Final = re.compile(f"[{_CONTROLS}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LINE_END: Final = re.compile("\r\n|[\r\x85\u2028]")
-_RARE: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff]")
+# soft hyphens, word joiners, and byte order marks within a text: they show where a line may end, and split a word for
+# everything that reads words
+_INVISIBLES = "\xad\u2060\ufeff"
+_INVISIBLE: Final = re.compile(f"[{_INVISIBLES}]")
+_ZERO_WIDTH_SPACES: Final = re.compile("\u200b+")
+_RARE: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff{_INVISIBLES}]")
 _BLANK_LINES: Final = re.compile("\n{3,}")
 # the newline first: the engine skips from one to the next, and would test every character for a blank
 _BLANK_BEFORE_NEWLINE: Final = re.compile(r"\n(?<=[^\S\n]\n)")
@@ -41,6 +46,10 @@ _ALONE: Final = re.compile(
     "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"
     "\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
 )
+# Further scripts without spaces: Tibetan, Tai Le, New Tai Lue, Tai Tham, Balinese, Javanese, Tai Viet.
+_NO_BLANKS: Final = re.compile(
+    rf"{_ALONE.pattern}|[\u0f00-\u0fff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9df\uaa80-\uaadf]"
+)
 _IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
 _DIGITS: Final = re.compile(r"\d+")
@@ -50,9 +59,9 @@ _DIGITS: Final = re.compile(r"\d+")
 # Two of each, for a class with astral characters is slow: its ranges are tested one by one.
 @cache
 def _marks(astral: bool) -> re.Pattern[str]:
-    """Return the pattern of the marks that the match form drops."""
+    """Return the pattern of the marks and of the characters without width that the match form drops."""
     if not astral:
-        return re.compile(f"[{_characters('Mn', _BASIC)}]+")
+        return re.compile(f"[{_characters('Mn', _BASIC)}{_INVISIBLES}\u200b]+")
     return re.compile(f"(?={_IS_ASTRAL.pattern})[{_characters('Mn', _ASTRAL)}]+")
 
 
@@ -73,22 +82,33 @@ def count_control_characters(text: str) -> int:
 def normalize(text: str) -> str:
     r"""Return the stored form: NFC, `\n` line ends, no control but tab, no trailing blanks, at most one empty line.
 
-    Idempotent. Lone surrogates become U+FFFD, so the result is always valid UTF-8. Not NFKC: superscripts, ligatures
-    and full-width forms stay.
+    Soft hyphens and word joiners go; a zero-width space goes between letters of scripts that use blanks, for in Khmer,
+    Burmese, Thai and Lao it ends a word. Idempotent. Lone surrogates become U+FFFD, so the result is always valid
+    UTF-8. Not NFKC: superscripts, ligatures and full-width forms stay.
 
         "cafe\u0301 \r\n\r\n\r\nau\x00 lait " -> "café\n\nau lait"
     """
     if _RARE.search(text):
         text = _LINE_END.sub("\n", text).replace("\u2029", "\n\n")
-        text = _SURROGATE.sub("\ufffd", _CONTROL.sub("", text))
+        text = _INVISIBLE.sub("", _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)))
     # after dropping controls, which can bring a letter and its accent together
     text = unicodedata.normalize("NFC", text)
+    if "\u200b" in text:
+        text = unicodedata.normalize("NFC", _ZERO_WIDTH_SPACES.sub(_keep_zero_width_spaces, text))
     if _BLANK_BEFORE_NEWLINE.search(text):
         # line by line, because `[ \t]+$` is quadratic in a long run of blanks
         text = "\n".join([line.rstrip() for line in text.split("\n")])
     if "\n\n\n" in text:
         text = _BLANK_LINES.sub("\n\n", text)
     return text.strip()
+
+
+def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
+    """Return zero-width spaces, or nothing between two letters of scripts that use blanks."""
+    text, start, end = spaces.string, spaces.start(), spaces.end()
+    before, after = text[start - 1 : start], text[end : end + 1]
+    inside = before and after and unicodedata.category(before)[0] in "LM" and unicodedata.category(after)[0] == "L"
+    return "" if inside and not _NO_BLANKS.match(before) and not _NO_BLANKS.match(after) else spaces[0]
 
 
 def join_lines(lines: Sequence[str]) -> str:

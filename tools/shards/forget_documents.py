@@ -29,6 +29,7 @@ from clozeline.pipeline.execution.stage_order import all_stages, check_recipe, s
 from clozeline.pipeline.execution.unit_record import TEMPORARY, UnitRecord
 from clozeline.pipeline.ingest.documents.files import documents_of, read_batches, read_rejects
 from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.pipeline.text.hosts import ascii_host, ascii_url, parent_domains
 from clozeline.recorded_file import find_file, find_files
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.settings import add_settings, split_settings
@@ -48,7 +49,7 @@ class ForgetOptions:
     documents: Annotated[Path | None, HOME_EXPANDED] = None
     """file with a uid (32 hexadecimal digits) or a URL on each line"""
     hosts: list[str] = field(default_factory=list)
-    """hosts whose documents are forgotten, including subdomains"""
+    """hosts whose documents are forgotten, including subdomains; also in other scripts: `bücher.example`"""
     duplicates: bool = True
     """forget the documents in their clusters of exact and near duplicates too, which hold the same text"""
 
@@ -64,15 +65,15 @@ class Request:
         if not lines and not options.hosts:
             raise ConfigurationError("expected documents=FILE with a uid or URL on each line, or hosts=[...], got none")
         self.uids = {bytes.fromhex(line) for line in lines if _is_uid(line)}
-        self.urls = {line for line in lines if not _is_uid(line)}
-        self.hosts = {host.lower() for host in options.hosts}
+        self.urls = {ascii_url(line) for line in lines if not _is_uid(line)}
+        self.hosts = {ascii_host(host.strip("[]")) for host in options.hosts}
         self.digest = config_digest({"lines": sorted(lines), "hosts": sorted(self.hosts)})
         self.present: set[object] = set()
 
     def take(self, uid: bytes, url: str | None = None, host: str | None = None) -> bool:
         """Return whether a document is asked for, and note by what."""
-        names = [host.split(".", dots)[-1] for dots in range(host.count(".") + 1)] if host else []
-        hits = ({uid} & self.uids) | ({url} & self.urls) | (self.hosts & set(names))
+        names = parent_domains(ascii_host(host or ""))
+        hits = ({uid} & self.uids) | ({ascii_url(url or "")} & self.urls) | (self.hosts & set(names))
         self.present |= hits
         return bool(hits)
 

@@ -9,15 +9,32 @@ from typing import ClassVar, Final
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Verdict
 from clozeline.pipeline.ingest.documents.document import FLAG_PII_REPLACED
+from clozeline.pipeline.text.hosts import top_level_domains
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 # every repetition is bounded, so that the time is linear in the text
 _EMAIL: Final = re.compile(
-    r"(?<![\w.+%'-])[\w.+%'-]{1,64}(?<![.'])@(?:[^\W_](?:[\w-]{0,62})\.){1,8}[^\W\d_]{2,24}(?![\w@])"
+    r"(?<![\w.+%'-])[\w.+%'-]{1,64}(?<![.'])@((?:[^\W_](?:[\w-]{0,62})\.){1,8}(?:xn--[a-z\d-]{1,59}|[^\W\d_]{2,24}))"
+    r"(?![\w@])",
+    re.IGNORECASE,
 )
 _IPV4: Final = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)")
-_IPV6: Final = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{1,4}:(?:[0-9A-Fa-f]{0,4}:){1,7}[0-9A-Fa-f]{0,4}(?![\w:])")
-_IBAN: Final = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)", re.IGNORECASE)
+_IPV6: Final = re.compile(
+    r"(?<![\w:.])[0-9A-Fa-f]{1,4}:(?:[0-9A-Fa-f]{0,4}:){1,7}(?:[0-9A-Fa-f]{1,4}|(?<=::))(?!\w|:[\w:])"
+)
+_IBAN_COUNTRIES: Final = {
+    15: "NO", 16: "BE", 18: "DK|FI|FK|FO|GL|NL|SD", 19: "MK|SI", 20: "AT|BA|EE|KZ|LT|LU|MN|XK", 21: "CH|HR|LI|LV",
+    22: "BG|BH|CR|DE|GB|GE|IE|ME|RS|VA", 23: "AE|GI|IL|IQ|OM|SO|TL", 24: "AD|CZ|ES|MD|PK|RO|SA|SE|SK|TN|VG",
+    25: "LY|PT|ST", 26: "IS|TR", 27: "BI|DJ|FR|GR|IT|MC|MR|SM", 28: "AL|AZ|BY|CY|DO|GT|HN|HU|LB|NI|PL|SV",
+    29: "BR|EG|PS|QA|UA", 30: "JO|KW|MU|YE", 31: "MT|SC", 32: "LC", 33: "RU",
+}  # fmt: skip
+"""Countries by the length of their account numbers (IBAN registry, release 101)."""
+# the length ends the match: a blank and the next word look like one more group
+_IBAN_FORMS: Final = "|".join(
+    rf"(?:{countries})\d\d(?:[ \xa0]?[A-Z\d]{{4}}){{{length // 4 - 1}}}(?:[ \xa0]?[A-Z\d]{{{length % 4}}})"
+    for length, countries in _IBAN_COUNTRIES.items()
+)
+_IBAN: Final = re.compile(rf"(?<!\w)(?ai:{_IBAN_FORMS})(?!\w)")
 _PHONE: Final = re.compile(
     r"(?<![\w.,/+-])\+?\(?\d{1,5}\)?(?:[ .\xa0-]{0,2}\(?\d{2,4}\)?){2,5}(?: ?x\d{1,5})?(?![\w/]|[.,-]\d)"
 )
@@ -31,13 +48,14 @@ _CONTEXT: Final = 40  # characters around a replacement that the report shows
 class Pii:
     """Replaces personal data by `<email>`, `<ip>`, `<phone>` and `<iban>`, and counts the characters it replaced.
 
-    Tokens rather than plausible values, which a model would learn. Private IP addresses and IBANs with a wrong checksum
-    stay. Replaced documents have flag 8. Rules cannot find everything: the documentation says what they find.
+    Tokens rather than plausible values, which a model would learn. Private IP addresses, IBANs with a wrong checksum
+    and `a@2x.png`, whose ending is no top-level domain, stay. Replaced documents have flag 8. Rules cannot find
+    everything: the documentation says what they find.
 
     "Write to ann@example.org from 8.8.8.8." -> "Write to <email> from <ip>."
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = ()
 
     @config_class
@@ -78,7 +96,7 @@ class Pii:
         spans: list[tuple[int, int, str]] = []
         options = self._options
         if options.email and "@" in text:
-            spans += [(*match.span(), "email") for match in _EMAIL.finditer(text)]
+            spans += [(match.start(), end, "email") for match in _EMAIL.finditer(text) if (end := _end_of_host(match))]
         if options.iban:
             spans += [(*match.span(), "iban") for match in _IBAN.finditer(text) if is_iban(match[0])]
         if options.ip:
@@ -94,6 +112,14 @@ class Pii:
                 free = end
 
 
+def _end_of_host(address: re.Match[str]) -> int:
+    """Return where the longest host with a known top-level domain ends: `org` of `a@b.org.Then`; 0 for `a@2x.png`."""
+    labels = address[1].split(".")
+    while len(labels) > 1 and labels[-1].lower() not in top_level_domains():
+        labels.pop()
+    return address.start(1) + len(".".join(labels)) if len(labels) > 1 else 0
+
+
 def is_public(address: str) -> bool:
     """Return whether a string is an IP address that the internet routes; of IPv6, the block 2000::/3."""
     try:
@@ -105,7 +131,7 @@ def is_public(address: str) -> bool:
 
 def is_iban(text: str) -> bool:
     """Return whether the checksum of an account number is right: modulo 97 it is 1 (ISO 13616)."""
-    compact = text.replace(" ", "")
+    compact = re.sub(r"\s", "", text)
     digits = "".join(str(int(character, 36)) for character in compact[4:] + compact[:4])
     return int(digits) % 97 == 1
 

@@ -1,11 +1,10 @@
 """Lists of domains, addresses and words for URLs (Penedo et al. 2023, RefinedWeb, arXiv:2306.01116, appendix G.1)."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import Field
 
@@ -13,6 +12,7 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Verdict
 from clozeline.pipeline.clean.filters._lists import HashedTerms, iter_terms
+from clozeline.pipeline.text.hosts import LONGEST_HOST, ascii_host, ascii_url, host_of, parent_domains
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
@@ -25,14 +25,15 @@ class Url:
     """Rejects pages by their URL, before their text is extracted.
 
     The lists are your files, a term on each line; none comes with Clozeline. A listed domain covers all hosts below it.
-    Documents without a URL are kept.
+    Hosts compare in ASCII form: `bücher.example` is `xn--bcher-kva.example`. A host that is too long for DNS is
+    `url_host`. Documents without a URL are kept.
 
     With `example.org` in `domains`, `https://shop.example.org/a` is rejected as `url_domain`
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = (
-        "url_domain", "url_listed", "url_banned_word", "url_soft_words", "url_banned_subword",
+        "url_host", "url_domain", "url_listed", "url_banned_word", "url_soft_words", "url_banned_subword",
     )  # fmt: skip
 
     @config_class
@@ -60,7 +61,7 @@ class Url:
                 )
 
     def __init__(self, options: Options) -> None:
-        self._domains, self._urls = HashedTerms(options.domains), HashedTerms(options.urls, strip_scheme)
+        self._domains, self._urls = HashedTerms(options.domains, ascii_host), HashedTerms(options.urls, strip_scheme)
         self._banned, self._soft, self._subwords = (
             frozenset("".join(split_words(term)) for path in paths for term in iter_terms(path))
             for paths in (options.banned_words, options.soft_words, options.banned_subwords)
@@ -75,8 +76,10 @@ class Url:
         """Return the verdict on a page from its URL."""
         if url is None:
             return KEEP
-        host = _host_of(url)
-        if self._domains.holds_any(_parents(host)):
+        host = host_of(url) or ""
+        if len(host) > LONGEST_HOST:
+            return Verdict("url_host", f"{len(host)} characters > {LONGEST_HOST}")
+        if self._domains.holds_any(parent_domains(host)):
             return Verdict("url_domain", host)
         if self._urls.holds_any([strip_scheme(url)]):
             return Verdict("url_listed", url)
@@ -97,18 +100,5 @@ def split_words(text: str) -> list[str]:
 
 
 def strip_scheme(url: str) -> str:
-    """Return a URL in lower case without scheme and final slash."""
-    return _SCHEME.sub("", url.lower()).rstrip("/")
-
-
-def _host_of(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def _parents(host: str) -> Sequence[str]:
-    """Return a host and the domains above it: `a.b.org` -> ["a.b.org", "b.org", "org"]."""
-    labels = host.split(".")
-    return [".".join(labels[start:]) for start in range(len(labels))] if host else []
+    """Return a URL in lower case, its host in ASCII form, without scheme and final slash."""
+    return _SCHEME.sub("", ascii_url(url.lower())).rstrip("/")

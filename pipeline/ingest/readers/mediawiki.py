@@ -6,32 +6,28 @@ from typing import Any, ClassVar, Final
 from xml.parsers import expat
 
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.wikitext import ENGLISH_NAMESPACES, strip_markup
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange, RawRecord
 
 _PIECE: Final = 1 << 20  # bytes of XML at a time
 _FILES_AND_CATEGORIES: Final = frozenset({"6", "14"})
 """Keys of the namespaces whose links are no text; their names depend on the language of the wiki."""
-_ENGLISH: Final = frozenset({"file", "image", "category"})
-_NO_TEXT: Final = frozenset(
-    {"ref", "references", "gallery", "table", "timeline", "score", "imagemap", "templatestyles"}
-)
-_BLANK_LINES: Final = re.compile(r"\n{3,}")
-_LIST_MARKS: Final = re.compile(r"^[*#:;]+[ \t]*", re.MULTILINE)
+_REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)
 
 
 class Mediawiki(OneRange):
     """Reads the last revision of each article; redirects and pages of other namespaces are counted as ignored.
 
-    Headings, paragraphs and lists stay; templates, tables, references, files and categories go. A dump that is cut ends
-    with the last complete page. Name it in the recipe: `reader: mediawiki`. It needs `clozeline[mediawiki]`.
+    Headings, paragraphs, lists, code and formulas (as TeX) stay; templates, tables, references, files and categories
+    go. A dump that is cut ends with the last complete page. Name it in the recipe: `reader: mediawiki`. It needs
+    `clozeline[mediawiki]`.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_xml", "too_large")
 
@@ -78,7 +74,7 @@ class _Pages:
         self._text: list[str] | None = None
         self._fields: dict[str, str] = {}
         self._size = self._start = self.end = 0
-        self._no_text = set(_ENGLISH)
+        self._no_text = set(ENGLISH_NAMESPACES)
         self._key = ""
         self.count = self.covered = self.outside = 0
         self.wrong = ""
@@ -139,7 +135,7 @@ class _Pages:
         self.end = end
         self.covered += length
         self.count += 1
-        if "redirect" in page:
+        if "redirect" in page or _REDIRECT.match(page.get("text", "")):
             self._items.append(Counted("ignored", "redirect", length))
         elif page.get("ns", "0") != "0":
             self._items.append(Counted("ignored", f"namespace_{page['ns']}", length))
@@ -149,35 +145,3 @@ class _Pages:
             text = strip_markup(page.get("text", ""), frozenset(self._no_text))
             extra = {"title": page.get("title", "")}
             self._items.append(RawRecord(self._start, "mediawiki", length, text, extra=extra))
-
-
-def strip_markup(markup: str, no_text: frozenset[str] = _ENGLISH) -> str:
-    """Return the text of wikitext: headings, paragraphs and lists, without templates, tables, references and files.
-
-    `no_text` are the names, in lower case, of namespaces whose links are left out.
-    """
-    try:
-        import mwparserfromhell
-    except ImportError as error:
-        raise ConfigurationError(
-            f"reader mediawiki: needs its package ({error}): pip install 'clozeline[mediawiki]'"
-        ) from error
-    code = mwparserfromhell.parse(_LIST_MARKS.sub(_show_list, markup))
-    for tag in code.filter_tags(matches=lambda node: str(node.tag).strip().lower() in _NO_TEXT):
-        _remove(code, tag)
-    for link in code.filter_wikilinks():
-        if str(link.title).partition(":")[0].strip().casefold() in no_text:
-            _remove(code, link)
-    lines = (line.strip() for line in code.strip_code(normalize=True, collapse=False).split("\n"))
-    return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip()
-
-
-def _show_list(marks: re.Match[str]) -> str:
-    return "- " if marks[0].rstrip()[-1] in "*#" else ""
-
-
-def _remove(code: Any, node: Any) -> None:
-    try:
-        code.remove(node)
-    except ValueError:  # inside of one that is removed already
-        return

@@ -15,8 +15,10 @@ from clozeline.pipeline.tasks.readers._task_items import (
     TaggedWords,
     TaskItem,
     answer_runs,
+    keep_texts,
+    strings_in,
 )
 
 __all__ = ["TASK", "Choices", "Dialogue", "HeadName", "LabeledText", "Layout", "Part", "Question", "Rejected",
            "SourceTarget", "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "answer_runs",
-           "facts_of"]  # fmt: skip
+           "facts_of", "keep_texts", "strings_in"]  # fmt: skip

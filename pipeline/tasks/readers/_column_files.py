@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -21,7 +21,7 @@ from clozeline.pipeline.ingest.readers.csv import Csv
 from clozeline.pipeline.ingest.readers.parquet import Parquet
 from clozeline.pipeline.tasks.readers._json_lines import field_of, json_objects
 from clozeline.pipeline.tasks.readers._tables import table_rows
-from clozeline.pipeline.tasks.readers._task_items import Rejected
+from clozeline.pipeline.tasks.readers._task_items import Rejected, keep_texts
 from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
 
 Row: TypeAlias = Mapping[str, Any]
@@ -67,7 +67,8 @@ class _CsvRows(Csv):
         if why := explain_unusable(names[0] if names else "", names):
             return Counted("malformed", "schema", lacks=why)
         if len(row) != len(names):
-            return Counted("malformed", "fields", detail=f"it has {len(row)} fields instead of {len(names)}")
+            detail = f"it has {len(row)} fields instead of {len(names)}"
+            return Counted("malformed", "fields", lacks="\n".join(row), detail=detail)
         return RawRecord(lines.offset, "csv", lines.length, "", extra=dict(zip(names, row, strict=True)))
 
 
@@ -120,7 +121,7 @@ def column_rows(file: ColumnFile, limits: Limits) -> Iterator[tuple[int, Row | R
         index = -1
         for index, row in enumerate(_rows_of(path, file, limits)):
             at = first + index
-            yield at, Rejected(row.reason, at, row.detail) if isinstance(row, Rejected) else row
+            yield at, replace(row, index=at) if isinstance(row, Rejected) else row
         first += index + 1
 
 
@@ -185,7 +186,7 @@ def _csv_rows(path: Path, file: ColumnFile, limits: Limits) -> Iterator[Row | Re
         elif item.reason == "schema":
             raise ConfigurationError(f"{path}: {item.lacks}")
         elif item.group == "malformed":
-            yield Rejected(item.reason, 0, item.detail)
+            yield keep_texts(Rejected(item.reason, 0, item.detail), item.lacks)
 
 
 def _tsv_rows(path: Path, file: ColumnFile, limits: Limits) -> Iterator[Row | Rejected]:
@@ -200,7 +201,7 @@ def _tsv_rows(path: Path, file: ColumnFile, limits: Limits) -> Iterator[Row | Re
         elif isinstance(cells, Rejected):
             yield cells
         elif len(cells) != len(names):
-            yield Rejected("fields", 0, f"it has {len(cells)} fields instead of {len(names)}")
+            yield Rejected("fields", 0, f"it has {len(cells)} fields instead of {len(names)}", (*cells,))
         else:
             yield dict(zip(names, cells, strict=True))
 

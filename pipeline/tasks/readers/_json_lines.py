@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._task_items import Rejected
+from clozeline.pipeline.tasks.readers._task_items import Rejected, keep_texts
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
 
 Object: TypeAlias = Mapping[str, Any]
@@ -24,9 +24,10 @@ def json_objects(path: Path, limits: Limits) -> Iterator[tuple[int, Object | Rej
             try:
                 row = parse_json(line)
             except ValueError as error:
-                yield index, Rejected("fields", index, f"it is no JSON ({error})")
+                yield index, Rejected("fields", index, f"it is no JSON ({error})", (line,))
                 continue
-            yield index, row if isinstance(row, Mapping) else Rejected("fields", index, "it is no JSON object")
+            rejected = keep_texts(Rejected("fields", index, "it is no JSON object"), row)
+            yield index, row if isinstance(row, Mapping) else rejected
 
 
 def require_fields(path: Path, limits: Limits, *names: str) -> Object:

@@ -1,6 +1,7 @@
 r"""Read the lines of text files: split at `\n` only, without a byte order mark; a bad byte costs a single line."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final, TypeVar
@@ -10,7 +11,7 @@ from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._task_items import Rejected
+from clozeline.pipeline.tasks.readers._task_items import Rejected, keep_texts
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -58,14 +59,14 @@ def line_count(path: Path, limits: Limits) -> int:
 
 def align_lines(
     first: Iterable[tuple[int, A | Rejected]], second: Iterable[tuple[int, B | Rejected]]
-) -> Iterator[tuple[A, B] | str]:
-    """Yield pairs of lines of two files, or the reason why one is missing: `unaligned`, or its own reason."""
-    for left, right in zip_longest(first, second):
+) -> Iterator[tuple[A, B] | Rejected]:
+    """Yield pairs of lines, or why one is missing: `unaligned`, or its own reason, with the text of the other."""
+    for index, (left, right) in enumerate(zip_longest(first, second)):
         if left is None or right is None:
-            yield "unaligned"
+            yield keep_texts(Rejected("unaligned", index), [left and left[1], right and right[1]])
         elif isinstance(left[1], Rejected):
-            yield left[1].reason
+            yield keep_texts(replace(left[1], index=index), right[1])
         elif isinstance(right[1], Rejected):
-            yield right[1].reason
+            yield keep_texts(replace(right[1], index=index), left[1])
         else:
             yield left[1], right[1]

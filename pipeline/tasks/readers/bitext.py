@@ -9,7 +9,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
 
@@ -65,11 +65,11 @@ class Bitext(TaskReader):
         sources = text_lines(file.path, self.limits)
         if not file.layout.files:
             for index, line in sources:
-                yield line if isinstance(line, Rejected) else self._pair(line.split("\t"), index)
+                yield line if isinstance(line, Rejected) else keep_texts(self._pair(line.split("\t"), index), line)
             return
         targets = text_lines(file.layout.files[0], self.limits)
         for index, pair in enumerate(align_lines(sources, targets)):
-            yield Rejected(pair, index) if isinstance(pair, str) else self._pair([*pair], index)
+            yield pair if isinstance(pair, Rejected) else keep_texts(self._pair([*pair], index), pair)
 
     def _pair(self, texts: list[str], index: int) -> SourceTarget | Rejected:
         if len(texts) != _COLUMNS:

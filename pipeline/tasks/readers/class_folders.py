@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._label_cells import as_texts, sort_classes
 from clozeline.pipeline.tasks.readers._text_folders import read_text, text_files
 
@@ -67,16 +67,16 @@ class ClassFolders(TaskReader):
     def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
         for index, path in enumerate(file.layout.data):
             name = path.parent.name
+            text = read_text(path, index, self.limits)
             if name in self.options.unlabeled:
-                yield Rejected("no_label", index)
+                yield keep_texts(Rejected("no_label", index), text)
             elif name not in self.label_numbers:
                 known = ", ".join(self.options.classes)
-                yield Rejected("bad_label", index, f"the folder {name} is no class, expected {known}")
+                rejected = Rejected("bad_label", index, f"the folder {name} is no class, expected {known}")
+                yield keep_texts(rejected, text)
+            elif isinstance(text, Rejected):
+                yield text
+            elif not text.strip():
+                yield Rejected("empty_text", index, f"{name}/{path.name}")
             else:
-                text = read_text(path, index, self.limits)
-                if isinstance(text, str):
-                    text = text.strip() or Rejected("empty_text", index, f"{name}/{path.name}")
-                yield (
-                    text if isinstance(text, Rejected)
-                    else LabeledText((text,), self.label_numbers[name], None, index)
-                )  # fmt: skip
+                yield LabeledText((text.strip(),), self.label_numbers[name], None, index)

@@ -7,7 +7,7 @@ from typing import Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
 from clozeline.pipeline.tasks.readers._tag_schemes import Scheme, scheme_labels, to_bio, to_bioes
 
@@ -81,7 +81,9 @@ class Conll(TaskReader):
             document += len(sentence.lines) - len(lines)
             if lines or sentence.damage:
                 group = f"document {document}" if document else None
-                yield self._to_item(sentence, [line.split(separator) for line in lines], count, group)
+                rows = [line.split(separator) for line in lines]
+                words = " ".join(row[self.options.word_column] for row in rows if len(row) == count)
+                yield keep_texts(self._to_item(sentence, rows, count, group), words)
 
     def row_count(self, file: TaskFile) -> int:
         return sentence_count(file.path, self.limits, _DOCUMENT)

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -60,7 +60,8 @@ class Conllu(TaskReader):
         document = 0
         for sentence in sentence_lines(file.path, self.limits):
             document += sum(_DOCUMENT.match(line) is not None for line in sentence.lines)
-            yield self._to_item(sentence, f"document {document}" if document else None)
+            words = " ".join(line.split("\t")[1] for line in sentence.lines if "\t" in line and line[0] != "#")
+            yield keep_texts(self._to_item(sentence, f"document {document}" if document else None), words)
 
     def row_count(self, file: TaskFile) -> int:
         return sentence_count(file.path, self.limits)

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskFile, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers import (
+    LabeledText,
+    Rejected,
+    TaskFacts,
+    TaskFile,
+    TaskItem,
+    TaskReader,
+    keep_texts,
+)
 from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
 from clozeline.pipeline.tasks.readers._json_lines import first_object, json_objects
 from clozeline.pipeline.tasks.readers._tables import TableLayout, detect_layout, match_layout, table_rows
@@ -65,13 +73,13 @@ class Glue(TaskReader):
                 if isinstance(line, Rejected):
                     yield line
                 elif not all(isinstance(line.get(name), str) for name in layout.texts):
-                    yield Rejected("fields", index)
+                    yield keep_texts(Rejected("fields", index), line)
                 else:
                     # a null label is missing
                     label = None if layout.label is None else line.get(layout.label)
                     cells = {name: line[name] for name in layout.texts}
                     cells[str(layout.label)] = _HIDDEN if label is None else str(label)
-                    yield self._parse(cells, layout, index)
+                    yield keep_texts(self._parse(cells, layout, index), line)
             return
         columns: list[str] = [] if layout.columns is None else list(layout.columns)
         for index, row in table_rows(file.path, self.limits):
@@ -80,9 +88,9 @@ class Glue(TaskReader):
             elif not columns:
                 columns = row
             elif len(row) != len(columns):
-                yield Rejected("fields", index)
+                yield keep_texts(Rejected("fields", index), row)
             else:
-                yield self._parse(dict(zip(columns, row, strict=True)), layout, index)
+                yield keep_texts(self._parse(dict(zip(columns, row, strict=True)), layout, index), row)
 
     def row_count(self, file: TaskFile) -> int:
         layout: TableLayout = file.layout

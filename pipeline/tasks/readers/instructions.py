@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers import Dialogue, Layout, Part, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import (
+    Dialogue,
+    Layout,
+    Part,
+    Rejected,
+    TaskFacts,
+    TaskFile,
+    TaskReader,
+    keep_texts,
+)
 from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
 
@@ -70,7 +79,7 @@ class Instructions(TaskReader):
 
     def read(self, file: TaskFile) -> Iterator[Dialogue | Rejected]:
         for index, row in json_objects(file.path, self.limits):
-            yield row if isinstance(row, Rejected) else self._parse(row, index)
+            yield row if isinstance(row, Rejected) else keep_texts(self._parse(row, index), row)
 
     def _parse(self, row: Object, index: int) -> Dialogue | Rejected:
         entries = field_of(row, self.options.messages)

@@ -21,6 +21,8 @@ from clozeline.pipeline.tasks.readers import (
     TaskFile,
     TaskItem,
     TaskReader,
+    keep_texts,
+    strings_in,
 )
 from clozeline.pipeline.tasks.readers._column_files import (
     Row,
@@ -170,15 +172,7 @@ class Labelled(TaskReader):
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
         hidden = {*self.options.no_label, *([_HIDDEN] if self._answer in file.layout.data.class_names else [])}
         for index, row in column_rows(file.layout.data, self.limits):
-            if isinstance(row, Rejected):
-                yield row
-            elif self.options.split is not None and self.options.split.split_of(row) is None:
-                value = str(value_at(row, self.options.split.column))[:60]
-                yield Rejected("bad_split", index, f"the column {self.options.split.column} holds {value!r}, no split")
-            elif not self._is_kept(row):
-                yield Rejected("filtered", index)
-            else:
-                yield self._parse(row, index, hidden)
+            yield row if isinstance(row, Rejected) else keep_texts(self._parse(row, index, hidden), row)
 
     def splits_in(self, path: Path) -> tuple[str, ...]:
         if self.options.split is None:
@@ -294,8 +288,14 @@ class Labelled(TaskReader):
 
     def _parse(self, row: Row, index: int, hidden: set[str]) -> LabeledText | TaggedWords | Rejected:
         options, value = self.options, value_at(row, self._answer)
+        if options.split is not None and options.split.split_of(row) is None:
+            name = str(value_at(row, options.split.column))[:60]
+            return Rejected("bad_split", index, f"the column {options.split.column} holds {name!r}, no split")
+        if not self._is_kept(row):
+            return Rejected("filtered", index)
         if options.words is not None:
-            return self._tagged(row, index)
+            words = " ".join(strings_in(value_at(row, options.words)))  # a single word is too short to be found
+            return keep_texts(self._tagged(row, index), words)
         texts = self.texts_of(row)
         if isinstance(texts, str):
             return Rejected(texts, index)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields, texts_in
 from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
 
@@ -66,12 +66,14 @@ class MultipleChoice(TaskReader):
         rows = json_objects(file.path, self.limits)
         if not file.layout.files:
             for index, row in rows:
-                yield row if isinstance(row, Rejected) else self._parse(row, field_of(row, self.options.answer), index)
+                answer = None if isinstance(row, Rejected) else field_of(row, self.options.answer)
+                yield row if isinstance(row, Rejected) else keep_texts(self._parse(row, answer, index), row)
             return
         for index, pair in enumerate(align_lines(rows, text_lines(file.layout.files[0], self.limits))):
-            yield (
-                Rejected(pair, index) if isinstance(pair, str) else self._parse(pair[0], pair[1].strip() or None, index)
-            )
+            if isinstance(pair, Rejected):
+                yield pair
+            else:
+                yield keep_texts(self._parse(pair[0], pair[1].strip() or None, index), pair[0])
 
     def second_file(self, path: Path) -> Path | None:
         suffix = self.options.labels

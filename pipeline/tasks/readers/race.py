@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.files import parse_json
-from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._text_folders import read_text, text_files
 
 _LETTERS: Final = "ABCDEFGHIJ"
@@ -62,8 +62,10 @@ class Race(TaskReader):
                 yield article
                 index += 1
                 continue
+            lists = [each for name in ("questions", "options") if isinstance(each := article.get(name), list)]
             for number in range(len(article["questions"])):
-                yield self._question(article, number, index, f"{path.parent.name}/{path.name}")
+                item = self._question(article, number, index, f"{path.parent.name}/{path.name}")
+                yield keep_texts(item, [article.get("article"), [each[number : number + 1] for each in lists]])
                 index += 1
 
     def _article(self, path: Path, index: int) -> Mapping[str, Any] | Rejected:
@@ -73,10 +75,11 @@ class Race(TaskReader):
         try:
             article = parse_json(text)
         except ValueError as error:
-            return Rejected("fields", index, f"{where} is no JSON ({error})")
+            return Rejected("fields", index, f"{where} is no JSON ({error})", (text,))
         questions = article.get("questions") if isinstance(article, Mapping) else None
         if not isinstance(questions, list) or not questions:
-            return Rejected("fields", index, f"{where}: expected an object with a list of questions")
+            rejected = Rejected("fields", index, f"{where}: expected an object with a list of questions")
+            return keep_texts(rejected, article)
         return dict(article)
 
     def _question(self, article: Mapping[str, Any], number: int, index: int, where: str) -> Choices | Rejected:

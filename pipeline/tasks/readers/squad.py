@@ -6,7 +6,7 @@ from typing import Any
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Layout, Question, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Layout, Question, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._json_file import read_whole_json
 
 
@@ -84,7 +84,8 @@ class Squad(TaskReader):
             for paragraph in maps(article.get("paragraphs")):
                 for entry in maps(paragraph.get("qas")):
                     keep = self.options.unanswerable
-                    yield question_of(entry, paragraph.get("context"), index, group, unanswerable=keep)
+                    context = paragraph.get("context")
+                    yield keep_texts(question_of(entry, context, index, group, unanswerable=keep), [context, entry])
                     index += 1
 
     def row_count(self, file: TaskFile) -> int:

@@ -56,9 +56,9 @@ class SstTrees(TaskReader):
             elif not line.strip():
                 yield Rejected("blank_line", index)
             elif (found := sentence_of(line)) is None:
-                yield Rejected("fields", index, f"it is no tree: {line[:60]!r}")
+                yield Rejected("fields", index, f"it is no tree: {line[:60]!r}", (line,))
             elif self.options.binary and found[0] == _NEUTRAL:
-                yield Rejected("filtered", index)
+                yield Rejected("filtered", index, texts=(found[1],))
             else:
                 label, text = found
                 yield LabeledText((text,), int(label > _NEUTRAL) if self.options.binary else label, None, index)

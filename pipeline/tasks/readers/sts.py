@@ -1,13 +1,13 @@
 """Reader of semantic textual similarity: sentence pairs with a score from 0 to 5 (SemEval 2012 to 2017)."""
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._text_lines import align_lines, line_count, parse_score, text_lines
 
 _BENCHMARK: Final = 7
@@ -79,20 +79,20 @@ class Sts(TaskReader):
                 if isinstance(line, Rejected):
                     yield line
                 elif len(fields := line.split("\t")) < _BENCHMARK:
-                    yield Rejected("fields", index)
+                    yield Rejected("fields", index, texts=(line,))
                 else:
-                    yield self._pair(fields[5:7], fields[4], index)
+                    yield keep_texts(self._pair(fields[5:7], fields[4], index), fields[5:7])
             return
         index = 0
         for number, subset in enumerate(file.layout.files):
             for pair in align_lines(text_lines(subset, self.limits), text_lines(_gold_of(subset), self.limits)):
                 position = number if self.options.average == "mean" else index
-                if isinstance(pair, str):
-                    yield Rejected(pair, position)
+                if isinstance(pair, Rejected):
+                    yield replace(pair, index=position)
                 elif len(fields := pair[0].split("\t")) < 2:
-                    yield Rejected("fields", position)
+                    yield Rejected("fields", position, texts=(pair[0],))
                 else:
-                    yield self._pair(fields[:2], pair[1], position)
+                    yield keep_texts(self._pair(fields[:2], pair[1], position), fields[:2])
                 index += 1
 
     def row_count(self, file: TaskFile) -> int:

@@ -16,6 +16,7 @@ from clozeline.pipeline.tasks.readers import (
     TaskFile,
     TaskItem,
     TaskReader,
+    keep_texts,
 )
 from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
@@ -135,10 +136,12 @@ class Superglue(TaskReader):
             if isinstance(row, Rejected):
                 yield row
             elif any(field_of(row, name) is None for name in _TASKS[self.options.task].fields):
-                yield Rejected("fields", index)
+                yield keep_texts(Rejected("fields", index), row)
             elif self.options.task == "multirc":
                 for question in maps(row["passage"]["questions"]):
-                    yield from self._answers(str(row["passage"]["text"]), question, questions, f"passage {index}")
+                    passage = str(row["passage"]["text"])
+                    for item in self._answers(passage, question, questions, f"passage {index}"):
+                        yield keep_texts(item, [passage, question])
                     questions += 1
             elif self.options.task == "record":
                 for query in maps(row["qas"]):
@@ -146,10 +149,11 @@ class Superglue(TaskReader):
                     spans = [{"answer_start": span.get("start"), "text": span.get("text")}
                              for span in maps(query.get("answers"))]  # fmt: skip
                     entry = {"question": query.get("query"), "id": questions, "answers": spans}
-                    yield question_of(entry, row["passage"]["text"], questions, f"passage {index}")
+                    passage = row["passage"]["text"]
+                    yield keep_texts(question_of(entry, passage, questions, f"passage {index}"), [passage, entry])
                     questions += 1
             else:
-                yield self._row(row, index)
+                yield keep_texts(self._row(row, index), row)
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
         """Return every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer.

@@ -7,7 +7,7 @@ from typing import Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
 
 _ENDINGS: Final = ("ending0", "ending1", "ending2", "ending3")
@@ -57,9 +57,9 @@ class Swag(TaskReader):
             if isinstance(row, Rejected):
                 yield row
             elif len(row) != len(columns):
-                yield Rejected("fields", index)
+                yield keep_texts(Rejected("fields", index), list(row))
             else:
-                yield self._row(dict(zip(columns, row, strict=True)), index)
+                yield keep_texts(self._row(dict(zip(columns, row, strict=True)), index), list(row))
 
     def row_count(self, file: TaskFile) -> int:
         return line_count(file.path, self.limits) - 1
@@ -85,4 +85,4 @@ class Swag(TaskReader):
             try:
                 yield index, next(csv.reader([line], strict=True), [])
             except csv.Error:
-                yield index, Rejected("fields", index)
+                yield index, Rejected("fields", index, texts=(line,))

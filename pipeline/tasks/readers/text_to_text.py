@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader
+from clozeline.pipeline.tasks.readers import Layout, Rejected, SourceTarget, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._json_lines import json_objects, require_fields, texts_in
 
 Metric: TypeAlias = Literal["exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum"]
@@ -59,8 +59,8 @@ class TextToText(TaskReader):
                 continue
             sources, targets = (texts_in(row, name) for name in (self.options.source, self.options.target))
             if len(sources) != 1 or not targets:
-                yield Rejected("fields", index)
+                yield keep_texts(Rejected("fields", index), row)
             elif not all(text.strip() for text in (*sources, *targets)):
-                yield Rejected("empty_text", index)
+                yield keep_texts(Rejected("empty_text", index), row)
             else:
                 yield SourceTarget(sources[0], targets, self.options.prefix, index, suffix=self.options.suffix)

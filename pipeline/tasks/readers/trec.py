@@ -65,7 +65,7 @@ class Trec(TaskReader):
             index, label, text = row
             if label not in self.label_numbers:
                 known = ", ".join(self.options.classes[:10])
-                yield Rejected("bad_label", index, f"the type {label} is none of {known}")
+                yield Rejected("bad_label", index, f"the type {label} is none of {known}", (text,))
             elif not text:
                 yield Rejected("empty_text", index)
             else:
@@ -82,6 +82,7 @@ class Trec(TaskReader):
                 label, _, text = line.partition(" ")
                 coarse, colon, fine = label.partition(":")
                 if not (coarse and colon and fine):
-                    yield Rejected("fields", index, f"it begins with {label[:40]!r}, expected a type such as NUM:count")
+                    detail = f"it begins with {label[:40]!r}, expected a type such as NUM:count"
+                    yield Rejected("fields", index, detail, (line,))
                 else:
                     yield index, label if self.options.fine else coarse, text.strip()

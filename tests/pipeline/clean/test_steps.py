@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.clean.filters.gopher_quality import GopherQuality
-from clozeline.pipeline.clean.steps import SourceSteps, Steps, parse_host
+from clozeline.pipeline.clean.steps import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import normalize
@@ -126,21 +126,6 @@ def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash() -> None:
     assert kept.content_hash == xxhash.xxh3_128_digest(b"One side.\0Eine Seite.")
     assert (kept.language, kept.target_language) == ("und", "und")
     assert steps(pair_filters=long)[0].clean(pair, None) is None
-
-
-@pytest.mark.parametrize(
-    ("url", "host"),
-    [
-        (None, None),
-        ("http://User@Example.org:8080/x", "example.org"),
-        ("https://[::1]:80/", "::1"),
-        ("mailto:a@b.org", None),
-        ("http://[::1/x", None),
-        ("//cdn.example/x", "cdn.example"),
-    ],
-)
-def test_hosts(url: str | None, host: str | None) -> None:
-    assert parse_host(url) == host
 
 
 def test_the_second_identifier_is_asked_about_languages_that_it_knows() -> None:

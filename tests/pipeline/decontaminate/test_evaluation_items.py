@@ -103,9 +103,69 @@ def test_a_task_is_read_by_its_reader(tmp_path: Path) -> None:
     (tmp_path / "dev-v1.1.json").write_text(json.dumps({"data": [article]}))
     (file,) = files({"path": str(tmp_path / "dev-v1.1.json"), "reader": {"name": "squad"}})
     assert file.suite == "squad/dev-v1.1"
-    assert list(read_items(file, Limits())) == [Item(0, "0", ("Who wrote?", "Ada wrote.")), Rejected("fields", 1)]
+    assert list(read_items(file, Limits())) == [
+        Item(0, "0", ("Who wrote?", "Ada wrote.")), Item(1, "1", ("Ada wrote.", "2")),
+    ]  # fmt: skip
     with pytest.raises(ConfigurationError, match="did you mean 'squad'"):
         files({"path": "dev.json", "reader": {"name": "sqad"}})
+
+
+SAID = "nobody may read these seven words before"
+SQUAD_ROWS = [{"id": "1", "question": SAID, "answers": [], "is_impossible": True}, {"question": SAID, "answers": []},
+              {"id": "3", "question": "Who?", "answers": [{"text": SAID, "answer_start": 0}]}]  # fmt: skip
+ROWS_NO_TASK_KEEPS: list[tuple[dict[str, object], dict[str, str]]] = [
+    ({"name": "squad"}, {"a.json": json.dumps({"data": [{"paragraphs": [{"context": "He.", "qas": SQUAD_ROWS}]}]})}),
+    ({"name": "superglue", "task": "rte"}, {"a.jsonl": lines({"premise": SAID, "hypothesis": "no"},
+                                                             {"premise": SAID}, f'{{"premise": "{SAID}')}),
+    ({"name": "superglue", "task": "multirc"}, {"a.jsonl": lines({"passage": {"text": "He.", "questions": [
+        {"question": SAID, "answers": [{"text": "a"}, {"text": 1}]}]}})}),
+    ({"name": "superglue", "task": "record"},
+     {"a.jsonl": lines({"passage": {"text": "He."}, "qas": [{"query": SAID}]})}),
+    ({"name": "glue", "task": "sst2"}, {"a.tsv": f"index\tsentence\n0\t{SAID}\n1\t{SAID}\tmore\n"}),
+    ({"name": "text_glue", "task": "sst2"}, {"a.tsv": f"sentence\tlabel\n{SAID}\t7\n"}),
+    ({"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"], "keep": {"k": ["1"]}},
+     {"a.jsonl": lines({"t": SAID, "k": "1"}, {"t": SAID, "l": "z", "k": "1"}, {"t": SAID, "l": "a", "k": 2})}),
+    ({"name": "labelled", "words": "w", "label": "l", "classes": ["a", "b"]},
+     {"a.jsonl": lines({"w": SAID.split(), "l": ["z"] * 7}, {"w": SAID, "l": None})}),
+    ({"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"]}, {"a.tsv": f"t\tl\nx\ta\n{SAID}\n"}),
+    ({"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"]}, {"a.csv": f"t,l\nx,a\n{SAID}\n"}),
+    ({"name": "race"}, {"test/high/1.txt": json.dumps({"article": SAID, "questions": ["q"], "options": [["a", "b"]]}),
+                        "test/high/2.txt": f"no JSON: {SAID}"}),
+    ({"name": "swag"}, {"a.csv": "video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
+                                 f"\nv,1,s,{SAID},x,gold,a,b,c,d\nv,{SAID}\n"}),
+    ({"name": "trec", "classes": ["NUM"]}, {"a.label": f"HUM:ind {SAID}\nHUM {SAID}\n"}),
+    ({"name": "sts"}, {"a.csv": f"g\tf\ty\ti\t3\ta\tb\ng\tf\ty\ti\t9\t{SAID}\tb\n{SAID}\n"}),
+    ({"name": "bitext", "source": "de", "target": "en"}, {"a.de": f"{SAID}\n{SAID}\n", "a.en": "\n"}),
+    ({"name": "conll", "entities": ["PER"]}, {"a.txt": "".join(f"{word} B-LOC\n" for word in SAID.split())}),
+    ({"name": "conllu", "tags": ["NOUN"]},
+     {"a.conllu": "".join(f"{at + 1}\t{word}{chr(9) + '_' if at else ''}\t_\tVERB\t_\t_\t_\t_\t_\t_\n"
+                          .replace("_\t_\tVERB", "_\tVERB") for at, word in enumerate(SAID.split()))}),
+    ({"name": "multiple_choice", "task": "x", "context": "c", "choices": ["a", "b"], "answer": "n"},
+     {"a.jsonl": lines({"c": SAID, "a": "x", "b": "y"}, {"c": SAID, "a": "x", "b": "y", "n": 7}, {"c": SAID})}),
+    ({"name": "class_folders", "classes": ["neg", "pos"]}, {"test/unsup/1.txt": SAID, "test/other/1.txt": SAID}),
+    ({"name": "sst_trees", "binary": True},
+     {"a.txt": f"(2 {' '.join(f'(2 {word})' for word in SAID.split())})\n{SAID}\n"}),
+    ({"name": "instructions"}, {"a.jsonl": lines({"messages": [{"role": "user", "content": SAID}]})}),
+    ({"name": "text_to_text", "task": "x", "source": "s", "target": "t"},
+     {"a.jsonl": lines({"s": SAID, "t": " "}, {"s": SAID})}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reader", "content"), ROWS_NO_TASK_KEEPS, ids=lambda value: str(value.get("name", "")))
+def test_every_row_with_a_text_is_an_item(tmp_path: Path, reader: dict[str, object], content: dict[str, str]) -> None:
+    """Rows that a task's reader rejects: a model may be asked them all the same, with other options or elsewhere."""
+    for name, text in content.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    file = EvaluationFile("suite", "a", tmp_path / next(iter(content)), validate(
+        EvaluationSet, {"path": "x", "reader": reader}, "test").reader)  # fmt: skip
+    assert file.reader is not None
+    read = file.reader.build(Limits())
+    rejected = {item.index for item in read.read(read.open(file.path)) if isinstance(item, Rejected)}
+    items = {item.row: item for item in read_items(file, Limits()) if not isinstance(item, Rejected)}
+    assert rejected
+    for row in rejected:
+        assert any(SAID in " ".join(text.replace("(2 ", "").replace(")", "").split()) for text in items[row].texts)
 
 
 @pytest.mark.parametrize(

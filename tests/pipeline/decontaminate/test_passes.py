@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -155,14 +156,23 @@ def test_a_document_that_is_not_looked_up_is_missed(
     assert "contaminated documents" in capsys.readouterr().err
 
 
-def test_rows_that_a_reader_rejects_are_told(
+def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_told(
     finished: Path, start: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: Any
 ) -> None:
     shutil.copytree(finished / "clean", tmp_path / "clean")
     sets = f"decontaminate.against=[{{path: {tmp_path}/dev.tsv, reader: {{name: glue, task: sst2}}}}]"
-    (tmp_path / "dev.tsv").write_text("sentence\tlabel\na film of no kind at all\t1\nanother one\t7\n")
+    leaked = " ".join(text(4, 10).split()[8:30])
+    rows = f"a film of no kind at all\t1\nanother one\t0\n{leaked}\t7\n".encode()
+    (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n" + rows + b"\xff\t1\n\n")
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 0
-    assert "dev.tsv: 1 row rejected as bad_label: their texts are not looked for" in caplog.text
-    (tmp_path / "dev.tsv").write_text("sentence\tlabel\nanother one\t7\n")
+    counts = read_report(tmp_path / "decontaminate" / "report.json", "")["counts"]
+    (suite,) = counts["suites"].values()
+    assert {name: suite[name] for name in ("items", "unreadable", "contaminated")} == {
+        "items": 3, "unreadable": 2, "contaminated": 1,
+    }  # fmt: skip
+    assert counts["rejected"] == {"contaminated": 1}
+    assert "dev.tsv: 1 row rejected as bad_utf8, 1 row rejected as blank_line" in caplog.text
+    assert re.search(r"dropped \(evaluation rows\): 2 ", capsys.readouterr().out)
+    (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n\xff\t7\n")
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 64
-    assert "dev.tsv: expected evaluation items, got none (1 row rejected as bad_label)" in capsys.readouterr().err
+    assert "dev.tsv: expected evaluation items, got none (1 row rejected as bad_utf8)" in capsys.readouterr().err

@@ -19,7 +19,11 @@ from clozeline.pipeline.dedup.exact import content_hashes, normalize_url
         ("http://user@Example.org./x", "example.org/x"),
         ("http://[::1/x", "http://[::1/x"),
         ("http://h:port/x", "http://h:port/x"),
-        ("", "/"),
+        ("http://BÜCHER.example/a", "xn--bcher-kva.example/a"),
+        ("http://xn--bcher-kva.example./a", "xn--bcher-kva.example/a"),
+        ("", ""),
+        ("/a", "/a"),
+        ("about:blank", "about:blank"),
     ],
 )
 def test_normal_form_of_urls(url, form):
@@ -36,3 +40,20 @@ def test_equal_hashes_mean_equal_texts_of_any_slice(rows, first):
     assert len(set(uid_bytes(hashes))) == len(set(rows[first:]))
     digests = [xxhash.xxh3_128_digest(text if other is None else f"{text}\0{other}") for text, other in rows[first:]]
     assert uid_bytes(hashes) == digests
+
+
+def test_a_document_with_an_empty_key_has_none():
+    """Texts without words, a side of a pair included, and empty URLs are no duplicates of each other."""
+    texts = ["😀", "★ ★", "♪", "\u0301", "one word", "ONE, word!", "¡!", "7", "8"]
+    others = [None, None, None, None, None, None, "one word", None, None]
+    urls = ["", "", "http://a.example", None, " ", "http://a.example/", "", "", ""]
+    columns = {"text": texts, "target_text": others, "url": urls}
+    batch = pa.record_batch({name: pa.array(values, pa.utf8()) for name, values in columns.items()})
+    hashes, present = content_hashes(batch, "match")
+    assert present.tolist() == [False, False, False, False, True, True, False, True, True]
+    assert hashes[4] == hashes[5]
+    assert hashes[7] == hashes[8]
+    hashes, present = content_hashes(batch, "url")
+    assert present.tolist() == [url is not None and "a.example" in url for url in urls]
+    assert hashes[2] == hashes[5]
+    assert content_hashes(batch, "text")[1].all()

@@ -56,7 +56,7 @@ def test_a_file_gives_the_model_back_and_equal_models_equal_bytes(tmp_path: Path
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"versions": np.array([2, 1])}, r"versions \[1, 1\] .* got \[2, 1\]"),
+        ({"versions": np.array([2, 2])}, r"versions \[1, 2\] .* got \[2, 2\]"),
         ({"versions": np.array([1, 7])}, r"got \[1, 7\]"),
         ({"weights": WEIGHTS[:-1]}, "expected 262144 weights of int32"),
         ({"weights": WEIGHTS.astype(np.float32)}, "got float32"),
@@ -66,7 +66,7 @@ def test_a_file_gives_the_model_back_and_equal_models_equal_bytes(tmp_path: Path
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    arrays = {"versions": np.array([1, 1]), "weights": WEIGHTS, "bias": np.array(3), **changes}
+    arrays = {"versions": np.array([1, 2]), "weights": WEIGHTS, "bias": np.array(3), **changes}
     path = tmp_path / "model.npz"
     np.savez(path, **{name: value for name, value in arrays.items() if value is not None})
     with pytest.raises(ConfigurationError, match=f"{path}.*{message}"):

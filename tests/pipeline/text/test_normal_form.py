@@ -14,7 +14,10 @@ from clozeline.pipeline.text.normal_form import (
 )
 
 ODD = st.text(
-    st.sampled_from("a e\u0301\u00e9\r\n\t\x00\x0b\x85\u2028\u2029\u3000\xa0\ud800\U0001f469\u200d\ufb01漢"),
+    st.sampled_from(
+        "a e\u0301\u00e9\r\n\t\x00\x0b\x85\u2028\u2029\u3000\xa0\ud800\U0001f469\u200d\ufb01漢"
+        "\xad\u200b\u2060\u1100\u1161\u0e01"
+    ),
     max_size=40,
 )
 
@@ -33,11 +36,23 @@ ODD = st.text(
         ("\n\n  x \n\n", "x"),
         ("x\u00b2 \ufb01 \uff21", "x\u00b2 \ufb01 \uff21"),
         ("lone \ud800 surrogate", "lone \ufffd surrogate"),
+        ("Do\xadnau\xaddampf wa\u2060ter \ufeffwo\ufeffrd e\xad\u0301", "Donaudampf water word \xe9"),
+        (
+            "wa\u200b\u200bter во\u200bда א\u200bב e\u0301\u200bx हि\u200bन्दी 가\u200b나",
+            "water вода אב \xe9x हिन्दी 가나",
+        ),
         ("\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd", "\U0001f469\u200d\U0001f680 \u05e9\u05dc\u05d5\u05dd"),
     ],
 )
 def test_stored_form(raw, stored):
     assert normalize(raw) == stored
+
+
+@pytest.mark.parametrize(
+    "text", ["ខ្ញុំ_ចង់", "မြန်_မာ", "ไทย_กัน", "ລາວ_ສາ", "漢_字", "བོད_ས", "a_ 1_2 (_b ก_a b_ก", "a\u200cb ل\u200d"]
+)  # fmt: skip
+def test_borders_of_words_stay_where_no_blank_shows_them(text):
+    assert normalize(text.replace("_", "\u200b")) == text.replace("_", "\u200b")
 
 
 @given(st.lists(ODD, max_size=5))
@@ -76,6 +91,7 @@ def test_controls_are_counted_but_line_ends_are_not():
         ("ไทย", ["ไ", "ท", "ย"]),
         ("हिन्दी", ["हिनदी"]),
         ("१२ ٣", ["0", "0"]),
+        ("Wa\xadter wa\u200bter wa\u2060ter w\ufeffater 1\xad2", ["water"] * 4 + ["0"]),
         ("", []),
     ],
 )

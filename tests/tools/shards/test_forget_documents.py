@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
-from clozeline.tools.shards.forget_documents import main
+from clozeline.tools.shards.forget_documents import ForgetOptions, Request, main
 from clozeline.tools.shards.validation.run_counts import check_run
 from tests.distributed import run_ranks
 from tests.pipeline.execution.toy_stage import tree
@@ -34,7 +34,10 @@ SHORT = "only seven words are here, my friend"
 def lines_of(*, without: tuple[int, ...] = ()) -> list[str]:
     """Lines of JSON; those left out are blank lines of the same length, so that offsets stay."""
     texts = [text(seed, 6 + seed % 9) for seed in range(36)] + [text(3, 9), SHORT]
-    urls = [f"http://host{number % 4}.example/{number}" for number in range(len(texts))]
+    hosts = ["host0.example", "bücher.example", "host2.example", "host3.example",
+             "host0.example", "xn--bcher-kva.example", "host2.example", "host3.example",
+             "host0.example", "www.BÜCHER.example.", "host2.example", "host3.example"]  # fmt: skip
+    urls = [f"http://{hosts[number % 12]}/{number}" for number in range(len(texts))]
     lines = [json.dumps({"text": each, "url": url}) for each, url in zip(texts, urls, strict=True)]
     return [" " * len(line) if number in without else line for number, line in enumerate(lines)]
 
@@ -175,8 +178,18 @@ def test_hosts_and_unknown_documents(output, tmp_path, capsys):
     assert f"{4:032x} and 2 more" in error
     assert main([str(output), "hosts=[example.org]"]) == 64
     assert main([str(output)]) == 64
-    assert main([str(output), "hosts=[host1.example]", "dedup.near.ngram=4"]) == 64
+    assert main([str(output), "hosts=[bücher.example]", "dedup.near.ngram=4"]) == 64
     assert data(output) == before
-    assert main([str(output), "hosts=[host1.example]", "duplicates=false"]) == 0
+    assert main([str(output), "hosts=[Bücher.example.]", "duplicates=false"]) == 0
     hosts = {document.host for path in (output / "clean/documents").iterdir() for document in read_documents(path)}
     assert hosts == {"host0.example", "host2.example", "host3.example"}
+
+
+def test_urls_and_hosts_are_compared_in_one_form(tmp_path):
+    listed = tmp_path / "listed.txt"
+    listed.write_text("http://xn--mller-kva.example/A\n", encoding="utf-8")
+    request = Request(ForgetOptions(documents=listed, hosts=["xn--bcher-kva.example", "[::1]"]))
+    for url, host in (("http://MÜLLER.example./A", None), ("http://a.bücher.example/", "a.bücher.example"),
+                      ("http://[::1]:80/", "::1"), ("x", "a." * 200 + "xn--bcher-kva.example")):  # fmt: skip
+        assert request.take(b"0" * 16, url, host)
+    assert not request.take(b"0" * 16, "http://müller.example/a", "notbücher.example")
