@@ -87,7 +87,12 @@ def plural(number: int, noun: str) -> str:
 
 
 def run_tool(
-    parser: Arguments, arguments: Sequence[str] | None, action: Callable[[argparse.Namespace], int | None]
+    parser: Arguments,
+    arguments: Sequence[str] | None,
+    action: Callable[[argparse.Namespace], int | None],
+    *,
+    prints: bool = False,
 ) -> int:
-    """Parse, act and return the exit code: a user's mistake becomes one message, never a traceback."""
-    return run_command(lambda: action(parser.parse_args(arguments)) or 0, "interrupted: nothing was published")
+    """Parse, act and return the exit code; `prints`: the result of the tool is what it prints, see `run_command`."""
+    told = "interrupted: nothing was published"
+    return run_command(lambda: action(parser.parse_args(arguments)) or 0, told, prints=prints)

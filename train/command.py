@@ -15,6 +15,7 @@ from typing import Final
 from clozeline.command import Parser, add_detail_options, keys_of, print_keys, program_name, tell_early
 from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, message_text
+from clozeline.messages import guard_streams
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 from clozeline.without_pandas import skip_pandas
 
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Errors print one `error: ...` message on stderr, from one rank; `CLOZELINE_TRACEBACK=1` adds the traceback.
     """
+    guard_streams()
     rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
     local = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0"))
     try:

@@ -19,7 +19,9 @@ from clozeline.train.command import main
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from clozeline.train.logs.json_lines import read_lines
-from tests.distributed import ROOT, free_port, run_ranks
+from tests.distributed import ROOT, free_port, rank_environment, run_ranks
+from tests.lost_output import WAYS, exit_code, started
+from tests.matrices import mark_slow_but
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 
@@ -78,6 +80,30 @@ def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path: P
     wrong = run_ranks(1, faulty.train_normally, "--config", config, "--quiet", "stepz=4", folder=tmp_path)
     assert wrong.codes == [64]
     assert "stepz" in wrong.errors[0], "errors are never quiet"
+
+
+@pytest.mark.parametrize("way", mark_slow_but(["closed terminal", "no descriptors"], WAYS))
+def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path: Path, shards: Path, way: str) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=3)
+    command = [sys.executable, "train/main.py", "--config", str(config), "--verbose"]
+    assert exit_code(way, command, cwd=ROOT, env=environment()) == 0
+    assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "done"
+    assert len(bits(tmp_path / "run")) == 3
+    wrong = [*command, "stepz=3"]
+    assert exit_code(way, wrong, cwd=ROOT, env=environment()) == 64
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_nor_do_two_ranks_need_anybody_who_reads(tmp_path: Path, shards: Path, way: str) -> None:
+    """Without the launcher, whose own lines are not ours."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=3)
+    words = [sys.executable, "train/main.py", "--config", str(config), "--verbose"]
+    variables, port = environment(), free_port()
+    with started(way, words, cwd=ROOT, env={**variables, **rank_environment(1, 2, port)}) as other:
+        code = exit_code(way, words, cwd=ROOT, env={**variables, **rank_environment(0, 2, port)})
+        assert (code, other.wait(300)) == (0, 0)
+    assert len(bits(tmp_path / "run")) == 3
 
 
 def torchrun(*words: str) -> list[str]:

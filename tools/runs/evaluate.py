@@ -278,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if world is not None:
             world.shutdown()
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from types import FrameType
 from typing import Final
 
@@ -81,7 +82,8 @@ def leave_at_interrupt() -> None:
 
 def _leave(number: int, _frame: FrameType | None) -> None:
     if os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0":
-        os.write(2, f"{INTERRUPTED_MESSAGE}\n".encode())
+        with suppress(OSError):  # the terminal may be closed
+            os.write(2, f"{INTERRUPTED_MESSAGE}\n".encode())
     os._exit(INTERRUPTED if number == signal.SIGINT else _STOPPED)
 
 
