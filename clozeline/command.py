@@ -18,7 +18,7 @@ from clozeline.messages import READER_GONE, ReaderGone, guard_streams
 from clozeline.registry import find, names
 from clozeline.repair import explain_error
 from clozeline.stand_ins import LIBRARIES, use_stand_ins
-from clozeline.stop_signals import WARNINGS
+from clozeline.stop_signals import STOPS, catch
 
 LOG_COLUMNS: Final = 80
 """Width of what pipeline and trainer print while they run."""
@@ -125,12 +125,19 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def stopping_at_signals() -> Iterator[None]:
-    """Raise `Stopped` in the main thread at SIGTERM or a scheduler's warning; what the block started is ended."""
+    """Raise `Stopped` in the main thread at the first signal of `STOPS`; what the block started is ended.
+
+    Later ones are the same request: a lost connection sends SIGHUP twice, and a warning precedes SIGTERM.
+    """
+    known = False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped
+        nonlocal known
+        if not known:
+            known = True
+            raise Stopped
 
-    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, *WARNINGS)}
+    handlers = catch(STOPS, stop)
     try:
         yield
     finally:

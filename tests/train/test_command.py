@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -319,10 +320,61 @@ def test_interrupt_during_the_imports_is_one_line(
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{INTERRUPTED_MESSAGE}\n")
 
 
+FOREIGN = {"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "9", "LOCAL_RANK": "1"}  # an address that is nobody's
+BATCH = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "message"),
+    [
+        ({**FOREIGN, **BATCH}, 0, ""),
+        ({"WORLD_SIZE": "2", **FOREIGN}, 64, "without RANK"),
+    ],
+    ids=["sbatch without srun", "half"],
+)
+def test_variables_of_launchers(
+    tmp_path: Path, shards: Path, variables: dict[str, str], code: int, message: str
+) -> None:
+    """A process that is alone trains alone; what is set in part is told before torch is imported."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2)
+    command = [sys.executable, "-v", "train/main.py", "--config", str(config)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**environment(), **variables}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert ("import 'torch' #" in done.stderr) == (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("rank", "size", "message"),
+    [
+        ("0", "3", "1 of 3 ranks came to {spot} in 2 s: rank 0 on {host}; missing: rank 1, rank 2"),
+        ("1", "2", "rank 1 on {host} found no rank 0 at {spot} in 2 s"),
+    ],
+)
+def test_a_rank_that_waits_in_vain_says_who_came_and_where(
+    tmp_path: Path, shards: Path, rank: str, size: str, message: str
+) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", collective_timeout_s=2)
+    port = str(free_port())
+    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    done = subprocess.run(
+        [sys.executable, "train/main.py", "--config", str(config), "data.lanes=6", "data.global_batch=6", "data.micro_batch=1"],
+        cwd=ROOT,
+        env={**environment(), **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 71, done.stderr
+    assert message.format(spot=f"127.0.0.1:{port}", host=socket.gethostname()) in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
 def test_port_in_use_is_said(tmp_path: Path, shards: Path) -> None:
-    import socket
-
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -11,11 +11,11 @@ import signal
 import time
 from contextlib import suppress
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
-from clozeline.stop_signals import WARNINGS
+from clozeline.stop_signals import STOPS, WARNINGS, catch
 
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C outside training."""
@@ -39,18 +39,17 @@ class StopRequest:
         self.interrupts = False
         """While true, a signal raises `Interrupted` in the main thread."""
         self._first: float | None = None
-        """Time of the first SIGTERM or SIGINT."""
-        self._previous: dict[signal.Signals, object] = {}
+        """Time of the first signal that is no warning."""
+        self._previous: dict[int, Any] = {}
         self._launcher = _launcher()
 
     def __enter__(self) -> StopRequest:
-        for number in (signal.SIGTERM, signal.SIGINT, *WARNINGS):
-            self._previous[number] = signal.signal(number, self._receive)
+        self._previous = catch((*STOPS, signal.SIGINT), self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, handler)
 
     def is_set(self) -> bool:
         """Return whether a signal has come, or the launcher has ended."""
@@ -76,8 +75,7 @@ def leave_at_interrupt() -> None:
 
     No exception is raised, which an import could swallow; there is nothing to save yet.
     """
-    for number in (signal.SIGINT, *WARNINGS):
-        signal.signal(number, _leave)
+    catch((signal.SIGINT, *WARNINGS), _leave)
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
