@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.command import Parser, run_command
+from clozeline.command import Parser, run_command, stopping_at_signals
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 
@@ -94,5 +94,9 @@ def run_tool(
     prints: bool = False,
 ) -> int:
     """Parse, act and return the exit code; `prints`: the result of the tool is what it prints, see `run_command`."""
-    told = "interrupted: nothing was published"
-    return run_command(lambda: action(parser.parse_args(arguments)) or 0, told, prints=prints)
+
+    def act() -> int:
+        with stopping_at_signals():
+            return action(parser.parse_args(arguments)) or 0
+
+    return run_command(act, "interrupted: nothing was published", prints=prints)
