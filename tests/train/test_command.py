@@ -302,6 +302,7 @@ def test_interrupt_before_training_is_one_line(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGUSR1", 75), ("SIGXCPU", 75)])
 def test_interrupt_during_the_imports_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int

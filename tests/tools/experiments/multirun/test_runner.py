@@ -90,12 +90,13 @@ sys.exit(run_tool(Arguments(""), [], together))
 """
 
 
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(("name", "code"), [("SIGHUP", 75), ("SIGTERM", 75), ("SIGINT", 130)])
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path: Path, name: str, code: int, at_once: int) -> None:
     """The signal comes twice, as from a lost connection; nothing further is started."""
     command = [sys.executable, "-c", STEPS, str(tmp_path), str(at_once)]
-    with subprocess.Popen(command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as tool:
+    with subprocess.Popen(command) as tool:
         wait_until(lambda: len(list(tmp_path.glob("*/pid"))) == at_once, tool)
         tool.send_signal(signal.Signals[name])
         if name != "SIGINT":
