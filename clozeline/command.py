@@ -14,10 +14,11 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from clozeline.configuration.schema import describe
 from clozeline.errors import ClozelineError, ConfigurationError, message_text
+from clozeline.messages import READER_GONE, ReaderGone, guard_streams
 from clozeline.registry import find, names
 from clozeline.repair import explain_error
 from clozeline.stand_ins import LIBRARIES, use_stand_ins
-from clozeline.stop_signals import WARNINGS
+from clozeline.stop_signals import STOPS, catch
 
 LOG_COLUMNS: Final = 80
 """Width of what pipeline and trainer print while they run."""
@@ -124,12 +125,19 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def stopping_at_signals() -> Iterator[None]:
-    """Raise `Stopped` in the main thread at SIGTERM or a scheduler's warning; what the block started is ended."""
+    """Raise `Stopped` in the main thread at the first signal of `STOPS`; what the block started is ended.
+
+    Later ones are the same request: a lost connection sends SIGHUP twice, and a warning precedes SIGTERM.
+    """
+    known = False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise Stopped
+        nonlocal known
+        if not known:
+            known = True
+            raise Stopped
 
-    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, *WARNINGS)}
+    handlers = catch(STOPS, stop)
     try:
         yield
     finally:
@@ -140,14 +148,17 @@ def stopping_at_signals() -> Iterator[None]:
 _KEPT: Final = "interrupted: finished units are kept, run the same command again to continue"
 
 
-def run_command(action: Callable[[], int], interrupted: str = _KEPT) -> int:
-    """Run a command, and print errors of the user as one message with an exit code, without a traceback."""
+def run_command(action: Callable[[], int], interrupted: str = _KEPT, *, prints: bool = False) -> int:
+    """Run a command, and print errors of the user as one message with an exit code, without a traceback.
+
+    What a command that `prints` its result cannot write is an error; the work of any other one goes on without messages.
+    """
+    guard_streams(result=prints)
     try:
         code = action()
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except ReaderGone:
+        return READER_GONE
     except ClozelineError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
@@ -161,4 +172,6 @@ def run_command(action: Callable[[], int], interrupted: str = _KEPT) -> int:
         sys.stderr.write(message_text(traceback.format_exc()))
         sys.stderr.write("this is a mistake in Clozeline, not in your configuration: please report the lines above\n")
         return 1
+    finally:
+        guard_streams()  # Python flushes what is left
     return code

@@ -18,7 +18,7 @@ from clozeline.configuration.redaction import redact_known_secrets, redact_text
 WATCHDOG: Final = 70
 """Exit code of a process that the watchdog ended."""
 PEER_LOST: Final = 71
-"""Exit code of a rank that lost another one in the middle of a step."""
+"""Exit code of a rank that lost another one, or that waited for one in vain."""
 STOPPED: Final = 75
 """Exit code after a stop request: the state is saved, and the same command resumes from it."""
 
@@ -132,6 +132,12 @@ class PeerError(ClozelineError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class AloneError(ClozelineError):
+    """A rank that found no other one: no other one tells it."""
+
+    exit_code = PEER_LOST
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.command import Parser, run_command
+from clozeline.command import Parser, run_command, stopping_at_signals
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 
@@ -87,7 +87,16 @@ def plural(number: int, noun: str) -> str:
 
 
 def run_tool(
-    parser: Arguments, arguments: Sequence[str] | None, action: Callable[[argparse.Namespace], int | None]
+    parser: Arguments,
+    arguments: Sequence[str] | None,
+    action: Callable[[argparse.Namespace], int | None],
+    *,
+    prints: bool = False,
 ) -> int:
-    """Parse, act and return the exit code: a user's mistake becomes one message, never a traceback."""
-    return run_command(lambda: action(parser.parse_args(arguments)) or 0, "interrupted: nothing was published")
+    """Parse, act and return the exit code; `prints`: the result of the tool is what it prints, see `run_command`."""
+
+    def act() -> int:
+        with stopping_at_signals():
+            return action(parser.parse_args(arguments)) or 0
+
+    return run_command(act, "interrupted: nothing was published", prints=prints)

@@ -14,7 +14,10 @@ from typing import Final
 
 from clozeline.command import Parser, add_detail_options, keys_of, print_keys, program_name, tell_early
 from clozeline.configuration.config import config_file, load_config, read_mapping
-from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, message_text
+from clozeline.errors import PEER_LOST, STOPPED, AloneError, ClozelineError, message_text
+from clozeline.messages import guard_streams
+from clozeline.stand_ins import asks_for_help
+from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 from clozeline.without_pandas import skip_pandas
 
@@ -35,9 +38,12 @@ def main(arguments: Sequence[str]) -> int:
 
     Errors print one `error: ...` message on stderr, from one rank; `CLOZELINE_TRACEBACK=1` adds the traceback.
     """
-    rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
-    local = os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0"))
+    guard_streams()
+    rank = local = "0"
     try:
+        if not asks_for_help(arguments):
+            describe_environment()  # what a launcher set in part is told at once, by each process
+            rank, local = os.environ["RANK"], os.environ["LOCAL_RANK"]
         # parse
         description = "Train a model on example shards."
         parser = Parser(prog=program_name("train/main.py"), description=description, add_help=False)
@@ -50,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys to override")
         options = parser.parse_intermixed_args(list(arguments))
         if options.help:
-            if rank == "0":
+            if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0":
                 from clozeline.train.configuration.config import TrainConfig
 
                 parser.print_help()
@@ -91,7 +97,7 @@ def _end(code: int, patience_s: float = 0.0) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     time.sleep(patience_s)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if os.environ.get("WORLD_SIZE", "1") != "1":
         os._exit(code)  # do not wait for other ranks, which may have ended
     return code
 
@@ -100,7 +106,7 @@ def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
     """Return (exit code, message); the message is empty if another rank prints it."""
     if isinstance(error, ClozelineError):
         # joined ranks all raise the same error; before, each machine may have its own
-        prints = (rank if _has_joined() else local) == "0"
+        prints = isinstance(error, AloneError) or (rank if _has_joined() else local) == "0"
         return error.exit_code, str(error) if prints else ""
     from clozeline.train.distributed.failures import explain
 

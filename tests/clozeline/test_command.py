@@ -69,7 +69,8 @@ def test_success_and_the_message_of_an_interrupted_command(capsys: pytest.Captur
     assert capsys.readouterr().err == "stopped: nothing was published\n"
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
 def test_a_signal_ends_what_the_block_started(name: str) -> None:
     ended = []
 
@@ -78,6 +79,7 @@ def test_a_signal_ends_what_the_block_started(name: str) -> None:
             try:
                 os.kill(os.getpid(), signal.Signals[name])
             finally:
+                os.kill(os.getpid(), signal.Signals[name])  # again, while what was started is ended
                 ended.append(1)
         return 0
 

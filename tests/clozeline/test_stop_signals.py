@@ -13,3 +13,25 @@ from clozeline.stop_signals import WARNINGS
 def test_a_warning_without_a_handler_ends_the_process(number: signal.Signals) -> None:
     code = f"import resource, signal; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); signal.raise_signal({number})"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -number
+
+
+IGNORED = """
+import os, signal, sys
+from clozeline.command import run_command, stopping_at_signals
+
+def work():
+    with stopping_at_signals():
+        for number in (signal.SIGHUP, signal.SIGINT):
+            os.kill(os.getpid(), number)
+        print("goes on", flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+sys.exit(run_command(work))
+"""
+
+
+def test_what_is_ignored_at_the_start_stays_ignored_and_sigterm_stops() -> None:
+    """As under `nohup`, and for a command with `&` in a script."""
+    shell = ["sh", "-c", "trap '' HUP INT; exec \"$@\"", "sh", sys.executable, "-c", IGNORED]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (75, "goes on\n"), done.stderr

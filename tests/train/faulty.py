@@ -123,6 +123,20 @@ def fault_in_step(kind: str, step: int, victim: int | None, *arguments: str) -> 
     return main(arguments)
 
 
+def signal_in_background(ignored_at: int, stopped_at: int, *arguments: str) -> int:
+    """Ignore SIGINT and SIGHUP from the start, send both in one step, and SIGTERM in another one."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+    def act(engine: Engine, batches: Any, counts: Any, number: int, rate: float) -> None:
+        sent = {ignored_at: (signal.SIGINT, signal.SIGHUP), stopped_at: (signal.SIGTERM,)}
+        for one in sent.get(number, ()):
+            os.kill(os.getpid(), one)
+
+    before(Engine, "step", act)
+    return main(arguments)
+
+
 def launcher_goes(step: int, *arguments: str) -> int:
     """From a step on, the process that launched the ranks is another one, as after a kill of the command."""
     from clozeline.train.distributed import stopping

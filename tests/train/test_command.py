@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -19,7 +20,9 @@ from clozeline.train.command import main
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from clozeline.train.logs.json_lines import read_lines
-from tests.distributed import ROOT, free_port, run_ranks
+from tests.distributed import ROOT, free_port, rank_environment, run_ranks
+from tests.lost_output import WAYS, exit_code, started
+from tests.matrices import mark_slow_but
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 
@@ -78,6 +81,30 @@ def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path: P
     wrong = run_ranks(1, faulty.train_normally, "--config", config, "--quiet", "stepz=4", folder=tmp_path)
     assert wrong.codes == [64]
     assert "stepz" in wrong.errors[0], "errors are never quiet"
+
+
+@pytest.mark.parametrize("way", mark_slow_but(["closed terminal", "no descriptors"], WAYS))
+def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path: Path, shards: Path, way: str) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=3)
+    command = [sys.executable, "train/main.py", "--config", str(config), "--verbose"]
+    assert exit_code(way, command, cwd=ROOT, env=environment()) == 0
+    assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "done"
+    assert len(bits(tmp_path / "run")) == 3
+    wrong = [*command, "stepz=3"]
+    assert exit_code(way, wrong, cwd=ROOT, env=environment()) == 64
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_nor_do_two_ranks_need_anybody_who_reads(tmp_path: Path, shards: Path, way: str) -> None:
+    """Without the launcher, whose own lines are not ours."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=3)
+    words = [sys.executable, "train/main.py", "--config", str(config), "--verbose"]
+    variables, port = environment(), free_port()
+    with started(way, words, cwd=ROOT, env={**variables, **rank_environment(1, 2, port)}) as other:
+        code = exit_code(way, words, cwd=ROOT, env={**variables, **rank_environment(0, 2, port)})
+        assert (code, other.wait(300)) == (0, 0)
+    assert len(bits(tmp_path / "run")) == 3
 
 
 def torchrun(*words: str) -> list[str]:
@@ -275,6 +302,7 @@ def test_interrupt_before_training_is_one_line(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGUSR1", 75), ("SIGXCPU", 75)])
 def test_interrupt_during_the_imports_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
@@ -293,10 +321,61 @@ def test_interrupt_during_the_imports_is_one_line(
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{INTERRUPTED_MESSAGE}\n")
 
 
+FOREIGN = {"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "9", "LOCAL_RANK": "1"}  # an address that is nobody's
+BATCH = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "message"),
+    [
+        ({**FOREIGN, **BATCH}, 0, ""),
+        ({"WORLD_SIZE": "2", **FOREIGN}, 64, "without RANK"),
+    ],
+    ids=["sbatch without srun", "half"],
+)
+def test_variables_of_launchers(
+    tmp_path: Path, shards: Path, variables: dict[str, str], code: int, message: str
+) -> None:
+    """A process that is alone trains alone; what is set in part is told before torch is imported."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2)
+    command = [sys.executable, "-v", "train/main.py", "--config", str(config)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**environment(), **variables}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert ("import 'torch' #" in done.stderr) == (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("rank", "size", "message"),
+    [
+        ("0", "3", "1 of 3 ranks came to {spot} in 2 s: rank 0 on {host}; missing: rank 1, rank 2"),
+        ("1", "2", "rank 1 on {host} found no rank 0 at {spot} in 2 s"),
+    ],
+)
+def test_a_rank_that_waits_in_vain_says_who_came_and_where(
+    tmp_path: Path, shards: Path, rank: str, size: str, message: str
+) -> None:
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", collective_timeout_s=2)
+    port = str(free_port())
+    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    done = subprocess.run(
+        [sys.executable, "train/main.py", "--config", str(config), "data.lanes=6", "data.global_batch=6", "data.micro_batch=1"],
+        cwd=ROOT,
+        env={**environment(), **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 71, done.stderr
+    assert message.format(spot=f"127.0.0.1:{port}", host=socket.gethostname()) in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.slow
 def test_port_in_use_is_said(tmp_path: Path, shards: Path) -> None:
-    import socket
-
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -125,7 +125,8 @@ def test_forty_steps_equal_twenty_a_kill_and_twenty_more(tmp_path: Path, shards:
 @pytest.mark.parametrize(
     ("name", "victim"),
     mark_slow_but(
-        [("SIGINT", None)], [*((f"SIG{name}", 1) for name in ("TERM", "USR1", "USR2", "XCPU")), ("SIGINT", None)]
+        [("SIGINT", None), ("SIGHUP", 1)],
+        [*((f"SIG{name}", 1) for name in ("TERM", "HUP", "USR1", "USR2", "XCPU")), ("SIGINT", None)],
     ),
 )
 def test_signal_stops_all_ranks_after_the_step(
@@ -138,6 +139,14 @@ def test_signal_stops_all_ranks_after_the_step(
     assert "start the same command again" in finished.outputs[0]
     assert go(tmp_path, shards, faulty.train_normally, checkpoint__every=None).codes == [0, 0]
     assert logged(tmp_path) == straight
+
+
+def test_a_run_in_the_background_saves_at_sigterm_alone(tmp_path: Path, shards: Path) -> None:
+    """Started with SIGINT and SIGHUP ignored, as by `nohup` and by `&` in a script: both come in step 3."""
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", checkpoint__every=None)
+    finished = run_checked(1, faulty.signal_in_background, 3, 5, "--config", str(config), folder=tmp_path)
+    assert finished.codes == [75], finished.errors
+    assert valid(tmp_path) == [5]
 
 
 def test_launcher_that_has_gone_stops_the_run(tmp_path: Path, shards: Path) -> None:

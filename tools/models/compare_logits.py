@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--length", type=positive, default=12, metavar="N", help="ids per row (%(default)s)")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the random ids (%(default)s)")
     parser.add_argument("--close", type=float, default=1e-4, help="largest difference allowed (%(default)s)")
-    return run_tool(parser, arguments, _compare)
+    return run_tool(parser, arguments, _compare, prints=True)
 
 
 if __name__ == "__main__":

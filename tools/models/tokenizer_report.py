@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tokenizer = load_tokenizer(options.tokenizer)
         Terminal().print(_build_table(tokenizer, measure(tokenizer, _read_texts(options.stage))))
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

@@ -262,7 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = settings_of(EvaluateOptions, words)
         require_run(options.run)
         from clozeline.tools.runs.evaluation.scores import lines_of, write_scores
-        from clozeline.train.distributed.process_group import describe_environment, start
+        from clozeline.train.distributed.launcher import describe_environment
+        from clozeline.train.distributed.process_group import start
 
         if (chosen.perplexity, chosen.suite, chosen.probe) != (None, None, None):
             text, lines = evaluate_texts(options.run, chosen, set_paths)
@@ -278,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if world is not None:
             world.shutdown()
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

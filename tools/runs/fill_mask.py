@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=run_sets.SET_PATHS_HELP)
     parser.add_argument("--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)")
-    return run_tool(parser, arguments, _fill)
+    return run_tool(parser, arguments, _fill, prints=True)
 
 
 if __name__ == "__main__":

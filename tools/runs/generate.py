@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("text", metavar="TEXT", help="the text to continue, or to answer")
     add_settings(parser, Settings, Decoding)
-    return run_tool(parser, arguments, _run)
+    return run_tool(parser, arguments, _run, prints=True)
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_verdict(left, right))
         return int(different)
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for facts in rows:
             print(json.dumps(facts, ensure_ascii=False) if options.json else "\n".join(_format_row(facts)))
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

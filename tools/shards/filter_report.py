@@ -201,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             publish_text(options.html, view_page(view))
             print(f"wrote {options.html}", file=sys.stderr)
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

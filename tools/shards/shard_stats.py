@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.html is not None:
             print(f"page: {options.html}")
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

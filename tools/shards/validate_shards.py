@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         print(validate(options.manifest, options.against, options.tokenizer, options.teacher))
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

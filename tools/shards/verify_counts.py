@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         compared = check_run(options.output)
         print(f"OK: {', '.join(f'{name} {count}' for name, count in compared.items())} comparisons; all counts agree")
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in map(json.dumps, readings) if options.json else _format_readings(feed, readings):
             print(line)
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if notes:
                 print(f"See the advice on {plural(notes, 'line')} marked slow or note.")
 
-    return run_tool(parser, arguments, action)
+    return run_tool(parser, arguments, action, prints=True)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.html is not None:
             print(f"page: {options.html}")
 
-    return run_tool(_parser(sys.argv[1:] if arguments is None else arguments), arguments, action)
+    return run_tool(_parser(sys.argv[1:] if arguments is None else arguments), arguments, action, prints=True)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def explain(error: Exception) -> tuple[int, str]:
         first = text.splitlines()[0] if text else type(error).__name__
         return OutOfMemoryError.exit_code, f"out of memory ({first}): {_LESS_MEMORY}"
     if isinstance(error, DistError) or (isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)):
-        return PEER_LOST, "another rank ended in the middle of a step; its message says why"
+        return PEER_LOST, "another rank ended; its message says why"
     if isinstance(error, OSError):
         return StorageError.exit_code, explain_error(error)
     return 1, "".join(traceback.format_exception(error))

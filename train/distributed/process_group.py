@@ -1,16 +1,14 @@
 """Join and leave the process group, and exchange small values between ranks.
 
-Works under `python`, `torchrun`, `deepspeed` and `srun`: torch's five variables come from the environment, from Slurm,
-or are set for a single process.
+Works under `python`, `torchrun`, `deepspeed` and `srun`, see `launcher`.
 """
 
 import os
-import re
 import socket
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,14 +20,15 @@ import psutil
 import torch
 import torch.distributed as dist
 
-from clozeline.errors import ClozelineError, ConfigurationError, PeerError, StorageError
+from clozeline.errors import PEER_LOST, AloneError, ClozelineError, ConfigurationError, PeerError, StorageError
 from clozeline.train.distributed.host_memory import keep_freed_memory
+from clozeline.train.distributed.launcher import describe_environment, free_port
 from clozeline.train.distributed.watchdog import RECORDER
 
 T = TypeVar("T")
 
-_FIRST_PORT: Final = 29500
-"""First rendezvous port under Slurm; the job id is added, so that two jobs can share a node."""
+_NAMED: Final = 8
+"""Ranks that a message names at most."""
 
 
 @dataclass(frozen=True)
@@ -90,45 +89,6 @@ class World:
             dist.destroy_process_group()
 
 
-def fill_environment(environment: MutableMapping[str, str]) -> None:
-    """Fill in torch's rendezvous variables, from Slurm or for a single process.
-
-    Under `srun`, tasks are ranks that meet on the first node, at a port derived from the job id. Everything else, also
-    an `sbatch` script without `srun`, is a single process with a free port.
-    """
-    if "RANK" not in environment and "SLURM_PROCID" in environment:
-        if int(environment.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
-            nodes = environment.get("SLURM_STEP_NODELIST", "127.0.0.1")  # such as `node[003-006,9],login`
-            environment.setdefault("MASTER_ADDR", re.sub(r"\[(\d+)[^]]*\]", r"\1", nodes).split(",")[0])
-        if "MASTER_ADDR" in environment:
-            environment["RANK"] = environment["SLURM_PROCID"]
-            environment.setdefault("LOCAL_RANK", environment.get("SLURM_LOCALID", "0"))
-            environment.setdefault("WORLD_SIZE", environment.get("SLURM_NTASKS", "1"))
-            environment.setdefault("MASTER_PORT", str(_FIRST_PORT + int(environment.get("SLURM_JOB_ID", "0")) % 1000))
-    for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1")):
-        environment.setdefault(name, value)
-    if "MASTER_PORT" not in environment:
-        environment["MASTER_PORT"] = str(_free_port())
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def describe_environment(environment: MutableMapping[str, str] = os.environ) -> tuple[int, int]:
-    """Return (rank, world size) of this process before any process group exists."""
-    fill_environment(environment)
-    try:
-        rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
-    except ValueError as error:
-        raise ConfigurationError(f"environment: RANK and WORLD_SIZE must be integers ({error})") from error
-    if not 0 <= rank < size:
-        raise ConfigurationError(f"environment: RANK must lie in 0..{size - 1} for WORLD_SIZE={size}, got {rank}")
-    return rank, size
-
-
 def device_of(environment: Mapping[str, str]) -> torch.device:
     """Return the device on which a rank of this environment trains.
 
@@ -180,20 +140,62 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            store = _meet(rank, size, timeout)
             deepspeed.init_distributed(verbose=False, timeout=timeout)
+            del store  # the process group has it
     except RuntimeError as error:
         if "EADDRINUSE" not in str(error) and "address already in use" not in str(error).lower():
             raise
         port = os.environ["MASTER_PORT"]
         raise ConfigurationError(
             f"port {port} of {os.environ['MASTER_ADDR']} is in use, probably by another run: choose another one, "
-            f"for example `deepspeed --master_port {_free_port()} ...`"
+            f"for example `deepspeed --master_port {free_port()} ...`"
         ) from error
     set_determinism(deterministic)
     group = dist.new_group(backend="gloo", timeout=timeout)
     if device.type == "cpu":
         keep_freed_memory()
     return World(rank, size, local_rank, device, group)
+
+
+def _meet(rank: int, size: int, timeout: timedelta) -> dist.TCPStore | None:
+    """Wait at rank 0 until every rank has come; return the store, which torch finds again at its port.
+
+    torch waits, too, but does not say who came. The ranks of torchrun have met before they are started.
+    """
+    if size == 1 or "TORCHELASTIC_USE_AGENT_STORE" in os.environ:
+        return None
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    host, spot, seconds = socket.gethostname(), f"{address}:{port}", f"{timeout.total_seconds():g} s"
+    hint = "start all ranks, and see that every machine reaches this address"
+    try:
+        store = dist.TCPStore(
+            address, port, size, is_master=rank == 0, timeout=timeout, wait_for_workers=False, multi_tenant=True
+        )
+    except dist.DistNetworkError as error:
+        if "EADDRINUSE" in str(error):
+            raise
+        reason = str(error).splitlines()[0]
+        raise AloneError(f"rank {rank} on {host} found no rank 0 at {spot} in {seconds} ({reason}); {hint}") from error
+    keys = [f"rank {number}" for number in range(size)]
+    store.set(keys[rank], host)
+    if rank == 0:
+        try:
+            store.wait(keys, timeout)
+        except dist.DistStoreError as error:
+            came = [key for key in keys if store.check([key])]
+            there = _join_names(f"{key} on {store.get(key).decode()}" for key in came)
+            missing = _join_names(key for key in keys if key not in came)
+            raise PeerError(
+                f"{len(came)} of {size} ranks came to {spot} in {seconds}: {there}; missing: {missing}; {hint}",
+                PEER_LOST,
+            ) from error
+    return store
+
+
+def _join_names(names: Iterable[str]) -> str:
+    first, rest = (every := list(names))[:_NAMED], len(every) - _NAMED
+    return ", ".join(first) + (f" and {rest} more" if rest > 0 else "")
 
 
 def describe_network(environment: Mapping[str, str] = os.environ) -> str:

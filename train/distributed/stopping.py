@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
-from clozeline.stop_signals import WARNINGS
+from clozeline.stop_signals import STOPS, WARNINGS, catch
 
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C outside training."""
@@ -38,18 +39,17 @@ class StopRequest:
         self.interrupts = False
         """While true, a signal raises `Interrupted` in the main thread."""
         self._first: float | None = None
-        """Time of the first SIGTERM or SIGINT."""
-        self._previous: dict[signal.Signals, object] = {}
+        """Time of the first signal that is no warning."""
+        self._previous: dict[int, Any] = {}
         self._launcher = _launcher()
 
     def __enter__(self) -> StopRequest:
-        for number in (signal.SIGTERM, signal.SIGINT, *WARNINGS):
-            self._previous[number] = signal.signal(number, self._receive)
+        self._previous = catch((*STOPS, signal.SIGINT), self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, handler)
 
     def is_set(self) -> bool:
         """Return whether a signal has come, or the launcher has ended."""
@@ -75,13 +75,13 @@ def leave_at_interrupt() -> None:
 
     No exception is raised, which an import could swallow; there is nothing to save yet.
     """
-    for number in (signal.SIGINT, *WARNINGS):
-        signal.signal(number, _leave)
+    catch((signal.SIGINT, *WARNINGS), _leave)
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
     if os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0":
-        os.write(2, f"{INTERRUPTED_MESSAGE}\n".encode())
+        with suppress(OSError):  # the terminal may be closed
+            os.write(2, f"{INTERRUPTED_MESSAGE}\n".encode())
     os._exit(INTERRUPTED if number == signal.SIGINT else _STOPPED)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -18,14 +16,6 @@ from clozeline.train.distributed.reporting import Reporting
 
 _BAR: Final = 6
 """columns of the live bar"""
-
-
-class _Lines(Console):
-    """A console that survives a closed pipe."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Display:
@@ -44,7 +34,7 @@ class Display:
         detail: Detail = "usual",
     ) -> None:
         quiet = rank > 0 or detail == "quiet"
-        self.console = console or _Lines(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        self.console = console or Console(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
         self._reports = Reporting()
         self._steps = steps
         self._seconds, self._clock = 0.0 if detail == "verbose" else seconds, clock

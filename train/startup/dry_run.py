@@ -8,7 +8,8 @@ from clozeline.configuration.redaction import redact_text
 from clozeline.train.checkpoint.find_checkpoint import find_newest
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_stream
-from clozeline.train.distributed.process_group import describe_environment, device_of
+from clozeline.train.distributed.launcher import describe_environment
+from clozeline.train.distributed.process_group import device_of
 from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
 from clozeline.train.logs.peak_flops import peak_of
 from clozeline.train.logs.status import read_status

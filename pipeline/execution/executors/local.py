@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
+from clozeline.messages import guard_streams
 from clozeline.pipeline import stage_module, stage_names
 from clozeline.pipeline.execution.executors import Deal
 from clozeline.pipeline.execution.parent_process import die_with
@@ -55,6 +56,7 @@ def _worker(deal: Deal, ranks: Sequence[int], driver: int) -> None:
     # Inherited from the driver too, but not where a fork server of another user of `multiprocessing` was there before.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     die_with(driver)
+    guard_streams()
     try:
         run_tasks(deal, ranks)
     except (ClozelineError, OSError) as error:  # not even a failure can be recorded: the driver meets the same error

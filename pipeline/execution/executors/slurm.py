@@ -154,7 +154,8 @@ def _cancelling(jobs: list[str]) -> Iterator[list[str]]:
 
 def _command(*words: str) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(words, capture_output=True, text=True, check=False)
+        # in a group of its own: a signal for the driver's group must not end the `scancel` that follows from it
+        return subprocess.run(words, capture_output=True, text=True, check=False, process_group=0)
     except FileNotFoundError as error:
         return subprocess.CompletedProcess(words, 127, "", str(error))
 

@@ -14,6 +14,9 @@ from clozeline.native.library import is_available
 from clozeline.pipeline import stage_names
 from clozeline.pipeline.execution.recipe_command import _ALGORITHMS, main, run_stage
 from clozeline.pipeline.recipe import Recipe
+from tests.lost_output import WAYS, exit_code
+from tests.matrices import mark_slow_but
+from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.settable_keys import unsettable
 
@@ -138,3 +141,26 @@ def test_a_run_notes_once_that_the_compiled_module_is_not_in_use(tmp_path: Path,
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=DEMO.parents[3])
     assert (done.stdout + done.stderr).count("compiled module not in use") == times
     assert len(list((tmp_path / "out/clean/records").glob("*.json"))) > 1
+
+
+@pytest.mark.parametrize("way", mark_slow_but(["closed terminal", "full disk"], WAYS))
+def test_stages_whose_lines_cannot_be_printed_write_the_same_bytes(tmp_path: Path, way: str) -> None:
+    """With two workers, and where a stage fails with the exit code of the failure."""
+    recipe = write_recipe(tmp_path, f"""
+        corpus: c
+        input: {write_corpus(tmp_path / "in", 25)}
+        executor: {{tasks: 2, workers: 2}}
+        clean: {{}}
+        dedup: {{}}
+    """)  # fmt: skip
+    words = [sys.executable, "-m", "clozeline", "pipeline", "--config", str(recipe)]
+    assert main(["--config", str(recipe), f"output={tmp_path / 'heard'}", "--quiet"]) == 0
+    verbose = ["--verbose"] * (way != "closed terminal")  # a terminal has a live bar
+    assert exit_code(way, [*words, f"output={tmp_path / 'lost'}", *verbose]) == 0
+    assert documents(tmp_path / "lost") == documents(tmp_path / "heard")
+    assert documents(tmp_path / "lost")
+    assert exit_code(way, [*words, f"output={tmp_path / 'lost'}", "input=/nowhere"]) == 64
+
+
+def documents(output: Path) -> dict[str, bytes]:
+    return {name: content for name, content in tree(output).items() if "/documents/" in name}

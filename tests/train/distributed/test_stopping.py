@@ -12,7 +12,8 @@ from clozeline.train.distributed import stopping
 from clozeline.train.distributed.stopping import StopRequest
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
 def test_signals_are_taken_once_and_handlers_put_back(name: str) -> None:
     number = signal.Signals[name]
     before = signal.getsignal(number)

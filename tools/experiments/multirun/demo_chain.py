@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from clozeline.command import stopping_at_signals
 from clozeline.errors import ClozelineError, StorageError
 from clozeline.files import publish_text
 from clozeline.tools.experiments.multirun.runner import (
@@ -85,7 +86,8 @@ def run_chain(
         output = output.resolve()
         print(f"$ cd {shlex.quote(str(ROOT))}")
     try:
-        chain(output, options.pages, options.steps)
+        with stopping_at_signals():
+            chain(output, options.pages, options.steps)
     except ClozelineError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return error.exit_code

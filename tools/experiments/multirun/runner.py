@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,9 @@ ROOT: Final = HOME
 """Working directory of every step, which the commands are relative to."""
 RANKS: Final = 2
 """Number of processes that share the cores of a demo; each step gets its share of the threads."""
+_RUNNING: Final[set[subprocess.Popen[bytes]]] = set()
+"""Steps that run, in any thread."""
+_POLL_S: Final = 0.2
 
 
 class StepFailedError(ClozelineError):
@@ -100,10 +103,18 @@ def collect_all(trainings: Iterable[Training], at_once: int = 1) -> None:
 
 def run_at_once(jobs: Iterable[Callable[[], object]], at_once: int) -> None:
     """Run jobs that train, some of them concurrently; the first error is raised when all others are through."""
-    os.environ.pop("MASTER_PORT", None)  # concurrent trainings need one port each
     with ThreadPoolExecutor(at_once) as pool:
-        for ended in [pool.submit(job) for job in jobs]:
-            ended.result()
+        ends = [pool.submit(job) for job in jobs]
+        try:
+            for ended in ends:
+                ended.result()
+        except KeyboardInterrupt:  # no further job starts, and each running one is asked to stop
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not all(ended.done() for ended in ends):
+                while _RUNNING:
+                    _RUNNING.pop().terminate()
+                wait(ends, _POLL_S)
+            raise
 
 
 def run_step(
@@ -117,7 +128,16 @@ def run_step(
     print("\n$ " + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]), flush=True)
     start = time.monotonic()
     program = [str(Path(sys.executable).parent / words[0]), *words[1:]]
-    code = subprocess.run(program, cwd=ROOT, env=step_environment(accelerator) | environment, check=False).returncode
+    with subprocess.Popen(program, cwd=ROOT, env=step_environment(accelerator) | environment) as process:
+        _RUNNING.add(process)
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:  # a training saves before it ends
+            process.terminate()
+            process.wait()
+            raise
+        finally:
+            _RUNNING.discard(process)
     if code:
         raise StepFailedError(words, code)
     return time.monotonic() - start

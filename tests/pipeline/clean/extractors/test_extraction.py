@@ -109,6 +109,7 @@ def test_the_pages_of_a_batch_may_take_longer_than_one(shared, monkeypatch):
     assert shared.extract(["<p>one"]) == [Extracted("one")]
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_an_interrupted_batch_answers_no_later_page(monkeypatch):
     with extraction() as running, monkeypatch.context() as patched:
         patched.setattr(running, "_await_answers", lambda child: signal.raise_signal(signal.SIGINT))

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -19,12 +18,7 @@ from clozeline.pipeline.recipe import ExecutorConfig
 from tests.pipeline.execution.noting_steps import Endless, Reporting
 
 
-@pytest.fixture(autouse=True)
-def _ctrl_c_as_in_a_shell() -> Iterator[None]:
-    """Handle the signal as Python does at its start: a runner of tests may have left it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("default_signals")
 
 
 def test_killed_driver_leaves_no_worker(tmp_path):

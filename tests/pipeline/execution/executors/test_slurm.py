@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +20,7 @@ from clozeline.pipeline.execution.runner import StageRun
 from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
+from tests.launchers import noted, stand_in
 from tests.pipeline.execution.executors.cluster import install
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
@@ -115,6 +121,29 @@ def test_a_driver_that_stops_cancels_its_job_and_one_that_was_killed_does_so_at_
         (cluster / f"{job}.states").unlink()  # as if scancel had never come: the job of a driver that was killed
     execute(tmp_path / "slurm")
     assert (cluster / "calls").read_text().count("scancel 1 2") == 2
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_a_driver_that_loses_its_terminal_cancels_its_job(tmp_path, monkeypatch):
+    """Its group gets SIGHUP a second time while `scancel` runs."""
+    cluster = install(tmp_path / "cluster", monkeypatch)
+    stand_in(cluster / "bin", "squeue", f"open({str(tmp_path / 'asked')!r}, 'w'); print('1_0')")
+    wait = f"while not os.path.exists({str(tmp_path / 'again')!r}): time.sleep(0.02)\n"
+    begin = f"import os, time\nopen({str(tmp_path / 'canceling')!r}, 'w')\n"
+    stand_in(cluster / "bin", "scancel", begin + wait + noted(tmp_path / "cancelled"))
+    recipe = write_recipe(tmp_path, "corpus: c\nclean: {}\n")
+    words = [f"input={write_corpus(tmp_path / 'in', 5)}", f"output={tmp_path / 'out'}", "executor.name=slurm"]
+    words.append("executor.options={partition: cpu, poll_s: 0.01}")
+    command = [sys.executable, "-m", "clozeline", "pipeline", "--config", str(recipe), *words]
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as driver:
+        for name in ("asked", "canceling"):
+            while not (tmp_path / name).exists():
+                assert driver.poll() is None
+                time.sleep(0.02)
+            os.killpg(driver.pid, signal.SIGHUP)
+        (tmp_path / "again").touch()
+        assert driver.wait(120) == 75
+    assert (tmp_path / "cancelled").read_text() == "1\n"
 
 
 def test_a_cluster_that_is_not_there_is_named(tmp_path, monkeypatch):

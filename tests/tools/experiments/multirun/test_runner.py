@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,10 +45,8 @@ def test_a_step_killed_by_a_signal_has_an_exit_code() -> None:
 
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_a_training_is_started_while_a_result_is_missing(
-    started: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+    started: list[list[str]], tmp_path: Path, at_once: int
 ) -> None:
-    monkeypatch.setenv("MASTER_PORT", "29500")
-
     def write(path: Path) -> None:
         path.write_text(str(len(started)), encoding="utf-8")
 
@@ -60,7 +62,54 @@ def test_a_training_is_started_while_a_result_is_missing(
     assert [yaml.safe_load(path.read_text(encoding="utf-8")) for path in configs] == [{"seed": 0}, {"seed": 1}]
     assert (tmp_path / "dev-0").read_text(encoding="utf-8") == "scored earlier"
     assert all((tmp_path / name).exists() for name in ("test-0", "dev-1", "test-1"))
-    assert ("MASTER_PORT" in os.environ) == (at_once == 1), "trainings at the same time need a port each"
+
+
+STEPS = """
+import sys
+from clozeline.tools.command import Arguments, run_tool
+from clozeline.tools.experiments.multirun.runner import run_at_once, run_step
+
+training = '''
+import os, signal, sys, time
+from pathlib import Path
+
+folder = Path(sys.argv[1])
+def save(*_):
+    time.sleep(1)
+    (folder / "saved").touch()
+    sys.exit(75)
+signal.signal(signal.SIGTERM, save)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+folder.mkdir()
+(folder / "pid").write_text(str(os.getppid()))
+time.sleep(600)
+'''
+jobs = [lambda number=number: run_step("python", "-c", training, f"{sys.argv[1]}/{number}") for number in range(4)]
+together = lambda _: run_at_once(jobs, 2) if sys.argv[2] == "2" else jobs[0]()
+sys.exit(run_tool(Arguments(""), [], together))
+"""
+
+
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize(("name", "code"), [("SIGHUP", 75), ("SIGTERM", 75), ("SIGINT", 130)])
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path: Path, name: str, code: int, at_once: int) -> None:
+    """The signal comes twice, as from a lost connection; nothing further is started."""
+    command = [sys.executable, "-c", STEPS, str(tmp_path), str(at_once)]
+    with subprocess.Popen(command) as tool:
+        wait_until(lambda: len(list(tmp_path.glob("*/pid"))) == at_once, tool)
+        tool.send_signal(signal.Signals[name])
+        if name != "SIGINT":
+            tool.send_signal(signal.Signals[name])
+        assert tool.wait(120) == code
+    assert sorted(path.name for path in tmp_path.iterdir()) == [str(number) for number in range(at_once)]
+    assert len(list(tmp_path.glob("*/saved"))) == at_once
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    while not condition():
+        assert process.poll() is None
+        time.sleep(0.02)
 
 
 def test_several_ranks_have_a_launcher_and_an_incomplete_result_is_measured_again(

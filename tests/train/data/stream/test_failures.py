@@ -175,6 +175,7 @@ def test_sets_smaller_than_lanes_and_block(tmp_path: Path, size: int) -> None:
         assert found == list(range(size))
 
 
+@pytest.mark.usefixtures("default_signals")
 def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""
     begun, never = threading.Event(), threading.Event()
@@ -191,14 +192,9 @@ def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkey
         begun.wait(20)
         os.kill(os.getpid(), signal.SIGINT)
 
-    # A process started in the background by a shell ignores the signal.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=interrupt).start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            stream.next_step()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        stream.next_step()
     stream.close()
     assert not never.is_set(), "closed while the read was still waiting"
     never.set()
