@@ -148,16 +148,16 @@ def _advise(config: TrainConfig, state: TrainState, name: str, last: Record) -> 
         lines.append(f"its best loss was {best:.4f} at step {step}, which is kept: name it as step={step}")
     if not entropy or not (loss is None or loss >= entropy):
         return lines
-    what = "the model predicts no better than by the frequency of labels"
+    known = "the model knows how frequent each label is, and no more"
     rate = config.optimizer.options.learning_rate
     if risen and best < entropy:
-        how = f"and did at step {step}: train up to steps={step}, on more texts, or on new corruptions (data.corrupt)"
-    elif state.tokens < LEARNED:
+        return [*lines, f"train up to steps={step}, on more texts, or on new corruptions in each pass (data.corrupt)"]
+    if state.tokens < LEARNED:
         enough = math.ceil(LEARNED * state.step / max(1, state.tokens))
-        how = f"after {state.tokens:,} tokens; a small model needs about {LEARNED:,}: raise steps to {enough:,}, and add texts where that reads each row more than 16 times"
-    else:
-        how = f"raise steps from {now:,} to {2 * now:,}, or optimizer.learning_rate from {rate:g} to {3 * rate:g}"
-    return [*lines, f"{what}, {how}"]
+        needed = f"a small one needs about {LEARNED:,} tokens, not {state.tokens:,}: raise steps to {enough:,}"
+        return [*lines, f"{known}: {needed}, and add texts where that reads each row more than 16 times"]
+    raised = f"raise steps from {now:,} to {2 * now:,}, or optimizer.learning_rate from {rate:g} to {3 * rate:g}"
+    return [*lines, f"{known}: {raised}"]
 
 
 def _guesses(events: Sequence[Record], output: Path) -> str:

@@ -70,11 +70,8 @@ class StartingPoint:
 
     def beyond_horizon(self) -> str:
         """Describe the learning rate after the schedule's last step; empty where there is nothing to say."""
-        horizon, steps, options = (
-            self.config.schedule.options.steps,
-            self.config.last_step,
-            self.config.schedule.options,
-        )
+        options, steps = self.config.schedule.options, self.config.last_step
+        horizon = options.steps
         schedule = self.config.schedule.build(horizon)
         if steps <= horizon:
             return ""
@@ -155,8 +152,8 @@ def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     if saved is not None:
         ways = (
             "a longer schedule needs `schedule.steps=` at the first start; to continue from here with one: "
-            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.last_step} (or allow schedule, and choose "
-            "another one); the rate then jumps up from where it is"
+            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.last_step} (or allow schedule, and "
+            "choose another one); the rate then jumps up from where it is"
         )
     raise ConfigurationError(
         f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step {horizon} on, steps {first} "

@@ -152,13 +152,11 @@ def test_a_run_that_context_did_not_help_says_what_to_raise(
     journal.begin(200)
     journal.status("done", heldout=heldout)
     config, state = tiny(output=str(tmp_path), steps=200), TrainState(step=200, samples=16, tokens=tokens)
-    usual = 3
+    usual, stopped = 3, "the state is saved: start the same command again to continue"
     more = closing_lines(config, state, None)[usual:]
     assert all(text in " ".join(more) for text in said)
     assert bool(more) == bool(said)
-    assert closing_lines(config, state, "SIGTERM")[usual:] == [
-        "the state is saved: start the same command again to continue"
-    ]
+    assert closing_lines(config, state, "SIGTERM")[usual:] == [stopped]
 
 
 def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path: Path) -> None:

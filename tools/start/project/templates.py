@@ -279,5 +279,5 @@ def _with_body(settings: str, size: str, changes: Mapping[str, Any]) -> str:
     _, rest = settings.split("\n\n", 1)
     if not changes:  # what the comments say is about the small variant
         rest = re.sub(r"(?m)^ *#.*\n| +#.*", "", rest)
-    rest = re.sub(r"learning_rate: [^,}]+", f"learning_rate: {rate:.2g}", rest)
+    rest = re.sub(r"learning_rate: [^,}\n]+", f"learning_rate: {rate:.2g}", rest)
     return f"# {size} of configs/models\nmodel:\n{textwrap.indent(dump_yaml(body), '  ')}\n{rest}"

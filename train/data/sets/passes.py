@@ -70,8 +70,9 @@ def describe_rereading(phases: Sequence[Phase[Input]], read: Sequence[Mapping[st
         if reads > _READS and source.corruption is None and _is_random(source):
             samples = [parent.name for parent in source.manifest.parents if parent.role == "samples"]
             lines.append(
-                f"note: {label}: each stored variant (of {variants}) is read {reads:,} times, and the model learns these "
-                f"corruptions by heart. Store {math.ceil(reads * variants):,} (`variants` in the recipe), or corrupt anew "
-                f"in each pass: the recipe's entry as data.corrupt, and group/{(samples or ['...'])[0]} as data.shards"
+                f"note: {label}: each stored variant (of {variants}) is read {reads:,} times, and the model learns "
+                f"these corruptions by heart. Store {math.ceil(reads * variants):,} (`variants` in the recipe), or "
+                f"corrupt anew in each pass: the recipe's entry as data.corrupt, and group/{(samples or ['...'])[0]} "
+                "as data.shards"
             )
     return lines

@@ -64,7 +64,6 @@ def test_both_files_are_valid_and_name_each_other(tmp_path: Path, model: str, la
     assert config.steps == "auto"
     assert config.checkpoint.keep_best
     assert config.checkpoint.every == config.evaluate.every
-    assert max(map(len, (folder / "pipeline.yaml").read_text().splitlines()[8:])) <= 120 or model == "unilm"
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -122,8 +121,8 @@ def test_languages_and_models_are_known() -> None:
     assert (check_language("ga"), check_language(ANY), check_model("t5")) == ("ga", ANY, "t5")
     with pytest.raises(ConfigurationError, match="expected a code such as en or de, or any, got 'english'; known: "):
         check_language("english")
-    with pytest.raises(ConfigurationError, match="expected one of bert, gpt, llama, .*, got 'llama2'"):
+    with pytest.raises(ConfigurationError, match=r"expected one of bert, gpt, llama, .*, got 'llama2'"):
         check_model("llama2")
     assert (check_size("llama2_7b", "llama"), check_size(None, "llama")) == ("llama2_7b", None)
-    with pytest.raises(ConfigurationError, match="expected one of bert_base, .*, got 'roberta_base'"):
+    with pytest.raises(ConfigurationError, match=r"expected one of bert_base, .*, got 'roberta_base'"):
         check_size("roberta_base", "bert")

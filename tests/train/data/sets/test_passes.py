@@ -1,4 +1,4 @@
-"""`steps: auto` by hand-counted passes, kept by a resumed run; and a note where stored corruptions come again and again."""
+"""`steps: auto` by hand-counted passes, kept by a resumed run; and a note where stored corruptions come too often."""
 
 from __future__ import annotations
 
