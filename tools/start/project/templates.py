@@ -29,6 +29,8 @@ class Family(NamedTuple):
     entry: str
     """objective, as in `corrupt` and `data.corrupt`"""
     use: str
+    rate: str = ""
+    """learning rate for the optimizer and the batches of the demo's recipe, in place of its own"""
 
 
 MODELS: Final[Mapping[str, Family]] = {
@@ -36,7 +38,7 @@ MODELS: Final[Mapping[str, Family]] = {
     "gpt": Family("gpt", _CAUSAL, "a decoder that continues text"),
     "llama": Family("gpt", _CAUSAL, "a decoder that continues text, with rotary positions"),
     "t5": Family("t5", "{name: span_corruption, input_length: 128}",
-                 "an encoder-decoder that fills spans, for translation and summaries"),
+                 "an encoder-decoder that fills spans, for translation and summaries", rate="2e-2"),
     "bart": Family("bart", f"{{name: composition, label: bart, {_ROW}, {_RESTORED}}}",
                    "an encoder-decoder that restores sentences, for summaries"),
     "mbart": Family("mbart", f"{{name: composition, label: mbart, {_ROW}, source_head: none, language_tokens: "
@@ -72,7 +74,7 @@ _LLAMA: Final = {
     "dim": 128, "layers": 2, "attention_heads": 4, "kv_heads": 2, "ffn_dim": 344,
     "init": {"scheme": "normal", "std": 0.05, "scale_residual": True},
 }  # fmt: skip
-"""What makes a small variant of the size llama_tiny."""
+"""What makes a small variant of llama_tiny, which would take a processor an hour."""
 _CONFIGS: Final = HOME / "configs"
 ANY: Final = "any"
 """Keeps documents in every language."""
@@ -252,32 +254,47 @@ def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str
     `grouping` labels the sample set that the objective reads.
     """
     family, entry = MODELS[model], entry_of(model, language)
-    recipe = "bert" if size is not None and family.recipe == "demo" else family.recipe
-    path = _CONFIGS / "recipes" / recipe
-    path /= "train.yaml" if recipe == "demo" else "train_tiny.yaml"
-    settings = re.sub(r"\A(#.*\n)+", "", path.read_text(encoding="utf-8"))
-    settings = re.sub(r"(?m)^(steps|seed|evaluate|checkpoint): .*\n|^  # pass shards.*\n", "", settings).rstrip() + "\n"
-    if size is not None or model == "llama":
-        settings = _with_body(settings, size or "llama_tiny", {} if size else _LLAMA)
+    body, rest = _small_variant("bert" if size and family.recipe == "demo" else family.recipe)
+    if size:
+        body, rest = _sized(size, body, rest)
+    elif model == "llama":
+        body = _body("llama_tiny", body, _LLAMA)
+    elif family.rate:
+        rest = _set_rate(_small_variant("demo")[1], family.rate)
     shards = json.dumps(str(folder / "data" / "group" / grouping / "train" / "manifest.json"))
-    settings = settings.replace("\ndata:\n", _DATA.format(shards=shards, entry=entry), 1)
     head = _TRAIN.format(
         model=model.upper(), size=size or "a small variant", use=family.use, folder=folder,
         run=json.dumps(str(folder / "run")),
     )  # fmt: skip
-    return head + settings + _END
+    return f"{head}{body}\n{rest}{_END}".replace("\ndata:\n", _DATA.format(shards=shards, entry=entry), 1)
 
 
-def _with_body(settings: str, size: str, changes: Mapping[str, Any]) -> str:
-    """Return the settings of a small variant for a size: its body, the same heads, a learning rate by its width."""
-    small = parse_yaml(settings)
+def _small_variant(recipe: str) -> tuple[str, str]:
+    """Return the model of a recipe's small training, and its other settings without those that `_END` has."""
+    path = _CONFIGS / "recipes" / recipe / ("train.yaml" if recipe == "demo" else "train_tiny.yaml")
+    settings = re.sub(r"\A(#.*\n)+", "", path.read_text(encoding="utf-8"))
+    settings = re.sub(r"(?m)^(steps|seed|evaluate|checkpoint): .*\n|^  # pass shards.*\n", "", settings)
+    body, rest = settings.split("\n\n", 1)
+    return body + "\n", rest.rstrip() + "\n"
+
+
+def _sized(size: str, body: str, rest: str) -> tuple[str, str]:
+    """Return the model of a size, and the other settings with a learning rate for its width, and without comments."""
+    sized = _body(size, body, {})
+    small, width = parse_yaml(body + rest), parse_yaml(sized)["model"]["dim"]
+    rate = small["optimizer"]["learning_rate"] * small["model"]["dim"] / width
+    return sized, _set_rate(re.sub(r"(?m)^ *#.*\n| +#.*", "", rest), f"{rate:.2g}")
+
+
+def _body(size: str, small: str, changes: Mapping[str, Any]) -> str:
+    """Return the model of a size with the heads and language embeddings of a small variant, which its rows serve."""
     body = parse_yaml((_CONFIGS / "models" / f"{size}.yaml").read_text(encoding="utf-8")) | changes
-    if "languages" in small["model"]:
-        body.setdefault("languages", small["model"]["languages"])
-    body["heads"] = {head: body["heads"].get(head, own) for head, own in small["model"]["heads"].items()}
-    rate = small["optimizer"]["learning_rate"] * small["model"]["dim"] / body["dim"]
-    _, rest = settings.split("\n\n", 1)
-    if not changes:  # what the comments say is about the small variant
-        rest = re.sub(r"(?m)^ *#.*\n| +#.*", "", rest)
-    rest = re.sub(r"learning_rate: [^,}\n]+", f"learning_rate: {rate:.2g}", rest)
-    return f"# {size} of configs/models\nmodel:\n{textwrap.indent(dump_yaml(body), '  ')}\n{rest}"
+    own = parse_yaml(small)["model"]
+    if "languages" in own:
+        body.setdefault("languages", own["languages"])
+    body["heads"] = {head: body["heads"].get(head, options) for head, options in own["heads"].items()}
+    return f"model:  # {size} of configs/models\n{textwrap.indent(dump_yaml(body), '  ')}"
+
+
+def _set_rate(settings: str, rate: str) -> str:
+    return re.sub(r"learning_rate: [^,}\n]+", f"learning_rate: {rate}", settings, count=1)
