@@ -31,7 +31,7 @@ from clozeline.tools.start.project.templates import (
     train_yaml,
 )
 
-_MODELS: Final = "\n".join(f"  {name}: {use}" for name, (_, _, use) in MODELS.items())
+_MODELS: Final = "\n".join(f"  {name}: {family.use}" for name, family in MODELS.items())
 
 
 @config_class

@@ -141,7 +141,7 @@ class TrainConfig:
     seed: Natural = 0
     """seed of initial weights and dropout"""
     steps: Positive | Literal["auto"] = 1000
-    """step at which this run stops; may grow from start to start. auto: 3 million tokens of the training sets, but at
+    """step at which this run stops; may grow from start to start. auto: 2 million tokens of the training sets, but at
     least one pass and 100 steps, and at most 16 passes with data.corrupt, 4 over rows that never change, and 2 over
     each stored variant. The first start decides, and later ones keep its number"""
     output: Annotated[Path, HOME_EXPANDED]

@@ -74,7 +74,7 @@ _LLAMA: Final = {
     "dim": 128, "layers": 2, "attention_heads": 4, "kv_heads": 2, "ffn_dim": 344,
     "init": {"scheme": "normal", "std": 0.05, "scale_residual": True},
 }  # fmt: skip
-"""What makes a small variant of llama_tiny, which would take a processor an hour."""
+"""Keys that make llama_tiny, which takes a processor half an hour, a small variant."""
 _CONFIGS: Final = HOME / "configs"
 ANY: Final = "any"
 """Keeps documents in every language."""

@@ -1,4 +1,4 @@
-"""How often a run reads its training rows: `steps: auto`, and stored corruptions that are read again and again."""
+"""Count the passes over training rows: `steps: auto`, and stored corruptions that are read again and again."""
 
 import math
 from collections import Counter
@@ -11,7 +11,7 @@ from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input, set_labels
 
-LEARNED: Final = 3_000_000
+LEARNED: Final = 2_000_000
 """Tokens after which a small model is well below the unigram entropy."""
 _FEWEST_STEPS: Final = 100
 """Room for a warm-up."""
