@@ -127,7 +127,7 @@ class Engine:
             self._freezing = DepthFreezing(model, self.optimizer, lambda _: stages.trained_depths())
         self._squares = MicroBatchSquares(model, world.size) if config.log.noise_scale else None
         if self.pruning is not None:
-            horizon = config.schedule.options.steps or config.steps
+            horizon = config.schedule.options.steps or config.last_step
             self.pruning.attach(Trained(model, self.deepspeed, layout, config.seed, horizon, config.zero.stage))
         self.train(True)
 

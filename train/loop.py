@@ -44,7 +44,7 @@ class Run:
 
     def owes_evaluation(self, state: TrainState) -> bool:
         """Return whether an evaluation is due at this step and missing; a resumed run makes up for it."""
-        due = state.step == self.config.steps or _due(state.step, self.config.evaluate.every)
+        due = state.step == self.config.last_step or _due(state.step, self.config.evaluate.every)
         return due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
 
     def owes_save(self, state: TrainState, tokens: int) -> bool:
@@ -84,7 +84,7 @@ class Run:
 
     def is_complete(self, state: TrainState) -> bool:
         """Return whether the run is complete: all steps done or stopped early, and no evaluation due."""
-        all_done = state.step >= self.config.steps or should_stop(self.config.early_stop, state.best)
+        all_done = state.step >= self.config.last_step or should_stop(self.config.early_stop, state.best)
         return all_done and not self.owes_evaluation(state)
 
 
@@ -104,7 +104,7 @@ def train(run: Run, state: TrainState) -> TrainState:
         state, stopped = _evaluate(run, state) if run.owes_evaluation(state) else _step(run, state)
         due = run.owes_save(state, before.tokens) if state.step > before.step else due
         # commit a checkpoint that was written in the background
-        last = stopped or state.step == run.config.steps or run.is_complete(state)
+        last = stopped or state.step == run.config.last_step or run.is_complete(state)
         if not (run.checkpoints.finish() if last else run.checkpoints.poll()):
             saved = -1  # the last save failed
         # save
@@ -170,7 +170,7 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     # update the weights
     step = state.step + 1
     rate = config.optimizer.options.learning_rate * run.schedule(step)
-    log = step == config.steps or _due(step, config.log.every)
+    log = step == config.last_step or _due(step, config.log.every)
     result = engine.step(batch.micro_batches, batch.counts, step, rate, observe=log)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
     # advance the state and record the step

@@ -6,6 +6,7 @@ from clozeline.command import Detail
 from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
+from clozeline.train.data.sets.passes import describe_rereading
 from clozeline.train.distributed.host_memory import without_startup_garbage
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import World, start
@@ -57,7 +58,8 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
                 resources.enter_context(claim(checked.config))
         journal = resources.enter_context(closing(Journal(checked.config.output, checked.config.log, world.rank)))
         try:
-            display = resources.enter_context(Display(config.steps, world.rank, config.log.seconds, detail=detail))
+            steps = checked.config.last_step
+            display = resources.enter_context(Display(steps, world.rank, config.log.seconds, detail=detail))
             code = _train(checked, world, journal, display, resources)
         except Exception as error:
             journal.fail(error)
@@ -83,8 +85,8 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     point.check_agreement(world)
     config = point.config
     set_up_kernels(config, world.device)
-    if point.step > config.steps:
-        display.say(f"already at step {point.step}, steps={config.steps} is less: nothing to do")
+    if point.step > config.last_step:
+        display.say(f"already at step {point.step}, steps={config.last_step} is less: nothing to do")
         return 0
 
     # build the model, sharded from the start at ZeRO stage 3, and estimate the cost
@@ -115,7 +117,7 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
     lines = [*describe_left_out(config, left_out), *starting.lines, *describe_unread(config, datasets)]
-    lines += cost.lines(measured)
+    lines += [*cost.lines(measured), *describe_rereading(datasets.phases, cost.rows_by_set)]
     announce_start(point, lines, peak, display, journal)
     announce_data(point, state, datasets, announce)
     streams = [stream, *(each.stream for each in heldout)]

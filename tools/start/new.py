@@ -1,4 +1,4 @@
-"""Write a recipe for your texts: `clozeline new DIR [input=FILES language=CODE model=NAME]`.
+"""Write a recipe for your texts: `clozeline new DIR [input=FILES language=CODE model=NAME size=NAME]`.
 
 Writes DIR/pipeline.yaml and DIR/train.yaml, with comments, for a small model. On a terminal, it asks for what is not
 given. Both files run as they are: `clozeline pipeline --config DIR/pipeline.yaml`, then
@@ -16,7 +16,7 @@ from clozeline.configuration.config import config_class, validate
 from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
-from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.execution.stage_order import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.settings import add_settings, settings_of
@@ -26,11 +26,12 @@ from clozeline.tools.start.project.templates import (
     absolute_input,
     check_language,
     check_model,
+    check_size,
     pipeline_yaml,
     train_yaml,
 )
 
-_MODELS: Final = "\n".join(f"  {name}: {use}" for name, (_, _, use) in MODELS.items())
+_MODELS: Final = "\n".join(f"  {name}: {family.use}" for name, family in MODELS.items())
 
 
 @config_class
@@ -42,7 +43,9 @@ class ProjectSettings:
     language: str | None = None
     """Language code of the documents to keep, such as en; `any` keeps all, the default without a terminal."""
     model: str | None = None
-    """One of bert, gpt, t5, bart; default without a terminal: bert."""
+    """A family of models, such as bert, gpt, llama, t5 or bart; default without a terminal: bert."""
+    size: str | None = None
+    """One of the family's sizes in configs/models, such as bert_base; default: a small variant for a processor."""
 
 
 def _answer(question: str, check: Callable[[str], Any], default: str = "") -> Any:
@@ -78,16 +81,24 @@ def _choose(settings: ProjectSettings, ask: bool) -> tuple[Any, str, str]:
     return source, language, model
 
 
-def write_project(folder: Path, source: Any, language: str, model: str) -> None:
+def write_project(folder: Path, source: Any, language: str, model: str, size: str | None) -> None:
     """Write the two files of a project; ConfigurationError if the folder has one already, or the recipe is wrong."""
     folder = folder.expanduser().absolute()
     for name in ("pipeline.yaml", "train.yaml"):
         if (folder / name).exists():
             raise ConfigurationError(f"{folder / name} exists: name another folder, or remove the file")
-    recipe = pipeline_yaml(folder, source, language, model)
-    check_recipe(validate(Recipe, parse_yaml(recipe), str(folder / "pipeline.yaml")))
-    publish_text(folder / "pipeline.yaml", recipe)
-    publish_text(folder / "train.yaml", train_yaml(folder, model))
+    text = pipeline_yaml(folder, source, language, model)
+    recipe = validate(Recipe, parse_yaml(text), str(folder / "pipeline.yaml"))
+    check_recipe(recipe)
+    publish_text(folder / "pipeline.yaml", text)
+    publish_text(folder / "train.yaml", train_yaml(folder, model, language, grouping_of(recipe), size))
+
+
+def grouping_of(recipe: Recipe) -> str:
+    """Return the label of the sample set that the recipe's first objective reads."""
+    vocabulary = tokenizer_stage(recipe).foreseen_tokenizer().vocabulary
+    label: str = recipe.config_of("corrupt")[0].build(vocabulary).grouping.label
+    return label
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,7 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(options: argparse.Namespace) -> None:
         settings = settings_of(ProjectSettings, options.overrides)
-        write_project(options.folder, *_choose(settings, ask=sys.stdin.isatty()))
+        source, language, model = _choose(settings, ask=sys.stdin.isatty())
+        write_project(options.folder, source, language, model, check_size(settings.size, model))
         print(f"Read and change both files, then:\n  clozeline pipeline --config {options.folder}/pipeline.yaml")
         print(f"  clozeline train --config {options.folder}/train.yaml")
 

@@ -140,8 +140,10 @@ class TrainConfig:
     """maximum gradient norm over all parameters; 0: no clipping"""
     seed: Natural = 0
     """seed of initial weights and dropout"""
-    steps: Positive = 1000
-    """step at which this run stops; may grow from start to start"""
+    steps: Positive | Literal["auto"] = 1000
+    """step at which this run stops; may grow from start to start. auto: 2 million tokens of the training sets, but at
+    least one pass and 100 steps, and at most 16 passes with data.corrupt, 4 over rows that never change, and 2 over
+    each stored variant. The first start decides, and later ones keep its number"""
     output: Annotated[Path, HOME_EXPANDED]
     """run directory"""
     branch_from: Annotated[Path, HOME_EXPANDED] | None = None
@@ -210,7 +212,7 @@ class TrainConfig:
         if self.log.layers and data.label_capacity is not None:
             why = "remove one of the two keys, log.layers or data.label_capacity"
             raise ValueError(f"log.layers: reads the logits, which a compiled head does not return: {why}")
-        if self.profile is not None:
+        if self.profile is not None and self.steps != "auto":
             self.profile.check(self.steps)
         # offload, regularizer, heads, adapter
         incompatible = {
@@ -226,7 +228,7 @@ class TrainConfig:
         if self.on_divergence is not None:
             self._check_rollback(self.on_divergence)
         if self.distil is not None:
-            steps = self.schedule.options.steps or self.steps
+            steps = self.schedule.options.steps or (self.steps if self.steps != "auto" else 1 << 31)
             compiled = self.compile is True
             self.distil.check(self.model, compiled=compiled, label_capacity=data.label_capacity, steps=steps)
             frozen = "unfreeze_every" if self.unfreeze_every is not None else "freeze" if self.freeze else None
@@ -301,6 +303,12 @@ class TrainConfig:
             raise ValueError("model.adapter: expected model.init_from, a run or a folder with the model to adapt")
         if self.model.adapter is not None and self.freeze:
             raise ValueError("freeze: with model.adapter the model is frozen already: remove the key")
+
+    @property
+    def last_step(self) -> int:
+        """`steps` as a number, which a start puts in the place of `auto`."""
+        assert self.steps != "auto", "check_start has resolved it"
+        return self.steps
 
     def with_horizon(self, steps: int) -> TrainConfig:
         """Return the same configuration with `schedule.steps` filled in."""

@@ -94,6 +94,11 @@ class CostEstimate:
     on_host: str = ""
     """suffix of the memory line if state is on the host"""
 
+    @property
+    def rows_by_set(self) -> list[dict[str, float]]:
+        """Rows that the run reads of each set, by phase."""
+        return [{name: share * phase.rows for name, share in phase.shares.items()} for phase in self.phases]
+
     def flops_until(self, samples: int, skipped: Iterable[SkippedRows] = ()) -> float:
         """Return the FLOPs of training on the first `samples` rows but those `skipped`, without evaluations."""
         left_out = sum(self.flops_until(stop) - self.flops_until(start) for _, start, stop in skipped)
@@ -173,13 +178,13 @@ def estimate_cost(
         flops += counted * (own / 3 + theirs)
     return CostEstimate(
         parameters=model.parameters_by_part,
-        horizon=config.schedule.options.steps or config.steps,
+        horizon=config.schedule.options.steps or config.last_step,
         rows=datasets.rows,
         epoch_rows=sum(_epoch_rows(shards, config) for shards in distinct_sets(datasets.phases)),
         micro_batch=config.data.micro_batch,
         world_size=world_size,
         phases=tuple(_phase_costs(config, model, datasets, teacher)),
-        evaluations=(-(-config.steps // every) if every else 1) if datasets.heldout else 0,
+        evaluations=(-(-config.last_step // every) if every else 1) if datasets.heldout else 0,
         heldout_rows=rows,
         heldout_filler=read - rows,
         heldout_flops=flops,
@@ -195,7 +200,7 @@ def estimate_cost(
 
 
 def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets, teacher: Teacher | None) -> Iterator[PhaseCost]:
-    remaining, position = config.steps, 0
+    remaining, position = config.last_step, 0
     for phase in datasets.phases:
         end = phase.until_samples
         if not remaining or (end is not None and end <= position):

@@ -12,6 +12,7 @@ from clozeline.files import publish_text
 from clozeline.report.html_page import collapsible, facts, grid, lead, page, section, table
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.passes import LEARNED
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 from clozeline.train.logs.curves import (
     curves,
@@ -67,7 +68,7 @@ def write_report(config: TrainConfig) -> Path:
     )
     sizes = [(rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)]
     parts = [
-        lead(_outcome(run.records, events, config.steps)),
+        lead(_outcome(run.records, events, config.last_step)),
         facts({**headline(run), "ranks": f"{len(memory):,}"}),
         grid(*curves([run])),
         section("Guesses on held-out rows", _guesses(events, output)),
@@ -99,8 +100,9 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], steps: int) ->
     return " ".join(told)
 
 
-def closing_lines(output: Path, state: TrainState, steps: int, reason: str | None) -> list[str]:
+def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) -> list[str]:
     """Return the lines to print at the end; `reason` of a stop, None if the run is complete."""
+    output, steps = config.output, config.last_step
     ending = "done" if reason is None else f"stopped ({reason})"
     read = f"{state.rows:,} rows, filler included, {state.tokens:,} tokens"
     lines = [f"{ending}: step {state.step} of {steps}, {read}"]
@@ -121,6 +123,7 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
         below = "below" if loss is not None and loss < entropy else "not below"
         compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
         lines.append(f"{heldout_title(name)}: loss {format_loss(loss)}{compared}")
+        lines += _advise(config, state, name, result) if reason is None else []
     if best := state.best:
         waited = f", {best.evaluations} evaluations ago" if best.evaluations else ""
         value = "never finite" if best.value is None else f"best at step {best.step}, {best.value:.4f}{waited}"
@@ -128,6 +131,33 @@ def closing_lines(output: Path, state: TrainState, steps: int, reason: str | Non
     if reason is not None:
         lines.append("the state is saved: start the same command again to continue")
     return lines
+
+
+def _advise(config: TrainConfig, state: TrainState, name: str, last: Record) -> list[str]:
+    """Return the line about a better earlier state on a held-out set, and what to raise where words do not help."""
+    losses = [
+        (result["loss"], record["step"])
+        for record in read_lines(config.output / "metrics.jsonl")
+        if (result := results(record).get(name)) and result["loss"] is not None
+    ]
+    best, step = min(losses, default=(math.inf, 0))
+    loss, entropy, now = last["loss"], last["unigram_entropy"], config.last_step
+    risen = loss is None or best < loss
+    lines = []
+    if risen and (config.output / "checkpoints" / f"step-{step:08d}").is_dir():
+        lines.append(f"its best loss was {best:.4f} at step {step}, which is kept: name it as step={step}")
+    if not entropy or not (loss is None or loss >= entropy):
+        return lines
+    known = "the model knows how frequent each label is, and no more"
+    rate = config.optimizer.options.learning_rate
+    if risen and best < entropy:
+        return [*lines, f"train up to steps={step}, on more texts, or on new corruptions in each pass (data.corrupt)"]
+    if state.tokens < LEARNED:
+        enough = math.ceil(LEARNED * state.step / max(1, state.tokens))
+        needed = f"a small one needs about {LEARNED:,} tokens, not {state.tokens:,}: raise steps to {enough:,}"
+        return [*lines, f"{known}: {needed}, and add texts where that reads each row more than 16 times"]
+    raised = f"raise steps from {now:,} to {2 * now:,}, or optimizer.learning_rate from {rate:g} to {3 * rate:g}"
+    return [*lines, f"{known}: {raised}"]
 
 
 def _guesses(events: Sequence[Record], output: Path) -> str:

@@ -35,7 +35,7 @@ def record_end(
     if engine.world.rank == 0:
         reports = Reporting()
         with reports("closing lines"):
-            for line in closing_lines(config.output, state, config.steps, reason):
+            for line in closing_lines(config, state, reason):
                 display.say(line)
         if config.log.report:
             with reports("report.html"):

@@ -8,6 +8,7 @@ from clozeline.configuration.redaction import redact_text
 from clozeline.train.checkpoint.find_checkpoint import find_newest
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_stream
+from clozeline.train.data.sets.passes import describe_rereading
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import device_of
 from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
@@ -51,7 +52,8 @@ def dry_run(config: TrainConfig) -> int:
     if rank == 0:
         lines += [*point.lines(read_status(config.output)), *point.choices]
         measured = operations_per_second(device, config.precision)
-        lines += estimate_cost(config, starting.model, datasets, size, starting.teacher).lines(measured)
+        cost = estimate_cost(config, starting.model, datasets, size, starting.teacher)
+        lines += [*cost.lines(measured), *describe_rereading(datasets.phases, cost.rows_by_set)]
         lines.append(peak_of(device, config.precision, measured).line())
         sys.stdout.write(wrap_log(redact_text("\n".join([*lines, "dry run: everything fits together", ""]))))
     return 0

@@ -70,7 +70,8 @@ class StartingPoint:
 
     def beyond_horizon(self) -> str:
         """Describe the learning rate after the schedule's last step; empty where there is nothing to say."""
-        horizon, steps, options = self.config.schedule.options.steps, self.config.steps, self.config.schedule.options
+        options, steps = self.config.schedule.options, self.config.last_step
+        horizon = options.steps
         schedule = self.config.schedule.build(horizon)
         if steps <= horizon:
             return ""
@@ -86,7 +87,7 @@ class StartingPoint:
         report = [] if status is None else [f"run        {status.text}"]
         if self.saved is not None:
             report = report or ["run        not known, status.json is missing; a start writes it again"]
-            steps, horizon = self.config.steps, self.config.schedule.options.steps
+            steps, horizon = self.config.last_step, self.config.schedule.options.steps
             began = f", apart from {self.trunk}" if self.trunk else ", as the run began"
             left = f"{self.step:,} of {steps:,} steps are done" if self.step < steps else "nothing is left to do"
             report.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}{began}")
@@ -112,7 +113,7 @@ def find_starting_point(
     horizon = config.schedule.options.steps
     if horizon is None and saved is not None and not branches:
         horizon = saved.frozen.get("schedule.steps")  # frozen at the first start
-    config = config.with_horizon(horizon or config.steps)
+    config = config.with_horizon(horizon or config.last_step)
     check_schedule(config.schedule.options, config.schedule.options.steps, is_new=saved is None)
     # describe this start, and compare it with the checkpoint
     shape: dict[str, Any] = {"world_size": world_size, "zero_stage": config.zero.stage}
@@ -121,7 +122,7 @@ def find_starting_point(
     state = TrainState(step=0, samples=0, frozen=frozen(config), dataset=dataset, shape=shape, versions=versions)
     if saved is not None:
         _refuse_changes(saved, state, config, ("schedule",) if branches else ())
-    if saved is None or saved.step <= config.steps:
+    if saved is None or saved.step <= config.last_step:
         _refuse_standstill(config, saved)
     return StartingPoint(config, state, checkpoint, saved, choices)
 
@@ -144,17 +145,17 @@ def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, fre
 def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     """Refuse further steps if the schedule's learning rate has reached 0 before them."""
     horizon, done = config.schedule.options.steps, 0 if saved is None else saved.step
-    first = max(done, horizon or config.steps) + 1
-    if first > config.steps or config.schedule.build(horizon)(config.steps):
+    first = max(done, horizon or config.last_step) + 1
+    if first > config.last_step or config.schedule.build(horizon)(config.steps):
         return
-    ways = f"set schedule.steps={config.steps}, or choose another schedule"
+    ways = f"set schedule.steps={config.last_step}, or choose another schedule"
     if saved is not None:
         ways = (
             "a longer schedule needs `schedule.steps=` at the first start; to continue from here with one: "
-            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.steps} (or allow schedule, and choose "
-            "another one); the rate then jumps up from where it is"
+            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.last_step} (or allow schedule, and "
+            "choose another one); the rate then jumps up from where it is"
         )
     raise ConfigurationError(
         f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step {horizon} on, steps {first} "
-        f"to {config.steps} would learn nothing: {ways}"
+        f"to {config.last_step} would learn nothing: {ways}"
     )

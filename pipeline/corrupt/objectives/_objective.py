@@ -112,7 +112,8 @@ class Objective(ABC):
     draws_by_label: ClassVar[bool] = True
     """False if its parts have labels that key the draws, so that its own label has no effect."""
     redrawn: ClassVar[float] = 0.95
-    """Minimum share of rows (64 tokens, 8 sentences, default options) that another variant corrupts differently."""
+    """Minimum share of rows (64 tokens, 8 sentences, default options) that another variant corrupts differently; 0: the
+    objective draws nothing."""
     keeps_order: ClassVar[bool] = True
     """False if labeled tokens have another order in the input than in the original."""
     invertible: bool = True

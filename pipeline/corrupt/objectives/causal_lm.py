@@ -45,6 +45,7 @@ class CausalLM(Objective):
     """
 
     longest_row: ClassVar[int | None] = None
+    redrawn: ClassVar[float] = 0.0
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
 

@@ -59,6 +59,7 @@ class TextToText(Objective):
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
+    redrawn: ClassVar[float] = 0.0
     minimum = MinimumRow(tokens=1)
 
     @config_class

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
+import zstandard
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.start.new import main
+from clozeline.tools.start.project.templates import MODELS
 from tests.distributed import run_program
 from tests.matrices import mark_slow_but
 
@@ -22,17 +27,71 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("model", mark_slow_but(["gpt"], ["bert", "gpt", "t5", "bart"]))
+@pytest.mark.parametrize("model", mark_slow_but(["gpt"], MODELS))
 def test_what_it_writes_runs(texts: Path, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["mine", f"input={texts}", "language=en", f"model={model}"]) == 0
     monkeypatch.chdir(texts)  # the paths of the files are absolute
     assert run_pipeline(["--config", str(tmp_path / "mine" / "pipeline.yaml")]) == 0
-    words = ["--config", str(tmp_path / "mine" / "train.yaml"), "steps=2", "schedule.warmup=0", "data.micro_batch=2"]
-    train = f"from clozeline.train.command import main\nassert main({[*words, 'data.global_batch=16']}) == 0"
-    done = run_program(train, tmp_path)
-    assert done.codes == [0], done.errors
+    more = ["steps=2", "schedule.warmup=0", "data.micro_batch=2", "data.global_batch=16", "data.lanes=16"]
+    train(tmp_path / "mine", *more)
     assert (tmp_path / "mine" / "run" / "report.html").is_file()
+
+
+def train(project: Path, *words: str) -> None:
+    words = ("--config", str(project / "train.yaml"), *words)
+    done = run_program(f"from clozeline.train.command import main\nassert main({list(words)}) == 0", project)
+    assert done.codes == [0], done.errors
+
+
+def write_prose(source: str, folder: Path) -> None:
+    """Novels of the real data as texts of about 4 kB, 1.2 MB in all."""
+    path = Path(os.environ["CLOZELINE_DATA"]) / "text" / source
+    lines = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read().decode().splitlines()
+    paragraphs = [p for line in lines for p in json.loads(line)["text"].split("\n\n")] if ".jsonl" in source else lines
+    folder.mkdir()
+    total, part = 0, list[str]()
+    for paragraph in paragraphs:
+        part.append(paragraph)
+        if sum(map(len, part)) > 3_800 or total > 1_200_000:
+            (folder / f"{total:07}.txt").write_text(text := "\n\n".join(part), encoding="utf-8")
+            total, part = total + len(text.encode()), []
+        if total > 1_200_000:
+            return
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
+@pytest.mark.parametrize(
+    ("model", "language", "source", "below"),
+    [
+        ("bert", "pt", "novels_por.jsonl.zst", 2.0),
+        ("bert", "hu", "novels_hun.jsonl.zst", 2.0),
+        ("bert", "ja", "ja_wagahai.txt.zst", 1.0),  # without blanks between words
+        ("gpt", "fr", "novels_fra.jsonl.zst", 1.0),
+        ("llama", "de", "novels_deu.jsonl.zst", 1.0),
+        ("bart", "pl", "novels_pol.jsonl.zst", 1.0),
+        ("t5", "it", "novels_ita.jsonl.zst", 0.6),
+    ],
+)
+def test_the_first_own_model_learns(
+    model: str,
+    language: str,
+    source: str,
+    below: float,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """On 1.2 MB of prose, with what it writes and nothing changed: nats below the loss of a model without context."""
+    write_prose(source, tmp_path / "texts")
+    assert main([str(tmp_path / "mine"), f"input={tmp_path / 'texts'}", f"language={language}", f"model={model}"]) == 0
+    assert run_pipeline(["--config", str(tmp_path / "mine" / "pipeline.yaml")]) == 0
+    train(tmp_path / "mine")
+    heldout = json.loads((tmp_path / "mine" / "run" / "status.json").read_text(encoding="utf-8"))["heldout"]["heldout"]
+    record_property("loss and entropy", (heldout["loss"], heldout["unigram_entropy"]))
+    assert heldout["labels"] > 5_000
+    assert heldout["loss"] < heldout["unigram_entropy"] - below
 
 
 class Terminal(io.StringIO):
@@ -70,6 +129,10 @@ def test_without_a_terminal_the_texts_are_needed(
     assert main([str(tmp_path / "mine"), f"input={texts}"]) == 0
     assert "keep: []" in (tmp_path / "mine" / "pipeline.yaml").read_text(encoding="utf-8")
     before = (tmp_path / "mine" / "train.yaml").read_bytes()
+    assert main([str(tmp_path / "sized"), f"input={texts}", "model=llama", "size=llama3_8b"]) == 0
+    assert "dim: 4096" in (tmp_path / "sized" / "train.yaml").read_text(encoding="utf-8")
+    assert main([str(tmp_path / "wrong"), f"input={texts}", "model=llama", "size=bert_base"]) == 64
+    assert not (tmp_path / "wrong").exists()
     assert main([str(tmp_path / "mine"), f"input={texts}", "model=t5"]) == 64
     assert "pipeline.yaml exists: name another folder, or remove the file" in capsys.readouterr().err
     assert (tmp_path / "mine" / "train.yaml").read_bytes() == before

@@ -118,7 +118,8 @@ def test_closing_lines_compare_with_the_entropy(tmp_path: Path) -> None:
         journal.step({"step": step, "loss": loss, "heldout": heldout})
     journal.begin(2)
     journal.status("stopped", heldout=heldout)
-    lines = closing_lines(tmp_path, TrainState(step=2, samples=16, tokens=1000, skipped=1), 4, "SIGTERM")
+    config = tiny(output=str(tmp_path), steps=4)
+    lines = closing_lines(config, TrainState(step=2, samples=16, tokens=1000, skipped=1), "SIGTERM")
     assert lines == [
         "stopped (SIGTERM): step 2 of 4, 16 rows, filler included, 1,000 tokens",
         "loss 4.0000 at step 1, 2.5000 at step 2",
@@ -128,13 +129,43 @@ def test_closing_lines_compare_with_the_entropy(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("losses", "tokens", "said"),
+    [
+        ((4.0, 2.5), 1000, ()),
+        ((4.0, 3.5), 1000, ("raise steps to 400,000,",)),  # 200 of 1,000 tokens: 2 million take 2,000 times as many
+        ((4.0, 3.5), 5_000_000, ("steps from 200 to 400", "learning_rate from 0.003 to 0.009")),
+        ((2.5, 3.5), 1000, ("2.5000 at step 100", "step=100", "steps=100", "data.corrupt")),
+        ((2.5, 2.75), 1000, ("2.5000 at step 100", "step=100")),
+        ((2.5, None), 1000, ("2.5000 at step 100", "steps=100")),
+    ],
+)
+def test_a_run_that_context_did_not_help_says_what_to_raise(
+    tmp_path: Path, losses: tuple[float | None, ...], tokens: int, said: tuple[str, ...]
+) -> None:
+    """With numbers: too few tokens, too low a rate, or too many passes; and where its best state is."""
+    journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
+    for step, loss in zip((100, 200), losses, strict=True):
+        heldout = {"heldout": {"loss": loss, "losses": {}, "labels": 5, "unigram_entropy": 3.0}}
+        journal.step({"step": step, "loss": 3.0, "heldout": heldout})
+        (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
+    journal.begin(200)
+    journal.status("done", heldout=heldout)
+    config, state = tiny(output=str(tmp_path), steps=200), TrainState(step=200, samples=16, tokens=tokens)
+    usual, stopped = 3, "the state is saved: start the same command again to continue"
+    more = closing_lines(config, state, None)[usual:]
+    assert all(text in " ".join(more) for text in said)
+    assert bool(more) == bool(said)
+    assert closing_lines(config, state, "SIGTERM")[usual:] == [stopped]
+
+
 def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path: Path) -> None:
     journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
     pairs = {"loss": 0.5, "losses": {"similarity": 0.5}, "labels": 5, "unigram_entropy": 0.0, "unit": "rows"}
     journal.step({"step": 1, "loss": 0.75, "heldout": {"heldout": pairs}})
     journal.begin(1)
     journal.status("done", heldout={"heldout": pairs})
-    lines = closing_lines(tmp_path, TrainState(step=1, samples=16, tokens=1000), 1, None)
+    lines = closing_lines(tiny(output=str(tmp_path)), TrainState(step=1, samples=16, tokens=1000), None)
     assert lines[-1] == "held-out: loss 0.5000 over 5 rows"
     page = checked(write_report(tiny(output=str(tmp_path))).read_text())
     assert not [text for text in page.texts if text.startswith("unigram entropy of 5")]
@@ -153,7 +184,7 @@ def test_damaged_lines_cost_the_report_nothing_else(tmp_path: Path) -> None:
             Journal(tmp_path, LogConfig(tensorboard=False), 0).begin(3)
             records = read_lines(tmp_path / "metrics.jsonl")
             headline(RecordedRun("a", records)), _heldout(records), _events(read_lines(tmp_path / "events.jsonl"))
-            closing_lines(tmp_path, TrainState(step=3, samples=24), 3, None)
+            closing_lines(tiny(output=str(tmp_path)), TrainState(step=3, samples=24), None)
             changes += 1
         path.write_bytes(whole)
     assert changes > 100

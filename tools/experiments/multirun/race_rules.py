@@ -109,7 +109,8 @@ def training_of(
             raise ConfigurationError(f"{name}: train.{key}: is fixed by the rules of the race: remove the key")
     config = deepcopy(entry.train) | {"output": str(output)}
     validated: TrainConfig = validate(TrainConfig, config, name, "train.")
-    check_schedule(validated.schedule.options, validated.schedule.options.steps or validated.steps)
+    if validated.steps != "auto":
+        check_schedule(validated.schedule.options, validated.schedule.options.steps or validated.steps)
     heads = validated.model.heads
     if set(heads) != {HEAD} or heads[HEAD].normalise != "label":
         raise ConfigurationError(

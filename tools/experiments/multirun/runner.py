@@ -86,7 +86,8 @@ def check_training(config: Path, words: Sequence[str]) -> None:
     tell_early(load_config, TrainConfig, config, words)
     checked = load_config(TrainConfig, config, words)
     options = checked.schedule.options
-    check_schedule(options, options.steps or checked.steps)
+    if checked.steps != "auto":
+        check_schedule(options, options.steps or checked.steps)
 
 
 def collect_all(trainings: Iterable[Training], at_once: int = 1) -> None:

@@ -3,30 +3,83 @@
 import glob
 import json
 import re
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from clozeline import HOME
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.store import as_url
+from clozeline.pipeline.text.stop_words import STRINGS
 from clozeline.registry import choose
 
-MODELS: Final[Mapping[str, tuple[str, str, str]]] = {
-    "bert": ("masked_lm", "{name: masked_lm, max_length: 128, variants: 2, mask_rate: 0.15}",
-             "an encoder that fills masks, for vectors, classes and tags"),
-    "gpt": ("causal_lm", "{name: causal_lm, max_length: 128}", "a decoder that continues text"),
-    "t5": ("span_corruption", "{name: span_corruption, input_length: 128}",
-           "an encoder-decoder that fills spans, for translation and summaries"),
-    "bart": ("bart", "{name: composition, label: bart, max_length: 128, steps: [{name: sentence_reordering}, "
-             "{name: text_infilling}]}", "an encoder-decoder that restores sentences, for summaries"),
+_ROW: Final = "max_length: 128"
+_MASKED: Final = f"{{name: masked_lm, {_ROW}, mask_rate: 0.3}}"
+_CAUSAL: Final = f"{{name: causal_lm, {_ROW}}}"
+_RESTORED: Final = "steps: [{name: sentence_reordering}, {name: text_infilling}]"
+
+
+class Family(NamedTuple):
+    """A family of models, and how a small one of it is trained."""
+
+    recipe: str
+    """folder of configs/recipes whose small variant it is"""
+    entry: str
+    """objective, as in `corrupt` and `data.corrupt`"""
+    use: str
+    rate: str = ""
+    """learning rate for the optimizer and the batches of the demo's recipe, in place of its own"""
+
+
+MODELS: Final[Mapping[str, Family]] = {
+    "bert": Family("demo", _MASKED, "an encoder that fills masks, for vectors, classes and tags"),
+    "gpt": Family("gpt", _CAUSAL, "a decoder that continues text"),
+    "llama": Family("gpt", _CAUSAL, "a decoder that continues text, with rotary positions"),
+    "t5": Family("t5", "{name: span_corruption, input_length: 128}",
+                 "an encoder-decoder that fills spans, for translation and summaries", rate="2e-2"),
+    "bart": Family("bart", f"{{name: composition, label: bart, {_ROW}, {_RESTORED}}}",
+                   "an encoder-decoder that restores sentences, for summaries"),
+    "mbart": Family("mbart", f"{{name: composition, label: mbart, {_ROW}, source_head: none, language_tokens: "
+                    f"{{LANGUAGE: <reserved_0>}}, {_RESTORED}}}", "BART with a token for the language"),
+    "mass": Family("mass", f"{{name: mass, {_ROW}}}", "an encoder-decoder that restores half of a text"),
+    "roberta": Family("roberta", _MASKED, "BERT without sentence pairs"),
+    "xlm_r": Family("roberta", _MASKED, "RoBERTa for many languages"),
+    "albert": Family("albert", f"{{name: sentence_order_prediction, {_ROW}}}",
+                     "an encoder whose layers share their weights"),
+    "electra": Family("electra", f"{{name: replaced_token_detection, {_ROW}, cross_documents: false}}",
+                      "an encoder that finds replaced tokens"),
+    "deberta": Family("deberta", _MASKED, "an encoder with relative positions"),
+    "deberta_v2": Family("deberta", _MASKED, "DeBERTa with shared projections"),
+    "deberta_v3": Family("deberta", _MASKED, "DeBERTa v3, on masks alone"),
+    "modernbert": Family("demo", _MASKED, "an encoder with rotary positions, for long texts"),
+    "mobilebert": Family("mobilebert", _MASKED, "an encoder of narrow layers, for small devices"),
+    "megatron_bert": Family("demo", _MASKED, "a large BERT"),
+    "rembert": Family("demo", _MASKED, "an encoder for many languages, with a small token table"),
+    "unilm": Family("unilm", "{name: mixture, label: unilm, parts: ["
+                    f"{{name: next_sentence_prediction, label: both, weight: 2, {_ROW}}}, "
+                    f"{{name: next_sentence_prediction, label: prefix, weight: 2, attention: prefix, {_ROW}}}, "
+                    f"{{name: masked_lm, attention: left_to_right, grouping: sentence_pair, {_ROW}}}]}}",
+                    "an encoder that also continues text"),
+    "xlm": Family("xlm", f"{{name: masked_lm, {_ROW}, grouping: document, mask_rate: 0.3, languages: true}}",
+                  "an encoder that knows the language of each text"),
+    "xlnet": Family("xlnet", f"{{name: permuted_lm, {_ROW}, frame: xlnet}}",
+                    "an encoder that predicts tokens in any order"),
+    "elmo": Family("elmo", _CAUSAL, "two LSTMs that read from both sides"),
+    "awd_lstm": Family("ulmfit", _CAUSAL, "an LSTM that continues text (ULMFiT)"),
 }  # fmt: skip
-"""Small models by name: the label of their example set, the entry of `corrupt` that makes it, and their use."""
+"""Families of models that have a size in configs/models and need no teacher."""
+_LLAMA: Final = {
+    "dim": 128, "layers": 2, "attention_heads": 4, "kv_heads": 2, "ffn_dim": 344,
+    "init": {"scheme": "normal", "std": 0.05, "scale_residual": True},
+}  # fmt: skip
+"""Keys that make llama_tiny, which takes a processor half an hour, a small variant."""
+_CONFIGS: Final = HOME / "configs"
 ANY: Final = "any"
 """Keeps documents in every language."""
-_SMALL: Final = 1_000_000
-"""Bytes of text below which 5 % of the documents are too few for a held-out set."""
+_SMALL: Final = 10_000_000
+"""Bytes of text below which 1 % of the documents are too few for a held-out set."""
 
 _PIPELINE: Final = """# From your texts to shards for a small {model}: {use}.
 # 1. clozeline pipeline --config {folder}/pipeline.yaml
@@ -48,7 +101,7 @@ clean:
   keep_text: 1
   filters:
     # Published: 50 to 100,000 words{stop_words}.
-    - {{name: gopher_quality, words: [10, 100000]{no_stop_words}}}
+    - {{name: gopher_quality, words: [10, 100000]{no_stop_words}{no_blanks}}}
     # Rejects texts that repeat lines or phrases.
     - gopher_repetition
     # For crawled pages, add c4_quality: it drops menus, and lines without punctuation at their end.
@@ -65,7 +118,8 @@ encode: {{sentences: regex}}
 
 group: {{}}
 
-# What the model learns from: `clozeline show {objective}` shows it on a sentence.
+# What the model learns from: `clozeline show {objective}` shows it on a sentence. The training makes these examples
+# anew in each of its passes (`data.corrupt`); these show you what it reads.
 corrupt:
   - {entry}
 """
@@ -73,10 +127,23 @@ _LANGUAGE: Final = """  # Keeps documents in this language. If the report reject
   language: {{name: py3langid, keep: [{code}], threshold: 0.65}}"""
 _ANY_LANGUAGE: Final = """  # Identifies languages for the report, and keeps all. To keep some: keep: [en, de]
   language: {name: py3langid, keep: []}"""
-_TRAIN: Final = """# A small {model} on the shards of pipeline.yaml: {use}.
+_TRAIN: Final = """# {model}, {size}, on the samples of pipeline.yaml: {use}.
 # `clozeline train --config {folder}/train.yaml`; add --dry-run to see its size, memory and time first.
 # `clozeline train --help` explains every key.
 output: {run}
+"""
+_DATA: Final = """
+data:
+  shards: {shards}
+  # each pass over the samples makes new examples
+  corrupt: {entry}
+"""
+_END: Final = """
+# by the tokens of the corpus; a start prints the number
+steps: auto
+evaluate: {every: 200, max_rows: 2048}
+# the last state, and the one with the lowest held-out loss
+checkpoint: {every: 200, keep_last: 1, keep_best: true}
 """
 
 
@@ -123,6 +190,16 @@ def check_language(code: str) -> str:
     return code
 
 
+def _family_of(size: str) -> str | None:
+    """Return the model of `MODELS` that a size belongs to: gpt2_small to gpt, xlm_r_base to xlm_r and not to xlm."""
+    return max((name for name in MODELS if re.match(rf"{name}(_|\d|$)", size)), key=len, default=None)
+
+
+def sizes_of(model: str) -> list[str]:
+    """Return the sizes of a model in configs/models."""
+    return sorted(path.stem for path in (_CONFIGS / "models").glob("*.yaml") if _family_of(path.stem) == model)
+
+
 def check_model(name: str) -> str:
     """Return the name of a model of `MODELS`, or raise ConfigurationError."""
     if name not in MODELS:
@@ -130,17 +207,34 @@ def check_model(name: str) -> str:
     return name
 
 
+def check_size(size: str | None, model: str) -> str | None:
+    """Return the name of a size of a model, or raise ConfigurationError; None: a small variant."""
+    if size is not None and size not in sizes_of(model):
+        raise ConfigurationError(f"size: expected one of {', '.join(sizes_of(model))}, got {size!r}")
+    return size
+
+
+def entry_of(model: str, language: str) -> str:
+    """Return the objective of a model for texts in a language."""
+    entry = MODELS[model].entry
+    if "LANGUAGE" in entry and language == ANY:
+        raise ConfigurationError(f"model: {model} has a token for each language: name it, such as language=en")
+    return entry.replace("LANGUAGE", language)
+
+
 def pipeline_yaml(folder: Path, source: Any, language: str, model: str) -> str:
     """Return the recipe of a project in a folder."""
-    _, entry, use = MODELS[model]
-    own_words = language == "en"
+    entry, own_words = entry_of(model, language), language == "en"
     return _PIPELINE.format(
-        model=model.upper(), use=use, folder=folder, entry=entry, input=json.dumps(source, ensure_ascii=False),
+        model=model.upper(), use=MODELS[model].use, folder=folder, entry=entry,
+        input=json.dumps(source, ensure_ascii=False),
         corpus=json.dumps(re.sub(r"\W+", "-", folder.name) or "own"), output=json.dumps(str(folder / "data")),
-        fraction=0.2 if 0 < _text_bytes(source) < _SMALL else 0.05,
+        fraction=0.15 if 0 < _text_bytes(source) < _SMALL else 0.01,
         language=_ANY_LANGUAGE if language == ANY else _LANGUAGE.format(code=language),
         stop_words="" if own_words else ", and two stop words, which only some languages have a list of",
         no_stop_words="" if own_words else ", stop_words: 0",
+        # without blanks, a clause is a word
+        no_blanks=", mean_word_length: [1, 1000]" if language in {ANY, *STRINGS} else "",
         objective=re.sub(r"\{name: (\w+).*", r"\1", entry),
     )  # fmt: skip
 
@@ -154,12 +248,53 @@ def _text_bytes(source: Any) -> int:
     return 0 if as_url(source) is not None else sum(file.stat().st_size for file in _files(source))
 
 
-def train_yaml(folder: Path, model: str) -> str:
-    """Return the training of a project: the small variant of the model's recipe, for the project's shards."""
-    label, _, use = MODELS[model]
-    recipe = (HOME / "configs" / "recipes" / model / "train_tiny.yaml").read_text(encoding="utf-8")
-    settings = re.sub(r"\A(#.*\n)+", "", recipe)
-    shards = folder / "data" / "corrupt" / label / "train" / "manifest.json"
-    settings = settings.replace("\ndata:\n", f"\ndata:\n  shards: {json.dumps(str(shards))}\n", 1)
-    head = _TRAIN.format(model=model.upper(), use=use, folder=folder, run=json.dumps(str(folder / "run")))
-    return head + settings
+def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str | None = None) -> str:
+    """Return the training of a project: the small variant of the model's recipe or one of its sizes.
+
+    `grouping` labels the sample set that the objective reads.
+    """
+    family, entry = MODELS[model], entry_of(model, language)
+    body, rest = _small_variant("bert" if size and family.recipe == "demo" else family.recipe)
+    if size:
+        body, rest = _sized(size, body, rest)
+    elif model == "llama":
+        body = _body("llama_tiny", body, _LLAMA)
+    elif family.rate:
+        rest = _set_rate(_small_variant("demo")[1], family.rate)
+    shards = json.dumps(str(folder / "data" / "group" / grouping / "train" / "manifest.json"))
+    head = _TRAIN.format(
+        model=model.upper(), size=size or "a small variant", use=family.use, folder=folder,
+        run=json.dumps(str(folder / "run")),
+    )  # fmt: skip
+    return f"{head}{body}\n{rest}{_END}".replace("\ndata:\n", _DATA.format(shards=shards, entry=entry), 1)
+
+
+def _small_variant(recipe: str) -> tuple[str, str]:
+    """Return the model of a recipe's small training, and its other settings without those that `_END` has."""
+    path = _CONFIGS / "recipes" / recipe / ("train.yaml" if recipe == "demo" else "train_tiny.yaml")
+    settings = re.sub(r"\A(#.*\n)+", "", path.read_text(encoding="utf-8"))
+    settings = re.sub(r"(?m)^(steps|seed|evaluate|checkpoint): .*\n|^  # pass shards.*\n", "", settings)
+    body, rest = settings.split("\n\n", 1)
+    return body + "\n", rest.rstrip() + "\n"
+
+
+def _sized(size: str, body: str, rest: str) -> tuple[str, str]:
+    """Return the model of a size, and the other settings with a learning rate for its width, and without comments."""
+    sized = _body(size, body, {})
+    small, width = parse_yaml(body + rest), parse_yaml(sized)["model"]["dim"]
+    rate = small["optimizer"]["learning_rate"] * small["model"]["dim"] / width
+    return sized, _set_rate(re.sub(r"(?m)^ *#.*\n| +#.*", "", rest), f"{rate:.2g}")
+
+
+def _body(size: str, small: str, changes: Mapping[str, Any]) -> str:
+    """Return the model of a size with the heads and language embeddings of a small variant, which its rows serve."""
+    body = parse_yaml((_CONFIGS / "models" / f"{size}.yaml").read_text(encoding="utf-8")) | changes
+    own = parse_yaml(small)["model"]
+    if "languages" in own:
+        body.setdefault("languages", own["languages"])
+    body["heads"] = {head: body["heads"].get(head, options) for head, options in own["heads"].items()}
+    return f"model:  # {size} of configs/models\n{textwrap.indent(dump_yaml(body), '  ')}"
+
+
+def _set_rate(settings: str, rate: str) -> str:
+    return re.sub(r"learning_rate: [^,}\n]+", f"learning_rate: {rate}", settings, count=1)
