@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline import HOME
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.overrides import parse_word
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.store import as_url
 from clozeline.registry import choose
@@ -86,10 +86,7 @@ def absolute_input(text: str) -> Any:
     Raises:
         ConfigurationError: nothing is at a path.
     """
-    try:
-        value = parse_yaml(text)
-    except ValueError:
-        value = text
+    value = parse_word(str | list[Any] | dict[str, Any], text)
     entries = value if isinstance(value, list) else [value]
     found = [_absolute_entry(entry) for entry in entries]
     return found if isinstance(value, list) else found[0]
