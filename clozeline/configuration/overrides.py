@@ -2,20 +2,32 @@
 
 A mapping is merged into the one that the file has, with two exceptions that replace it: a mapping with a `name`, which
 chooses an algorithm, and a mapping whose keys are names, such as that of `model.heads`.
+
+A value is a word of the shell: it has no comments, and where its key takes a text or path, it is one as it stands. Lists
+and mappings are YAML in brackets.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from clozeline.configuration.redaction import remember
-from clozeline.configuration.schema import below, default_of, maps_names, word_key
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.schema import below, default_of, holds_entries, maps_names, scalars_of, word_key
+from clozeline.configuration.strict_yaml import StrictLoader
 from clozeline.errors import ConfigurationError
+
+_TEXT: Final = "tag:yaml.org,2002:str"
+_TYPES: Final = {
+    "tag:yaml.org,2002:bool": {bool},
+    "tag:yaml.org,2002:int": {int, float},
+    "tag:yaml.org,2002:float": {float},
+}
+"""Types that a plain word may have in YAML, each with the types of a key that takes it."""
 
 
 def override(schema: Any, data: dict[str, Any], overrides: Sequence[str], where: str) -> Any:
@@ -51,12 +63,12 @@ def _apply_all(schema: Any, data: dict[str, Any], overrides: Sequence[str], wher
         config = OmegaConf.create(data)
         for item in sorted(overrides, key=lambda item: item.partition("=")[0].count(".")):
             key, text = _split(item)
-            nested: Any = _value(text)
+            nested: Any = parse_word(None, text)
             for part in reversed(key.split(".")):
                 nested = {part: nested}
             remember(nested)
             for dotted in _expand_key(schema, config, key.split(".")):
-                _apply(schema, config, dotted, _value(text))
+                _apply(schema, config, dotted, text)
     except OmegaConfBaseException as error:
         raise ConfigurationError(f"{f'argument {item!r}' if item else where}: {error}") from error
     return config
@@ -71,11 +83,40 @@ def _split(item: str) -> tuple[str, str]:
     return key, text
 
 
-def _value(text: str) -> Any:
-    try:
-        return parse_yaml(text)
-    except yaml.YAMLError:
-        return text  # a glob such as *.warc.gz is not YAML, but a good string
+def parse_word(kind: Any, text: str) -> Any:
+    """Return the value of a word of the command line, for a key of type `kind`; None where that is not known."""
+    letter = next(letter for letter in map(chr, range(0xE000, 0xF900)) if letter not in text)
+    with suppress(yaml.YAMLError, RecursionError, ValueError):  # a glob such as *.warc.gz is no YAML, but a good string
+        loader = StrictLoader(text.replace("#", letter))
+        if (node := loader.get_single_node()) is not None:
+            _settle(kind, node, letter)
+            if _is_yaml(kind, node, text.strip()[0]):
+                return loader.construct_document(node)
+    return text
+
+
+def _settle(kind: Any, node: yaml.Node, letter: str) -> None:
+    """Put `#` in place of the letter that hid it from the parser, and make texts of numbers where only texts fit."""
+    if isinstance(node, yaml.ScalarNode):
+        node.value = node.value.replace(letter, "#")
+        fitting, scalars = _TYPES.get(node.tag), scalars_of(kind)
+        if not node.style and fitting and str in scalars and scalars.isdisjoint(fitting):
+            node.tag = _TEXT
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _settle(below(kind, "0"), item, letter)
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            _settle(None, key, letter)
+            _settle(below(kind, str(key.value)), value, letter)
+
+
+def _is_yaml(kind: Any, node: yaml.Node, first: str) -> bool:
+    """Return whether a word with this first character is more than a text: typed, in quotes or in brackets."""
+    if isinstance(node, yaml.ScalarNode):
+        return first in "'\"" if node.style else node.tag != _TEXT and node.value != ""
+    is_known = kind not in (None, Any) and str not in scalars_of(kind)
+    return holds_entries(kind) and (first in "[{" or is_known)
 
 
 def _expand_key(schema: Any, config: Any, key: list[str]) -> list[str]:
@@ -103,11 +144,12 @@ def _expand_key(schema: Any, config: Any, key: list[str]) -> list[str]:
     return [".".join(key)]
 
 
-def _apply(schema: Any, config: Any, key: str, value: Any) -> None:
+def _apply(schema: Any, config: Any, key: str, text: str) -> None:
     above, _, last = key.rpartition(".")
     outer = schema
     for part in above.split(".") if above else ():
         outer = below(outer, part)
+    value = parse_word(below(outer, last), text)
     entries: Any = OmegaConf.select(config, above) if above else None
     if value is None and maps_names(outer) and OmegaConf.is_dict(entries):
         if last not in entries:

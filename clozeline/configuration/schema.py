@@ -193,6 +193,32 @@ def default_of(kind: Any, key: str) -> Any:
     return None
 
 
+def scalars_of(kind: Any) -> set[Any]:
+    """Return the scalar types that a value of type `kind` may have, also as the word that stands for a list or mapping.
+
+    That of a type that is not known, or may be anything, is empty.
+    """
+    found: set[Any] = set()
+    for alternative in _alternatives(kind):
+        origin = get_origin(alternative)
+        if (word := getattr(alternative, "WORD", None)) is not None:
+            found |= scalars_of(below(alternative, word) or str)
+        elif origin in (list, tuple):
+            found |= scalars_of(get_args(alternative)[0])
+        elif origin is Literal:
+            found |= {type(value) for value in get_args(alternative)}
+        elif alternative in (str, int, float, bool):
+            found.add(alternative)
+        elif alternative is Path:
+            found.add(str)
+    return found
+
+
+def holds_entries(kind: Any) -> bool:
+    """Return whether a value of type `kind` may be a list or a mapping; a type that is not known may."""
+    return any(alternative not in (str, int, float, bool, Path, NoneType) for alternative in _alternatives(kind))
+
+
 def maps_names(kind: Any) -> bool:
     """Return whether a value may be a mapping whose keys are names that the user gives or chooses."""
     return any(get_origin(alternative) is dict for alternative in _alternatives(kind))

@@ -9,7 +9,7 @@ import yaml
 _REPLACED = (":bool", ":int", ":float", ":timestamp")
 
 
-class _StrictLoader(yaml.SafeLoader):
+class StrictLoader(yaml.SafeLoader):
     """Safe YAML where only `true` and `false` are booleans, `3e-4` is a float and keys are unique."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
@@ -28,12 +28,12 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+StrictLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
 # No numbers of base 60 (`12:30`) and no octal ones (`010`), which are rarely meant.
-_StrictLoader.add_implicit_resolver(
+StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$"), list("-+0123456789")
 )
-_StrictLoader.add_implicit_resolver(
+StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.inf|\.nan)$"),
     list("-+0123456789."),
@@ -43,7 +43,7 @@ _StrictLoader.add_implicit_resolver(
 def parse_yaml(text: str) -> Any:
     """Return the plain data of a YAML text; YAMLError if it is malformed, nested too deeply, or gives a key twice."""
     try:
-        return yaml.load(text, Loader=_StrictLoader)
+        return yaml.load(text, Loader=StrictLoader)
     except RecursionError:
         raise yaml.YAMLError("it is nested too deeply") from None
     except ValueError as error:  # a number without digits, such as 0b_
@@ -56,9 +56,9 @@ class _StrictDumper(yaml.SafeDumper):
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [
             *yaml.SafeDumper.yaml_implicit_resolvers.get(first, []),
-            *_StrictLoader.yaml_implicit_resolvers.get(first, []),
+            *StrictLoader.yaml_implicit_resolvers.get(first, []),
         ]
-        for first in {*yaml.SafeDumper.yaml_implicit_resolvers, *_StrictLoader.yaml_implicit_resolvers}
+        for first in {*yaml.SafeDumper.yaml_implicit_resolvers, *StrictLoader.yaml_implicit_resolvers}
     }
 
 

@@ -41,7 +41,8 @@ class SelfTrainOptions:
     train: Annotated[Path, HOME_EXPANDED]
     """file with the labeled rows"""
     unlabeled: Annotated[Path, HOME_EXPANDED]
-    """file with one text per line, or the two of a pair separated by a tab"""
+    """file with one text per line, or the two of a pair separated by a tab; a first line with the names of the task's
+    text columns is a header"""
     dev: Annotated[Path, HOME_EXPANDED]
     """file with the rows whose score decides when to stop"""
     output: Annotated[Path, HOME_EXPANDED]

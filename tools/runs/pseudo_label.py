@@ -34,7 +34,8 @@ class PseudoLabelOptions:
     """Texts to label, and which labels to keep."""
 
     input: Annotated[Path, HOME_EXPANDED]
-    """file with one text per line, or the two of a pair separated by a tab"""
+    """file with one text per line, or the two of a pair separated by a tab; a first line with the names of the task's
+    text columns is a header"""
     output: Annotated[Path, HOME_EXPANDED]
     """file for the labeled rows, such as pseudo.tsv; FILE.json gets the counts"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
@@ -53,7 +54,7 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
     if opened.facts.head != "classification":
         raise ConfigurationError(f"{run}: expected a run of the head classification, got {opened.facts.head}")
     reader = task_reader(opened.train.manifest)
-    items, refused = read_texts(options.input, opened.facts)
+    items, refused = read_texts(options.input, reader)
     judged, lost = label_texts(opened, items)
     kept, dropped = select(judged, options.threshold, options.per_class)
     if not kept:

@@ -38,7 +38,7 @@ _MODELS: Final = "\n".join(f"  {name}: {family.use}" for name, family in MODELS.
 class ProjectSettings:
     """Settings of `clozeline new`; null: asked for on a terminal."""
 
-    input: Any = None
+    input: str | list[Any] | dict[str, Any] | None = None
     """Texts: a file, a folder, a glob, a URL, or `{path: posts.jsonl, text_key: body}`."""
     language: str | None = None
     """Language code of the documents to keep, such as en; `any` keeps all, the default without a terminal."""

@@ -326,8 +326,8 @@ def _skip_zeros(file: BinaryIO, at: int) -> int:
     return at
 
 
-def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> tuple[bytes, bool]:
-    """Return the decompressed body, at most `record_bytes` long, and whether it is complete; ignores trailing bytes.
+def decompress_body(data: bytes, decoder: Decoder, limits: Limits, most: int) -> tuple[bytes, bool]:
+    """Return the decompressed body, at most `most` bytes long, and whether it is complete; ignores trailing bytes.
 
     Damage is raised if it does not decode (`body_error`), ends before its first byte (`truncated`), or is a `bomb`.
     """
@@ -338,11 +338,11 @@ def decompress_body(data: bytes, decoder: Decoder, limits: Limits) -> tuple[byte
         try:
             piece = decoder.decompress(unread, _OUTPUT)
         except _ERRORS as error:
-            raise Damage("body_error") from error
+            raise Damage("body_error", content=produced) from error
         unread = b""
         pieces.append(piece)
         produced += len(piece)
-        if produced > limits.record_bytes or is_bomb(limits, len(data), produced):
+        if produced > most or is_bomb(limits, len(data), produced):
             raise Damage("bomb")
         if not piece and decoder.needs_input and not decoder.eof:
             if not produced:

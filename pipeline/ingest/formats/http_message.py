@@ -17,6 +17,8 @@ _HEADER_END: Final = re.compile(rb"\n\r*\n")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r*\n")
 _LINE_END: Final = re.compile(rb"\r*\n")
 _HEADER_BYTES: Final = 1 << 17
+_MOST_LAYERS: Final = 4
+"""Encodings of one body, one in another; servers send one, rarely two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,14 @@ class HttpResponse:
         body, complete = self.body, True
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
             body = _join_chunks(body)
-        for name in reversed(self.headers.get("content-encoding", "").lower().replace(" ", "").split(",")):
-            body, ended = _decode(body, name, limits)
+        names = self.headers.get("content-encoding", "").lower().replace(" ", "").split(",")
+        layers = [name for name in names if name in _DECODERS]
+        if len(layers) > _MOST_LAYERS:
+            raise Damage("content_encoding")
+        left = limits.record_bytes  # for the sum of all layers, those included that do not decode
+        for name in reversed(layers):
+            body, ended, decoded = _decode(body, name, limits, left)
+            left -= decoded
             complete = complete and ended
         return body, complete
 
@@ -113,14 +121,19 @@ _DECODERS: Final[dict[str, tuple[Callable[[], Decoder], ...]]] = {
 }
 
 
-def _decode(body: bytes, name: str, limits: Limits) -> tuple[bytes, bool]:
-    for decoder in _DECODERS.get(name, ()):
+def _decode(body: bytes, name: str, limits: Limits, left: int) -> tuple[bytes, bool, int]:
+    """Return the decoded body, whether it is complete, and how many bytes were decoded, at most `left`."""
+    decoded = 0
+    for decoder in _DECODERS[name]:
         try:
-            return decompress_body(body, decoder(), limits)
+            content, complete = decompress_body(body, decoder(), limits, left - decoded)
         except Damage as damage:
+            decoded += damage.content
             if damage.reason == "bomb":
                 raise
+        else:
+            return content, complete, decoded + len(content)
     # some archives keep the header but store the decoded body
-    if name in _DECODERS and (b"\0" in body[:512] or b"<" not in body[:4096]):
+    if b"\0" in body[:512] or b"<" not in body[:4096]:
         raise Damage("content_encoding")
-    return body, True
+    return body, True, decoded

@@ -1,7 +1,7 @@
 """The base of readers of columnar tables: a row is a document, its index the locator."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, explain_unusable, make_record
 
-_DAMAGE: Final = (pa.ArrowException, OSError, ValueError)
+_DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
 _MOST_LOST: Final = 1 << 20  # maximum lost rows counted for a damaged part, whatever the file claims
 
 
@@ -80,7 +80,7 @@ class TableFile(OneRange, ABC):
         first = account.records
         try:
             for batch in part.batches():
-                for fields in iterate_rows(batch):
+                for fields in iterate_rows(batch, (self._options.text_key, self._options.url_key)):
                     account.records += 1
                     if fields is None:
                         yield Counted("malformed", "bad_utf8", locator=account.records - 1)
@@ -100,13 +100,53 @@ class TableFile(OneRange, ABC):
         return 0
 
 
-def iterate_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | None]:
-    """Yield the rows as plain data; None for a row with invalid UTF-8, which Arrow does not check."""
+def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[dict[str, Any] | None]:
+    """Yield the rows as plain data; None for a row with invalid UTF-8, which Arrow does not check.
+
+    Times become text, as no type of Python has all of them: nanoseconds, unknown zones, the year 0. In a column of
+    `read`, which must be text by itself, each time becomes True.
+    """
     try:
-        yield from batch.to_pylist()
+        columns = [_values(column, name in read) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     except UnicodeDecodeError:
         if batch.num_rows == 1:
             yield None
             return
         for index in range(batch.num_rows):
-            yield from iterate_rows(batch.slice(index, 1))
+            yield from iterate_rows(batch.slice(index, 1), read)
+    else:
+        yield from (dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True))
+
+
+def _values(column: pa.Array, is_read: bool) -> list[Any]:
+    plain = _replace_times(column.type, lambda kind: pa.string())
+    if plain == column.type:
+        values: list[Any] = column.to_pylist()
+        return values
+    if is_read and pa.types.is_string(plain):
+        return [valid or None for valid in column.is_valid().to_pylist()]
+    try:
+        return list(column.cast(plain).to_pylist())
+    except pa.ArrowInvalid:  # a zone that this machine does not know: the text has the time in UTC
+        zoneless = _replace_times(column.type, lambda kind: pa.timestamp(kind.unit) if hasattr(kind, "tz") else kind)
+        return list(column.cast(zoneless).cast(plain).to_pylist())
+
+
+def _replace_times(kind: pa.DataType, replace_time: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return the type with another one for each time, date and duration, also within lists and structs."""
+    types = pa.types
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return replace_time(kind)
+    if types.is_dictionary(kind):
+        inner = _replace_times(kind.value_type, replace_time)
+        return kind if inner == kind.value_type else inner
+    if types.is_map(kind):
+        return pa.map_(_replace_times(kind.key_type, replace_time), _replace_times(kind.item_type, replace_time))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_replace_times(field.type, replace_time)) for field in kind])
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inner = kind.value_field.with_type(_replace_times(kind.value_type, replace_time))
+        if types.is_large_list(kind):
+            return pa.large_list(inner)
+        return pa.list_(inner, kind.list_size if types.is_fixed_size_list(kind) else -1)
+    return kind

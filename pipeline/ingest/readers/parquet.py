@@ -17,7 +17,7 @@ _BATCH_ROWS: Final = 256
 class Parquet(TableFile):
     """Reads in batches of rows; after a damaged row group, continues with the next one."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
     kind: ClassVar[str] = "parquet"
     reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("parquet")

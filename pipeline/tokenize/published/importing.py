@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers
 
@@ -27,6 +28,8 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, sa
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
+_ALL_BYTES: Final = " ".join(map(chr, [*range(0x20, 0x800), *range(0xFFF, 0xD800, 0x1000), *range(0xE001, 0x110000, 0x1FFFF)]))
+"""Letters, most of them in no vocabulary, whose UTF-8 has every byte of a text."""
 _ADDED: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
 
@@ -164,8 +167,32 @@ def _import(
     facts.check([*names, *added.values()])
     facts.save(folder)
     tokenizer: Tokenizer = kind.load(folder)
+    _check_unknown(tokenizer)
     save_tokenizer(tokenizer, origin.kind, folder)
     return load_tokenizer(folder)
+
+
+def _check_unknown(tokenizer: Tokenizer) -> None:
+    """Refuse a tokenizer that writes a piece with another role where it does not know a character.
+
+    Its rows would end, or be masked, inside a document. GPT-2 names `<|endoftext|>` as its unknown token, too, but has
+    a piece for each byte and never writes it.
+    """
+    vocabulary = tokenizer.vocabulary
+    (probe,) = tokenizer.encode([_ALL_BYTES])
+    written = {int(token) for token in np.unique(probe.ids) if vocabulary.special[token]}
+    own = vocabulary.specials.get("unk")
+    others = {role: token for role, token in vocabulary.specials.items() if role != "unk"}
+    others |= {f"sentinel {number}": token for number, token in enumerate(vocabulary.sentinels)} | vocabulary.modes
+    shared = [role for role, token in others.items() if token in written]
+    if shared:
+        piece = tokenizer.piece(others[shared[0]])
+        named = "specials.unk is the same piece" if own == others[shared[0]] else "its model names it as unknown token"
+        raise ConfigurationError(
+            f"tokenizer: a character that it does not know becomes {piece!r}, which is {' and '.join(shared)} as well "
+            f"({named}): give the unknown token a piece of its own, or tokenizer.specials={{{shared[0]}: PIECE}} "
+            "another one"
+        )
 
 
 def _write_model(origin: Source, target: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import example, given
@@ -12,6 +13,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from clozeline.configuration.config import config_class, validate
+from clozeline.configuration.one_or_more import ONE_OR_MORE
 from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
@@ -142,3 +144,67 @@ def test_a_file_without_overrides_is_what_omegaconf_makes_of_it(data: dict[Any, 
     assert found == expected
     for key, value in data.items():
         assert found[key] is not value or not isinstance(value, (dict, list))
+
+
+@config_class
+class Typed:
+    text: str = ""
+    path: Path | None = None
+    paths: Annotated[list[Path], ONE_OR_MORE] = field(default_factory=list)
+    entries: dict[str, str] = field(default_factory=dict)
+    count: int | str = 0
+    number: float | None = None
+    switch: bool | Literal["auto", "a #2"] = "auto"
+    part: Part = Part()
+    anything: Any = None
+
+
+NAMES = [
+    "crawl #2", "#2", " a #b ", "a: b", "a:", "@a", "&a", "&a b", "*a", "*.gz", "!a b", "%a", "`a`", "|", ">a", "- a", "? a",
+    "---", "...", "a\tb", "it's", 'a "b"', "'a' #2", "2024", "2024.10", "010", "1e5", "true", ".inf", "a, b", "a\\b", "[a", "}",
+    "a\n b", "\x1b", "\ue000 #", "s3://b/a#2 #3",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["text", "path", "paths", "entries.a"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_word_of_the_shell_is_a_text_or_path_as_it_stands(key: str, name: str) -> None:
+    found: Any = override(Typed, {}, [f"{key}={name}"], "f")
+    for part in key.split("."):
+        found = found[part]
+    assert found == name
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("text=[a]", "[a]"),
+        ("path={a}", "{a}"),
+        ("path=null", None),
+        ("text='a #2'", "a #2"),
+        ('text="null"', "null"),
+        ("paths=[2024, 'b #1', c #2]", ["2024", "b #1", "c #2"]),
+        ("entries={a: 1e5, b: x #2}", {"a": "1e5", "b": "x #2"}),
+        ("count=2024", 2024),
+        ("count=2024.10", "2024.10"),
+        ("number=1e5", 1e5),
+        ("switch=true", True),
+        ("switch=a #2", "a #2"),
+        ("part=weight: 2.5", {"weight": 2.5}),
+        ("anything=3", 3),
+        ("anything=a: b", "a: b"),
+        ("anything=[3, b #2]", [3, "b #2"]),
+        ("anything=&a [*a]", "&a [*a]"),
+    ],
+)
+def test_the_type_of_a_key_decides_before_yaml_does(argument: str, value: Any) -> None:
+    found = override(Typed, {}, [argument], "f")[argument.partition("=")[0]]
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "\n" not in name])
+def test_names_of_inputs_and_outputs_reach_the_recipe(name: str) -> None:
+    words = [f"corpus={name}", f"input={name}", f"output={name}"]
+    recipe = validate(Recipe, override(Recipe, {}, words, "f"), "f")
+    assert (recipe.corpus, recipe.input[0].path, recipe.output) == (name, name, Path(name))

@@ -10,7 +10,7 @@ from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.labeled_rows import LabeledRows
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskReader
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
@@ -39,13 +39,18 @@ def task_reader(manifest: Manifest) -> TaskReader:
     return reader
 
 
-def read_texts(path: Path, facts: TaskFacts) -> tuple[list[LabeledText], dict[str, int]]:
-    """Return the texts in a file's lines, of pairs separated by a tab, and the number of rejected lines, by reason."""
-    items, refused = [], Counter[str]()
+def read_texts(path: Path, reader: TaskReader) -> tuple[list[LabeledText], dict[str, int]]:
+    """Return the texts in a file's lines, of pairs separated by a tab, and the number of rejected lines, by reason.
+
+    A first line with the names of the task's text columns is its `header`.
+    """
+    items, refused, facts = [], Counter[str](), reader.facts
     for index, line in text_lines(path, Limits()):
         texts = [] if isinstance(line, Rejected) else [text.strip() for text in line.split("\t")]
         if isinstance(line, Rejected):
             refused[line.reason] += 1
+        elif index == 0 and [text.strip('"') for text in texts] == sum(reader.input_columns(texts).values(), []):
+            refused["header"] += 1
         elif len(texts) != facts.texts:
             refused["fields"] += 1
         elif not all(texts):

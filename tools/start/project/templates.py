@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clozeline import HOME
+from clozeline.configuration.overrides import parse_word
 from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.store import as_url
@@ -153,10 +154,7 @@ def absolute_input(text: str) -> Any:
     Raises:
         ConfigurationError: nothing is at a path.
     """
-    try:
-        value = parse_yaml(text)
-    except ValueError:
-        value = text
+    value = parse_word(str | list[Any] | dict[str, Any], text)
     entries = value if isinstance(value, list) else [value]
     found = [_absolute_entry(entry) for entry in entries]
     return found if isinstance(value, list) else found[0]

@@ -145,9 +145,9 @@ def test_uncompressed_data_passes_through():
 
 def test_a_body_is_bounded_by_the_record_limit():
     packed = gzip.compress(b"x" * 1000)
-    assert decompress_body(packed + b"more", ZlibDecoder(31), Limits()) == (b"x" * 1000, True)
+    assert decompress_body(packed + b"more", ZlibDecoder(31), Limits(), 1000) == (b"x" * 1000, True)
     with pytest.raises(Damage, match="bomb"):
-        decompress_body(packed, ZlibDecoder(31), Limits(record_bytes=999))
-    assert decompress_body(packed[:-1], ZlibDecoder(31), Limits()) == (b"x" * 1000, False)
+        decompress_body(packed, ZlibDecoder(31), Limits(), 999)
+    assert decompress_body(packed[:-1], ZlibDecoder(31), Limits(), 1000) == (b"x" * 1000, False)
     with pytest.raises(Damage, match="truncated"):
-        decompress_body(packed[:9], ZlibDecoder(31), Limits())
+        decompress_body(packed[:9], ZlibDecoder(31), Limits(), 1000)

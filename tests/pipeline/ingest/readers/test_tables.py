@@ -1,8 +1,14 @@
+import os
+from pathlib import Path
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import detect
+from clozeline.pipeline.tasks.readers._column_files import column_rows, open_columns
 from tests.pipeline.captures import counted, read, texts
 
 
@@ -81,3 +87,57 @@ def test_a_broken_file_is_one_malformed_record(table):
     assert counted(read(path, name=table.name)) == {f"{table.name}_error": 1}
     path.write_bytes(b"PAR1ARROW1 and nothing")
     assert counted(read(path, name=table.name)) == {f"{table.name}_error": 1}
+
+
+_NS = 10**18 + 1  # 2001-09-09 01:46:40 and a nanosecond
+TIMES: dict[str, tuple[pa.Array, Any]] = {
+    "a nanosecond": (pa.array([_NS], pa.timestamp("ns")), "2001-09-09 01:46:40.000000001"),
+    "a duration": (pa.array([_NS], pa.duration("ns")), str(_NS)),
+    "time of day": (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
+    "an unknown zone": (pa.array([10**12], pa.timestamp("ms", "Mars/Olympus")), "2001-09-09 01:46:40.000"),
+    "a known zone": (pa.array([10**12], pa.timestamp("ms", "UTC")), "2001-09-09 01:46:40.000Z"),
+    "year 0": (pa.array([-62167219200000], pa.timestamp("ms")), "0000-01-01 00:00:00.000"),
+    "year 10000": (pa.array([253402300800 * 10**6], pa.timestamp("us")), "10000-01-01 00:00:00.000000"),
+    "a date": (pa.array([2932897], pa.date32()), "10000-01-01"),
+    "in a list": (pa.array([[_NS]], pa.list_(pa.timestamp("ns"))), ["2001-09-09 01:46:40.000000001"]),
+    "in a large list": (pa.array([[_NS]], pa.large_list(pa.duration("ns"))), [str(_NS)]),
+    "in a list of fixed size": (pa.array([[_NS]], pa.list_(pa.duration("ns"), 1)), [str(_NS)]),
+    "in a struct": (
+        pa.array([{"at": 10**12, "n": 3}], pa.struct([("at", pa.timestamp("ms", "Mars/Olympus")), ("n", pa.int8())])),
+        {"at": "2001-09-09 01:46:40.000", "n": 3},
+    ),
+    "in a map": (pa.array([[("a", _NS)]], pa.map_(pa.string(), pa.duration("ns"))), [["a", str(_NS)]]),
+    "in a dictionary": (
+        pa.array([_NS], pa.timestamp("ns")).dictionary_encode(), "2001-09-09 01:46:40.000000001",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TIMES)
+def test_a_time_in_another_column_loses_no_row(table, case):
+    """The right texts were written down by hand; the rows around it keep their own values."""
+    column, expected = TIMES[case]
+    column = pa.concat_arrays([pa.nulls(1, column.type), column, column])
+    try:
+        path = table({"text": ["a", "b", "c"], "at": column})
+    except pa.ArrowNotImplementedError:
+        pytest.skip("Parquet has no such column")
+    items = read(path, name=table.name)
+    assert texts(items) == ["a", "b", "c"]
+    assert [item.extra["at"] for item in items] == [None, expected, expected]
+    rows = [row for _, row in column_rows(open_columns(path, Limits()), Limits())]
+    assert [row["text"] for row in rows] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("case", ["a nanosecond", "year 0", "an unknown zone", "in a list", "in a dictionary"])
+def test_times_are_no_texts(table, case):
+    column = pa.concat_arrays([TIMES[case][0], pa.nulls(1, TIMES[case][0].type)])
+    assert counted(read(table({"text": column, "url": column}), name=table.name)) == {"text_type": 1, "no_text": 1}
+
+
+@pytest.mark.data
+@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
+@pytest.mark.parametrize("name", ["duration_ns.parquet", "ns.feather", "ns_of_one_row.parquet", "year_0.parquet"])
+def test_tables_of_others_have_all_their_documents(name):
+    items = read(Path(os.environ["CLOZELINE_DATA"], "reports", "tables", name), name="arrow" if name.endswith("feather") else "parquet")
+    assert len(texts(items)) == len(items) == 50

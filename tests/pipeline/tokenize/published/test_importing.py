@@ -296,3 +296,64 @@ def test_a_file_with_a_decoder_is_decoded_by_it(tmp_path, text):
     found = tokenizer.encode([text])[0].ids.tolist()
     assert tokenizer.decode(found) == Tokenizer.from_file(str(path)).decode(found)
     assert tokenizer.decode_part(found).startswith(" ")
+
+
+def _word_level(folder, unknown, **roles):
+    """A published model of words that writes `unknown` for the others, and names the roles of its pieces."""
+    pieces = ["<pad>", "<eos>", "<mask>", "<unk>", "the", "cat"]
+    model = Tokenizer(models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=unknown))
+    model.pre_tokenizer = pre_tokenizers.Whitespace()
+    model.add_special_tokens(pieces[:4])
+    folder.mkdir()
+    model.save(str(folder / "tokenizer.json"))
+    named = {f"{role}_token": piece for role, piece in roles.items()}
+    (folder / "tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("role", ["eos", "pad", "mask", "bos"])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_unknown_token_with_another_role_is_refused(tmp_path, role, is_named):
+    """Unknown words would end documents, or be masks, in the middle of a row."""
+    piece = "<eos>" if role == "bos" else f"<{role}>"
+    roles = {role: piece, **({"unk": piece} if is_named else {})}
+    with pytest.raises(ConfigurationError, match=f"'{piece}', which is .*{role}"):
+        import_tokenizer(_word_level(tmp_path / "in", piece, **roles), tmp_path / "out")
+
+
+def test_an_unknown_token_of_its_own_is_taken(tmp_path):
+    tokenizer = import_tokenizer(_word_level(tmp_path / "in", "<unk>", eos="<eos>", unk="<unk>"), tmp_path / "out")
+    assert ids(tokenizer, ["the dog"]) == [[4, 3]]
+
+
+@pytest.mark.parametrize("lost", ["", "Ã"])
+def test_a_byte_level_tokenizer_may_share_its_unknown_token_if_it_has_every_byte(tmp_path, lost):
+    """GPT-2 names <|endoftext|> for everything; without the piece of one byte it would write it inside texts."""
+    path = files.byte_level(tmp_path / "bl")
+    model = Tokenizer(models.BPE.from_file(str(path), str(path.parent / "merges.txt")))
+    model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    model.decoder = decoders.ByteLevel()
+    facts = json.loads(model.to_str())
+    end = "<|endoftext|>"
+    facts["model"]["unk_token"] = end
+    if lost:
+        vocabulary = [piece for piece in facts["model"]["vocab"] if lost not in piece]
+        facts["model"]["vocab"] = {piece: number for number, piece in enumerate(vocabulary)}
+        facts["model"]["merges"] = [pair for pair in facts["model"]["merges"] if lost not in "".join(pair)]
+    number = facts["model"]["vocab"][end]
+    facts["added_tokens"] = [
+        {"id": number, "content": end, "special": True, "normalized": False, "lstrip": False, "rstrip": False,
+         "single_word": False}
+    ]  # fmt: skip
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps(facts), encoding="utf-8")
+    named = {f"{role}_token": end for role in ("unk", "bos", "eos")}
+    (folder / "tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
+    if lost:
+        with pytest.raises(ConfigurationError, match="endoftext"):
+            import_tokenizer(folder, tmp_path / "out")
+    else:
+        tokenizer = import_tokenizer(folder, tmp_path / "out")
+        text = "".join(map(chr, range(1, 0xD800)))
+        assert number not in ids(tokenizer, [text])[0]
