@@ -171,6 +171,7 @@ def test_lightning_resumes_where_it_stopped(tmp_path: Path) -> None:
     assert train(open_dataset(shards), ckpt_path=str(tmp_path / "run" / "step=4.ckpt")) == entire[8:]
 
 
+@pytest.mark.slow
 def test_two_processes_train_on_the_rows_of_one(tmp_path: Path) -> None:
     """A loader that accelerate prepared would read rows of one process twice, and others never."""
     toy_set(tmp_path / "set", [ROWS])

@@ -170,9 +170,9 @@ def test_a_set_is_a_dataset_of_torch(tmp_path: Path) -> None:
     """In worker processes that are started either way, and divided among ranks: each row once."""
     shards = toy_set(tmp_path, [9, 6])
     uids = sorted(int(row.fixed["uid"]) for row in shards)
-    for start in ("fork", "spawn"):
+    for start, workers in (("fork", 2), ("spawn", 1)):
         context = multiprocessing.get_context(start)
-        loader = DataLoader(shards, 4, collate_fn=uids_of, num_workers=2, multiprocessing_context=context)  # type: ignore[arg-type]
+        loader = DataLoader(shards, 4, collate_fn=uids_of, num_workers=workers, multiprocessing_context=context)  # type: ignore[arg-type]
         assert sorted(uid for batch in loader for uid in batch) == uids
     samplers = [DistributedSampler(shards, 3, rank, seed=1) for rank in range(3)]  # type: ignore[arg-type]
     assert sorted(uid for sampler in samplers for uid in uids_of([shards[row] for row in sampler])) == uids
