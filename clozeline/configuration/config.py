@@ -13,6 +13,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -213,6 +214,7 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
     if error["type"] == "missing":
         return f"'{key}' is missing and has no default"
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    key = re.sub(r"\.(constrained-\w+|literal\[.*\])$", "", key)  # pydantic's name of one of several types
     if error["type"] == "value_error":
         named = not key or f"'{key}." in message or message.startswith((f"{key}.", f"{key}:"))
         return message if named else f"{key}: {message}"

@@ -141,9 +141,9 @@ class TrainConfig:
     seed: Natural = 0
     """seed of initial weights and dropout"""
     steps: Positive | Literal["auto"] = 1000
-    """step at which this run stops; may grow from start to start. auto: 2 million tokens of the training sets, but at
-    least one pass and 100 steps, and at most 16 passes with data.corrupt, 4 over rows that never change, and 2 over
-    each stored variant. The first start decides, and later ones keep its number"""
+    """step at which this run stops; may grow from start to start. auto: 4 million tokens of the sets (2 million with an
+    encoder-decoder), but at least one pass and 100 steps, and at most 16 passes with data.corrupt, 4 over rows that
+    never change, and 2 over each stored variant. The first start decides, and later ones keep its number"""
     output: Annotated[Path, HOME_EXPANDED]
     """run directory"""
     branch_from: Annotated[Path, HOME_EXPANDED] | None = None

@@ -133,7 +133,7 @@ def test_closing_lines_compare_with_the_entropy(tmp_path: Path) -> None:
     ("losses", "tokens", "said"),
     [
         ((4.0, 2.5), 1000, ()),
-        ((4.0, 3.5), 1000, ("raise steps to 400,000,",)),  # 200 of 1,000 tokens: 2 million take 2,000 times as many
+        ((4.0, 3.5), 1000, ("raise steps to 800,000,",)),  # 200 of 1,000 tokens: 4 million take 4,000 times as many
         ((4.0, 3.5), 5_000_000, ("steps from 200 to 400", "learning_rate from 0.003 to 0.009")),
         ((2.5, 3.5), 1000, ("2.5000 at step 100", "step=100", "steps=100", "data.corrupt")),
         ((2.5, 2.75), 1000, ("2.5000 at step 100", "step=100")),

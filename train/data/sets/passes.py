@@ -11,8 +11,9 @@ from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input, set_labels
 
-LEARNED: Final = 2_000_000
-"""Tokens after which a small model is well below the unigram entropy."""
+LEARNED: Final = 4_000_000
+"""Tokens after which a small model is well below the unigram entropy; half of it for encoder-decoders, which read each
+twice, in inputs and targets."""
 _FEWEST_STEPS: Final = 100
 """Room for a warm-up."""
 _PASSES: Final = {"new": 16, "fixed": 4}
@@ -32,7 +33,9 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     totals = [(source.manifest.totals, source.manifest.variants) for source in sources]
     rows = sum(total.samples / variants for total, variants in totals)
     tokens = sum(total.tokens / variants for total, variants in totals)
-    passes = min(max(1.0, LEARNED / tokens), *map(_most_passes, sources))
+    objective = sources[0].manifest.objective
+    enough = LEARNED // (2 if objective is not None and objective.architecture == "encoder_decoder" else 1)
+    passes = min(max(1.0, enough / tokens), *map(_most_passes, sources))
     rows_per_step = max(data.global_batch, (data.batch_tokens or 0) * rows / tokens)
     return max(_FEWEST_STEPS, math.ceil(passes * rows / rows_per_step))
 

@@ -53,7 +53,7 @@ def test_steps_of_stored_sets(
 
 
 def test_steps_of_samples_and_of_larger_sets(tmp_path: Path) -> None:
-    """Corrupted anew, samples are read 16 times; 2 million tokens are enough, and every row is read once."""
+    """Corrupted anew, samples are read 16 times; 4 million tokens are enough, and every row is read once."""
     write_token_set(tmp_path, [40] * 80)
     run_stage(recipe(tmp_path, [entry := {"name": "masked_lm", "max_length": 16}]), "group")
     data = {"shards": str(tmp_path / "group" / "packed-14-sep" / "train"), "corrupt": entry}
@@ -62,14 +62,16 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path: Path) -> None:
     rows = len(phases[0].sources[0].shards)
     assert plan_steps(config.data, phases) == -(-16 * rows // 8)
 
-    def of_tokens(tokens: int) -> int:
+    def of_tokens(tokens: int, architecture: str = "encoder") -> int:
         """Of samples of 100 tokens."""
         totals = SimpleNamespace(samples=tokens // 100, tokens=tokens)
-        manifest = SimpleNamespace(totals=totals, variants=1, objective=phases[0].sources[0].manifest.objective)
+        objective = SimpleNamespace(name="masked_lm", architecture=architecture)
+        manifest = SimpleNamespace(totals=totals, variants=1, objective=objective)
         phase: Any = SimpleNamespace(sources=[SimpleNamespace(manifest=manifest, corruption=True)])
         return plan_steps(config.data, [phase])
 
-    assert of_tokens(1_000_000) == of_tokens(1_600_000) == 2_000_000 // 100 // 8
+    assert of_tokens(1_000_000) == of_tokens(1_600_000) == 4_000_000 // 100 // 8
+    assert of_tokens(1_000_000, "encoder_decoder") == 2_000_000 // 100 // 8
     assert of_tokens(80_000_000) == 80_000_000 // 100 // 8
     assert of_tokens(100) == 100, "room for a warm-up"
 
