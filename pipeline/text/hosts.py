@@ -59,4 +59,4 @@ def parent_domains(host: str) -> list[str]:
 def top_level_domains() -> frozenset[str]:
     """Return all top-level domains in lower case, those in other scripts also in ASCII form; read from the package."""
     tries = tld.get_tld_names() or {}
-    return frozenset(name for trie in tries.values() for name in trie.root.children if name)
+    return frozenset(name for trie in tries.values() for name in trie.root.children or {} if name)

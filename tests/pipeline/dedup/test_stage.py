@@ -78,7 +78,7 @@ def test_without_new_types_the_digest_is_that_of_older_versions(tmp_path):
     recipe = validate(Recipe, {"corpus": "c", "output": str(tmp_path), "clean": {}, "dedup": {}}, "test")
     plain = to_plain(recipe)
     config = {name: plain["dedup"][name] for name in ("exact", "near")}
-    facts = {"stage": "dedup", "config": config, "shared": {"seed": plain["seed"]}, "upstream": "u", "version": 4}
+    facts = {"stage": "dedup", "config": config, "shared": {"seed": plain["seed"]}, "upstream": "u", "version": 6}
     assert stage_key(DedupStage(recipe), "u") == config_digest(facts)
 
 
