@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final
 
 from torch import Tensor
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.task_heads import Task
@@ -61,7 +62,7 @@ class GptNeox(KeyMap):
     activation = "hidden_act"
     activations: ClassVar = ACTIVATIONS
     only: ClassVar = {"is_decoder": (False, True)}
-    also_read = (*_FORMER, *_FORMER.values(), "rope_parameters", "rope_scaling", "use_parallel_residual")
+    also_read = (*_FORMER, *_FORMER.values(), "rope_parameters", "rope_scaling", "use_parallel_residual", "head_dim")
     modules: ClassVar = {
         "family.tokens": "gpt_neox.embed_in",
         **layer_names("family.stack", "gpt_neox.layers", _MODULES),
@@ -79,6 +80,9 @@ class GptNeox(KeyMap):
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return the rotation by current or former keys, and whether the blocks read the same states."""
+        if (own := plain.get("head_dim")) not in (None, plain["hidden_size"] // plain["num_attention_heads"]):
+            why = f"the class reads it for the rotation alone: expected none, got {own}"
+            raise ConfigurationError(f"config.json of type {self.model_type}: head_dim: {why}")
         former = {new: plain[old] for old, new in _FORMER.items() if plain.get(old) is not None}
         rotation = read_rotation(self.model_type, {**former, **plain}, rotated=0.25)
         return {**rotation, "parallel": "two_norms" if plain.get("use_parallel_residual", True) else None}

@@ -98,3 +98,9 @@ def test_an_odd_number_of_rotated_components_is_refused(tmp_path):
     edit_config(tmp_path, **form(0.4))
     with pytest.raises(ConfigurationError, match=r"partial_rotary_factor: expected 2 or another even number .* 3 of 8"):
         read_checkpoint(tmp_path)
+
+
+def test_a_width_of_heads_that_only_the_rotation_reads_is_refused(tmp_path):
+    saved(tmp_path, "gpt_neox", head_dim=6)
+    with pytest.raises(ConfigurationError, match="head_dim: the class reads it for the rotation alone"):
+        read_checkpoint(tmp_path)

@@ -76,5 +76,5 @@ def test_null_is_no_word_about_the_tie(tmp_path):
 def test_an_unknown_feed_forward_block_is_refused(tmp_path):
     saved(tmp_path, "t5")
     edit_config(tmp_path, feed_forward_proj="gated-mish")
-    with pytest.raises(ConfigurationError, match="feed_forward_proj: expected one of .*relu"):
+    with pytest.raises(ConfigurationError, match=r"feed_forward_proj: expected one of .*relu"):
         read_checkpoint(tmp_path)

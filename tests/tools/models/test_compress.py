@@ -244,27 +244,6 @@ def test_fewer_heads_stay_a_model_of_ours(bert: Path, tmp_path: Path, capsys: py
     assert "1 heads of head_dim 10 make 10 features, where most classes tie them to dim 20" in capsys.readouterr().err
 
 
-def test_an_export_that_its_class_refuses_is_none(
-    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Llama's class refuses 20 features for 3 heads; Mistral's, which computes the same, has `head_dim`."""
-    write_run(
-        tmp_path / "run", shard_sets, [4], 1, "causal_lm", **DECODER, model__norm="rms", model__gated=True,
-        model__position={"kind": "rope", "maximum": 64}, model__attention_heads=5, model__activation="silu",
-        model__bias=dict.fromkeys(("qkv", "out", "ffn"), False),
-    )  # fmt: skip
-    small, out = tmp_path / "small", tmp_path / "out"
-    assert main([str(tmp_path / "run"), "method=heads", "keep=3", "rows=4", *FAST, f"output={small}"]) == 0
-    assert export([str(small), str(out), "--type", "llama"]) == 64
-    told = capsys.readouterr()
-    assert "loaded by" not in told.out
-    assert "hidden size (20) is not a multiple of the number of attention heads (3)" in told.err
-    assert not out.exists()
-    assert export([str(small), str(out), "--type", "mistral"]) == 0
-    assert "loaded by AutoModelForCausalLM" in capsys.readouterr().out
-    assert compare([str(small), str(out), "--theirs"]) == 0
-
-
 def test_a_folder_becomes_a_folder(
     bert: Path, tmp_path: Path, shard_sets: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -205,6 +205,21 @@ def test_a_trained_table_is_refused_and_that_of_the_base_is_read(tmp_path, tied,
         import_adapter(tmp_path / "adapter", base)
 
 
+@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`:UserWarning")
+def test_a_trained_head_on_the_table_of_the_base_is_read(tmp_path):
+    """The folder holds its bias twice, and the table that its projection is tied to."""
+    theirs = published.saved(tmp_path / "base", "bert", tie_word_embeddings=True)
+    config = peft().LoraConfig(r=2, target_modules=["query"], modules_to_save=["predictions"])
+    model = peft().get_peft_model(theirs, config)
+    own = [p for name, p in model.named_parameters() if p.requires_grad and "decoder.weight" not in name]
+    disturbed(torch.nn.ParameterList(own))
+    model.save_pretrained(tmp_path / "adapter")
+    ours, their, valid = published.rows(theirs)
+    found = scores(build_checkpoint(import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))), ours)
+    expected = their_scores(model.eval(), their, valid, found.shape)
+    assert (found - expected)[valid].abs().max() <= ROUNDING
+
+
 @pytest.mark.parametrize(
     ("case", "kind", "task"),
     [("bert", "classification", "SEQ_CLS"), ("modernbert", "classification", "SEQ_CLS"),

@@ -5,8 +5,13 @@ import sys
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.tools.models.compare_logits import main as compare
+from clozeline.tools.models.compress import main as compress
 from clozeline.tools.models.export.first_call import load_and_call
+from clozeline.tools.models.export_model import main as export
 from tests.model.checkpoints import published
+from tests.tools.runs.inference.test_trained_model import write_run
+from tests.tools.runs.test_generate import DECODER
 
 
 @pytest.mark.parametrize("case", ["bert", "gpt2", "t5"])
@@ -35,3 +40,23 @@ def test_a_first_call_that_fails_is_refused(tmp_path):
 def test_without_transformers_nothing_is_claimed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     assert load_and_call(tmp_path, "AutoModel", {}) == "for AutoModel, not tried: transformers is not installed"
+
+
+def test_an_export_that_its_class_refuses_is_none(shard_sets, tmp_path, capsys):
+    """Llama's class refuses 20 features for 3 heads; Mistral's, which computes the same, has `head_dim`."""
+    write_run(
+        tmp_path / "run", shard_sets, [4], 1, "causal_lm", **DECODER, model__norm="rms", model__gated=True,
+        model__position={"kind": "rope", "maximum": 64}, model__attention_heads=5, model__activation="silu",
+        model__bias=dict.fromkeys(("qkv", "out", "ffn"), False),
+    )  # fmt: skip
+    small, out = tmp_path / "small", tmp_path / "out"
+    words = ["method=heads", "keep=3", "rows=4", "length=16", "repeats=1", f"output={small}"]
+    assert compress([str(tmp_path / "run"), *words]) == 0
+    assert export([str(small), str(out), "--type", "llama"]) == 64
+    told = capsys.readouterr()
+    assert "loaded by" not in told.out
+    assert "hidden size (20) is not a multiple of the number of attention heads (3)" in told.err
+    assert not out.exists()
+    assert export([str(small), str(out), "--type", "mistral"]) == 0
+    assert "loaded by AutoModelForCausalLM" in capsys.readouterr().out
+    assert compare([str(small), str(out), "--theirs"]) == 0
