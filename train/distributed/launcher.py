@@ -1,4 +1,4 @@
-"""What a launcher tells a process: its rank, how many ranks there are, and where they meet. Imports no torch."""
+"""Read what a launcher tells a process: its rank, how many ranks there are, and where they meet. Imports no torch."""
 
 import os
 import re
