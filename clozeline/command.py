@@ -151,7 +151,7 @@ _KEPT: Final = "interrupted: finished units are kept, run the same command again
 def run_command(action: Callable[[], int], interrupted: str = _KEPT, *, prints: bool = False) -> int:
     """Run a command, and print errors of the user as one message with an exit code, without a traceback.
 
-    What a command that `prints` its result cannot write is an error; the work of any other one goes on without messages.
+    A command that `prints` its result ends where it cannot print; the work of any other one goes on without messages.
     """
     guard_streams(result=prints)
     try:

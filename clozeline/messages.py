@@ -7,6 +7,7 @@ whose result is what it prints ends then.
 import errno
 import os
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import StorageError
@@ -15,7 +16,7 @@ READER_GONE: Final = 141
 """Exit code of a command whose reader, such as `head`, left before the end: a shell's code for a death by SIGPIPE."""
 
 
-class ReaderGone(Exception):  # noqa: N818
+class ReaderGone(Exception):
     """Nobody reads the rest of a result."""
 
 
@@ -58,7 +59,7 @@ def guard_streams(*, result: bool = False) -> None:
     for name, is_result in (("stdout", result), ("stderr", False)):
         stream = getattr(sys, name)
         if stream is None:
-            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         elif stream is getattr(sys, f"__{name}__"):
             if stream.errors == "strict":  # no character is worth the end of the work
                 stream.reconfigure(errors="backslashreplace")

@@ -17,7 +17,7 @@ def started(way: str, command: Sequence[str], **options: Any) -> Iterator[subpro
     """Start a command whose standard output and error take nothing; a terminal is closed after its first bytes."""
     words = list(command)
     if way == "no descriptors":
-        with subprocess.Popen(["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *words], **options) as process:
+        with subprocess.Popen(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], **options) as process:
             yield process
         return
     if way == "closed terminal":

@@ -11,7 +11,7 @@ import pytest
 from tests.lost_output import WAYS, exit_code
 
 WORK = """
-import logging, subprocess, sys, threading, warnings
+import contextlib, logging, os, subprocess, sys, threading, warnings
 from pathlib import Path
 from rich.console import Console
 from rich.progress import track
@@ -27,6 +27,9 @@ def work():
         logging.getLogger("clozeline").warning("a warning")
         warnings.warn(f"number {step}")
         out.write(f"{step}\\n")
+    for descriptor in (1, 2):  # a library in C
+        with contextlib.suppress(OSError):
+            os.write(descriptor, b"a library")
     thread.start()
     thread.join()
     subprocess.run([sys.executable, "-c", "import os; os.write(1, b'a child'); os.write(2, b'a child')"], check=False)

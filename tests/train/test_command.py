@@ -358,10 +358,10 @@ def test_a_rank_that_waits_in_vain_says_who_came_and_where(
     tmp_path: Path, shards: Path, rank: str, size: str, message: str
 ) -> None:
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", collective_timeout_s=2)
-    port = str(free_port())
+    port, words = str(free_port()), ["data.lanes=6", "data.global_batch=6", "data.micro_batch=1"]
     variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     done = subprocess.run(
-        [sys.executable, "train/main.py", "--config", str(config), "data.lanes=6", "data.global_batch=6", "data.micro_batch=1"],
+        [sys.executable, "train/main.py", "--config", str(config), *words],
         cwd=ROOT,
         env={**environment(), **variables},
         capture_output=True,

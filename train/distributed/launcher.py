@@ -1,4 +1,4 @@
-"""What a launcher tells a process: its rank, how many ranks there are, and where they meet. Imports no torch."""
+"""Read what a launcher tells a process: its rank, how many ranks there are, and where they meet. Imports no torch."""
 
 import os
 import re
@@ -35,15 +35,15 @@ def fill_environment(environment: MutableMapping[str, str]) -> None:
     """
     tasks = environment.get("SLURM_STEP_NUM_TASKS", "1")
     if "RANK" not in environment and int(tasks) > 1 and environment.get("WORLD_SIZE", tasks) == tasks:
-        environment |= {"RANK": environment["SLURM_PROCID"], "WORLD_SIZE": tasks}
+        environment.update(RANK=environment["SLURM_PROCID"], WORLD_SIZE=tasks)
         environment["LOCAL_RANK"] = environment.get("SLURM_LOCALID", "0")
         nodes = environment.get("SLURM_STEP_NODELIST", "127.0.0.1")  # such as `node[003-006,9],login`
         environment.setdefault("MASTER_ADDR", re.sub(r"\[(\d+)[^]]*\]", r"\1", nodes).split(",")[0])
         environment.setdefault("MASTER_PORT", str(_FIRST_PORT + int(environment.get("SLURM_JOB_ID", "0")) % 1000))
     if "RANK" not in environment and "WORLD_SIZE" not in environment:
-        environment |= {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+        environment.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
     if environment.get("WORLD_SIZE") == "1":
-        environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
         environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)  # that of torchrun listens at another port
     names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     if missing := [name for name in names if name not in environment]:

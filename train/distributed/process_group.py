@@ -158,8 +158,8 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
     return World(rank, size, local_rank, device, group)
 
 
-def _meet(rank: int, size: int, timeout: timedelta) -> dist.TCPStore | None:
-    """Wait at rank 0 until every rank has come; return the store, which torch finds again at its port.
+def _meet(rank: int, size: int, timeout: timedelta) -> Any:
+    """Wait at rank 0 until every rank has come; return the store, which torch uses, too, while it is kept.
 
     torch waits, too, but does not say who came. The ranks of torchrun have met before they are started.
     """
@@ -169,7 +169,7 @@ def _meet(rank: int, size: int, timeout: timedelta) -> dist.TCPStore | None:
     host, spot, seconds = socket.gethostname(), f"{address}:{port}", f"{timeout.total_seconds():g} s"
     hint = "start all ranks, and see that every machine reaches this address"
     try:
-        store = dist.TCPStore(
+        store = dist.TCPStore(  # type: ignore[attr-defined]
             address, port, size, is_master=rank == 0, timeout=timeout, wait_for_workers=False, multi_tenant=True
         )
     except dist.DistNetworkError as error:

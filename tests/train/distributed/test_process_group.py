@@ -5,12 +5,8 @@ import socket
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.train.distributed.process_group import (
-    World,
-    describe_network,
-    device_of,
-)
+from clozeline.errors import IntegrityError
+from clozeline.train.distributed.process_group import World, describe_network, device_of
 from tests.distributed import RankPool
 
 

@@ -17,7 +17,6 @@ from clozeline.pipeline.execution.run_units import run_units
 from clozeline.pipeline.recipe import ExecutorConfig
 from tests.pipeline.execution.noting_steps import Endless, Reporting
 
-
 pytestmark = pytest.mark.usefixtures("default_signals")
 
 
