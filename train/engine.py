@@ -15,7 +15,7 @@ import torch
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
-from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
+from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
 from clozeline.seeding import hash64
 from clozeline.train.compression.distillation.teacher import Teacher
@@ -67,7 +67,15 @@ class Engine:
     state has to be saved.
     """
 
-    def __init__(self, model: Model, config: TrainConfig, world: World, teacher: Teacher | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        config: TrainConfig,
+        world: World,
+        teacher: Teacher | None = None,
+        on_failed_compile: OnFailure | None = None,
+    ) -> None:
+        """Build everything; `on_failed_compile` is that of `compile_layers`."""
         self.config = config
         self.world = world
         self.skipped = 0
@@ -81,9 +89,10 @@ class Engine:
         # compile and recompute layers before ZeRO wraps them
         model.to(world.device)
         if config.compile is True:
-            compile_layers(model)
+            torch.compiler.reset()  # graphs of an earlier model would be taken for this one, with wrong gradients
+            compile_layers(model, on_failure=on_failed_compile)
             if config.data.label_capacity is not None:
-                compile_heads(model)
+                compile_heads(model, on_failure=on_failed_compile)
         if config.activation_checkpointing:
             recompute_layers(model)
         self.model = model
@@ -217,6 +226,9 @@ class Engine:
         norm = read[0] if read[0] < torch.inf else torch.inf  # also where it is not a number
         totals = dict(zip(sums, read[1:], strict=False)), dict(zip(figures, read[1 + len(sums) :], strict=True))
         self.skipped += norm == torch.inf
+        if norm == torch.inf and self.config.zero.offload != "none":  # DeepSpeed would add the next gradients to these
+            zero = self.deepspeed.optimizer
+            zero.averaged_gradients = dict.fromkeys(zero.averaged_gradients)
         if self.average is not None and norm < torch.inf:
             self.average.update(step - self.skipped)
         if self.pruning is not None:
@@ -272,6 +284,8 @@ class Engine:
         self._hook.remove()  # it would keep this object alive as long as DeepSpeed's
         self.deepspeed.destroy()
         torch.nn.functional.linear = _LINEAR
+        if self.config.compile is True:
+            torch.compiler.reset()
 
     def _begin_stage(self, step: int) -> None:
         """Set what counts and what is trained, where that depends on the step."""

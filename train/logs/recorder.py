@@ -40,6 +40,8 @@ _MESSAGES: Final = {
     "records_lost": "{file} is not there, or empty: what it said of the {steps} steps before is lost",
     "tokenizer_refused": "the run has no copy of its tokenizer: {reason}; then start the run again",
     "heldout_gone": "held-out set {name}: was evaluated before and is not now, since no manifest.json is found for it",
+    "not_compiled": "torch.compile failed, so training goes on uncompiled, which is slower (compile=false skips the try, "
+    "compile=true shows the error): {reason}",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
     "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
     "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
