@@ -30,7 +30,7 @@ from clozeline.train.distributed.step_clock import StepClock
 from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
 from clozeline.train.optim.layer_statistics import LayerFigures, LayerStatistics
 from clozeline.train.optim.weights.anchor_weights import Anchors
-from clozeline.train.optim.weights.flat_buffers import iterate_flats, layout_of
+from clozeline.train.optim.weights.flat_buffers import gradient_bytes, iterate_flats, layout_of
 from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.moving_average import MovingAverage
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
@@ -260,6 +260,10 @@ class Engine:
             tensors |= self._teacher(tensors)
         return cast(dict[str, Loss], self.deepspeed(tensors))
 
+    def total_loss(self, means: Mapping[str, float]) -> float:
+        """Return what steps minimize, from mean losses: of heads, of distillation, and the ponder cost."""
+        return sum(weight * means[name] for name, weight in self._weights.items())
+
     def train(self, mode: bool) -> None:
         """Switch dropout on or off; frozen modules never have dropout."""
         self.deepspeed.train(mode)
@@ -311,7 +315,7 @@ class Engine:
         At stage 0, also clip: DeepSpeed does neither.
         """
         if not self.gradient_bytes:
-            self.gradient_bytes = _gradient_bytes(self.deepspeed)
+            self.gradient_bytes = gradient_bytes(self.deepspeed)
         self._sums, self._reading = sums, None
         if self._checks_gradient:
             zero = self.deepspeed.optimizer
@@ -393,16 +397,3 @@ def wide_ids(ids: torch.Tensor) -> torch.Tensor:
     if ids.dtype == torch.uint16:  # few kernels know unsigned integers
         return ids.view(torch.int16).to(torch.int64).bitwise_and_(0xFFFF)
     return ids.to(torch.int64)
-
-
-def _gradient_bytes(engine: Any) -> int:
-    """Return the bytes of gradients between the last backward pass and the update."""
-    gradients = [parameter.grad for parameter in engine.module.parameters()]
-    zero = engine.optimizer
-    averaged = getattr(zero, "averaged_gradients", None) or {}
-    gradients += [gradient for group in averaged.values() if group is not None for gradient in group]
-    gradients += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
-    gradients.append(getattr(zero, "grad_partitions_flat_buffer", None))
-    gradients += [flat.grad for flat, _ in iterate_flats(engine)]  # with zero.offload, on the host
-    storages = [gradient.untyped_storage() for gradient in gradients if isinstance(gradient, torch.Tensor)]
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
