@@ -14,13 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
 from clozeline.configuration.redaction import redact_text
 from clozeline.report.axis_units import short, time_left
+from clozeline.terminal import Terminal
 from clozeline.train.distributed.reporting import Reporting
 
 _BAR: Final = 6
 """columns of the live bar"""
 
 
-class _Lines(Console):
+class _Lines(Terminal):
     """A console that survives a closed pipe."""
 
     def on_broken_pipe(self) -> None:

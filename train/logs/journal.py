@@ -243,7 +243,7 @@ class Journal:
         if not self._warned:
             self._warned = True
             why = f"metrics cannot be written ({error}); training continues without them"
-            sys.stderr.write(f"warning: {self.directory}: {why}\n")
+            sys.stderr.write(message_text(f"warning: {self.directory}: {why}\n"))
 
 
 def _summary(figures: Mapping[str, float]) -> Any:
