@@ -22,7 +22,7 @@ from clozeline.configuration.strict_yaml import StrictLoader
 from clozeline.errors import ConfigurationError
 
 _TEXT: Final = "tag:yaml.org,2002:str"
-_TYPES: Final = {
+_TYPES: Final[Mapping[str, set[type]]] = {
     "tag:yaml.org,2002:bool": {bool},
     "tag:yaml.org,2002:int": {int, float},
     "tag:yaml.org,2002:float": {float},
