@@ -101,7 +101,7 @@ def open_unlinked(path: Path, mode: str) -> IO[Any]:
 
     What others link there, in a folder that they may write to, would be cut or continued in our name.
     """
-    return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))  # noqa: PTH123
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
 
 
 def sync(path: Path) -> None:

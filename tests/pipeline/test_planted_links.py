@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,13 @@ from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 def arguments(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("corpus")
     recipe = write_recipe(folder, RECIPE[: RECIPE.index("  - {name: span_corruption")])
-    return ["--config", str(recipe), f"input={write_corpus(folder / 'crawl', 8)}", "executor.workers=1", "heldout.fraction=0"]
+    return [
+        "--config",
+        str(recipe),
+        f"input={write_corpus(folder / 'crawl', 8)}",
+        "executor.workers=1",
+        "heldout.fraction=0",
+    ]
 
 
 def test_no_name_of_a_pipeline_is_written_through_a_link(arguments: list[str], tmp_path: Path) -> None:
@@ -47,4 +52,4 @@ def test_a_lock_that_is_a_link_is_refused(
     assert main([*arguments, f"output={tmp_path / 'out'}"]) == 74
     assert "symbolic link" in capsys.readouterr().err
     assert victim.read_text(encoding="utf-8") == "mine"
-    assert os.listdir(tmp_path / "out") == [".lock"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
