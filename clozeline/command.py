@@ -8,12 +8,12 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
-from typing import Any, Final, Literal, NoReturn, TypeAlias
+from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
 from clozeline.configuration.schema import describe
-from clozeline.errors import ClozelineError, ConfigurationError, message_text
+from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
 from clozeline.messages import READER_GONE, ReaderGone, guard_streams
 from clozeline.registry import find, names
 from clozeline.repair import explain_error
@@ -148,6 +148,22 @@ def stopping_at_signals() -> Iterator[None]:
 _KEPT: Final = "interrupted: finished units are kept, run the same command again to continue"
 
 
+class _ShownOutput:
+    """Standard output on a terminal: texts of documents, files and labels reach it without control characters.
+
+    `rich`, whose styles are control characters, finds the terminal itself by `rich_proxied_file`; see `Terminal`.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        return self.rich_proxied_file.write(show_controls(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
 def run_command(action: Callable[[], int], interrupted: str = _KEPT, *, prints: bool = False) -> int:
     """Run a command, and print errors of the user as one message with an exit code, without a traceback.
 
@@ -155,7 +171,8 @@ def run_command(action: Callable[[], int], interrupted: str = _KEPT, *, prints: 
     """
     guard_streams(result=prints)
     try:
-        code = action()
+        with redirect_stdout(_ShownOutput(sys.stdout)) if sys.stdout.isatty() else nullcontext():
+            code = action()
         sys.stdout.flush()
     except ReaderGone:
         return READER_GONE

@@ -33,15 +33,24 @@ _LONG_VALUE: Final = re.compile(
 )
 
 
+_CONTROLS: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that move the cursor, change the order of letters, or are no text; not line ends, tabs and joiners."""
+
+
+def show_controls(text: str) -> str:
+    r"""Return a text as a terminal may print it, with each control character as an escape: `\x1b`, `\u202e`."""
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
 def message_text(text: str) -> str:
-    """Return a text as every message shows it: without secrets, and with long values cut.
+    """Return a text as every message shows it: without secrets and control characters, and with long values cut.
 
     A word, a quoted text, a list or a mapping has at most 200 characters, a line 1,000, all of it 20,000. So no message
     prints a document.
     """
     text = _cut(redact_known_secrets(text), _MESSAGE)
     text = _LONG_VALUE.sub(lambda match: _cut(match[0], _VALUE), text)
-    return redact_text("\n".join(_cut(line, _LINE) for line in text.split("\n")))
+    return show_controls(redact_text("\n".join(_cut(line, _LINE) for line in text.split("\n"))))
 
 
 def _cut(text: str, limit: int) -> str:

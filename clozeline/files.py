@@ -87,11 +87,21 @@ def cannot_write(path: Path, error: OSError) -> str:
         remedy = "free some space, then run the same command again: what is finished is kept"
     elif error.errno in _REFUSED:
         remedy = "make it writable, or choose another folder with output=DIR"
+    elif error.errno == errno.ELOOP:
+        remedy = "a symbolic link is where a file must be: remove it"
     elif error.errno in _IN_THE_WAY:
         remedy = "a file is where a folder must be, or the reverse: remove it, or choose another folder with output=DIR"
     else:
         remedy = "run the same command again, or choose another folder with output=DIR"
     return f"cannot write {path}: {error.strerror or error}; {remedy}"
+
+
+def open_unlinked(path: Path, mode: str) -> IO[Any]:
+    """Open a file at a name that others know, for writing; OSError where a symbolic link has that name.
+
+    What others link there, in a folder that they may write to, would be cut or continued in our name.
+    """
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
 
 
 def sync(path: Path) -> None:

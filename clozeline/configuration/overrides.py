@@ -3,8 +3,8 @@
 A mapping is merged into the one that the file has, with two exceptions that replace it: a mapping with a `name`, which
 chooses an algorithm, and a mapping whose keys are names, such as that of `model.heads`.
 
-A value is a word of the shell: it has no comments, and where its key takes a text or path, it is one as it stands. Lists
-and mappings are YAML in brackets.
+A value is a word of the shell: it has no comments, and where its key takes a text or path, it is one as it stands.
+Lists and mappings are YAML in brackets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from clozeline.configuration.strict_yaml import StrictLoader
 from clozeline.errors import ConfigurationError
 
 _TEXT: Final = "tag:yaml.org,2002:str"
-_TYPES: Final = {
+_TYPES: Final[Mapping[str, set[type]]] = {
     "tag:yaml.org,2002:bool": {bool},
     "tag:yaml.org,2002:int": {int, float},
     "tag:yaml.org,2002:float": {float},

@@ -22,7 +22,7 @@ from typing import Final
 import psutil
 
 from clozeline.errors import StorageError
-from clozeline.files import cannot_write, lock, parse_json, process_start, still_runs
+from clozeline.files import cannot_write, lock, open_unlinked, parse_json, process_start, still_runs
 
 _RENEWED_S: Final = 20.0
 # Seconds without a renewal after which the holder on another machine counts as gone.
@@ -37,7 +37,7 @@ def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     waiting = functools.cache(waiting)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("w")
+        file = open_unlinked(folder / ".lock", "w")
     except OSError as error:
         raise StorageError(cannot_write(folder, error)) from error
     with file:

@@ -13,6 +13,7 @@ from rich.progress import Progress as RichProgress
 from clozeline.command import Detail, wrap_log
 from clozeline.pipeline.execution.inputs import join_names
 from clozeline.report.axis_units import time_left
+from clozeline.terminal import Terminal
 
 _MINUTE: Final = 60.0
 _BAR: Final = 8
@@ -27,7 +28,7 @@ class Progress:
     """
 
     def __init__(self, detail: Detail = "usual", clock: Callable[[], float] = time.monotonic) -> None:
-        self.console = Console(stderr=True, quiet=detail == "quiet")
+        self.console: Console = Terminal(stderr=True, quiet=detail == "quiet")
         self._detail, self._clock = detail, clock
 
     @contextmanager

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from clozeline.errors import message_text
 from clozeline.files import replacing
 
 _OWN: Final = "clozeline"
@@ -80,7 +81,9 @@ class BlockCache:
             if isinstance(error, FileNotFoundError):  # another process evicted it, or removed the folder: not this time
                 return
             self._broken = True
-            sys.stderr.write(f"{self._folder}: blocks are no longer cached ({error}); reading continues\n")
+            sys.stderr.write(
+                message_text(f"{self._folder}: blocks are no longer cached ({error}); reading continues\n")
+            )
 
     def drop(self, shard: int | str, block: int | str) -> None:
         """Forget a block, because its hash was wrong."""

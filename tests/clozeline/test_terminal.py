@@ -1,25 +1,104 @@
-"""A console whose reader may leave."""
+"""What a stranger wrote, on a terminal."""
 
 from __future__ import annotations
 
 import io
+import json
+import os
+import pty
+import sys
+import termios
+import threading
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from clozeline.command import run_command
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.recipe_command import main
 from clozeline.terminal import Terminal
 
-
-class ClosedPipe(io.StringIO):
-    def write(self, text: str) -> int:
-        raise BrokenPipeError
+HOSTILE = "\x1b]0;owned\x07\x9b2J\r\u202ecod\u2066\x7f\x00"
+SHOWN = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202ecod\\u2066\\x7f\\x00"
 
 
-def test_a_closed_pipe_is_left_to_the_command() -> None:
-    with pytest.raises(BrokenPipeError):
-        Terminal(file=ClosedPipe()).print("table")
+def on_a_terminal(action: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Everything that a command writes to a terminal, with the styles that a terminal without colors gets."""
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("NO_COLOR", "1")
+    ours, its = pty.openpty()
+    settings = termios.tcgetattr(its)
+    settings[1] &= ~termios.OPOST  # line ends as they are written
+    termios.tcsetattr(its, termios.TCSANOW, settings)
+    written = bytearray()
+
+    def collect() -> None:
+        while not written.endswith(b"\x04"):
+            written.extend(os.read(ours, 4096))
+
+    reader = threading.Thread(target=collect)
+    reader.start()
+    with os.fdopen(its, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        monkeypatch.setattr(sys, "stderr", terminal)
+        run_command(lambda: (action(), 0)[1])
+        monkeypatch.undo()
+        terminal.write("\x04")
+        terminal.flush()
+        reader.join()
+    os.close(ours)
+    return written[:-1].decode()
 
 
-def test_an_open_one_has_the_text() -> None:
+def fail(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda: print(f"a\tb\n{HOSTILE}"),
+        lambda: sys.stdout.write(f"a\tb\n{HOSTILE}"),
+        lambda: Terminal().print(f"a\tb\n{HOSTILE}", markup=False, soft_wrap=True),
+        lambda: fail(ConfigurationError(f"a\tb\n{HOSTILE}")),
+        lambda: fail(FileNotFoundError(2, "a\tb\nNo such file", HOSTILE)),
+        lambda: fail(RuntimeError(f"a\tb\n{HOSTILE}")),
+    ],
+    ids=["print", "write", "table", "error", "system", "mistake"],
+)  # fmt: skip
+def test_no_control_character_reaches_a_terminal(action: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    written = on_a_terminal(action, monkeypatch)
+    assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {"\n", "\t"}
+    assert SHOWN.replace("\\x07", "").replace("\\r", "") in written.replace("\\x07", "").replace("\\r", "")
+    assert "b\n" in written, "lines stay lines"
+
+
+def test_joiners_and_marks_of_scripts_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "می\u200cخواهم 👩\u200d👧 \u200fאב\u200e e\u0301"
+    assert text in on_a_terminal(lambda: print(text), monkeypatch)
+
+
+def test_styles_of_tables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.StringIO()
-    Terminal(file=file).print("table")
-    assert file.getvalue() == "table\n"
+    Terminal(file=file, force_terminal=True, color_system="standard").print("[bold]a[/bold]\x1b", highlight=False)
+    assert file.getvalue() == "\x1b[1ma\x1b[0m\\x1b\n"
+
+
+def test_what_is_not_read_by_eye_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    """The reader of a pipe gets the bytes of the documents."""
+    run_command(lambda: (print(HOSTILE, end=""), 0)[1])
+    assert capsys.readouterr().out == HOSTILE
+
+
+def test_names_of_files_and_fields_reach_a_terminal_visibly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table, the notes and the errors of a pipeline over files that a stranger has named and written."""
+    name = f"{HOSTILE[:-1].replace('/', '')}.jsonl"
+    row = json.dumps({HOSTILE: "some text"})
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_text(f"{row}\n" * 3, encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(f"corpus: c\ninput: {tmp_path}/in\noutput: {tmp_path}/out\nclean: {{}}\n")
+    written = on_a_terminal(lambda: main(["--config", str(tmp_path / "recipe.yaml")]), monkeypatch)
+    assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {"\n", "\t"}
+    assert "\\x1b]0;owned" in written

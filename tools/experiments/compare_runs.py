@@ -18,7 +18,7 @@ import yaml
 from clozeline.configuration.config import flatten
 from clozeline.configuration.redaction import redact
 from clozeline.configuration.strict_yaml import parse_yaml
-from clozeline.errors import ConfigurationError, reading_run
+from clozeline.errors import ConfigurationError, message_text, reading_run
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.rendering import print_view
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
@@ -115,13 +115,17 @@ def _read_config(run: Path) -> dict[str, Any]:
 
 def _warn_about_missing_records(run: Path) -> None:
     if not (run / "status.json").is_file():
-        sys.stderr.write(f"note: {run / 'status.json'} is missing: whether the run has ended is not known\n")
+        sys.stderr.write(
+            message_text(f"note: {run / 'status.json'} is missing: whether the run has ended is not known\n")
+        )
     for name, what in (("metrics.jsonl", "steps"), ("events.jsonl", "starts, from which seconds are counted")):
         path = run / name
         if not path.is_file() or not path.stat().st_size:
-            sys.stderr.write(f"note: {path} is missing or empty: no {what}\n")
+            sys.stderr.write(message_text(f"note: {path} is missing or empty: no {what}\n"))
         elif lost := unreadable_lines(path):
-            sys.stderr.write(f"note: {path}: {plural(lost, 'line')} cannot be read, torn or damaged, and skipped\n")
+            sys.stderr.write(
+                message_text(f"note: {path}: {plural(lost, 'line')} cannot be read, torn or damaged, and skipped\n")
+            )
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:

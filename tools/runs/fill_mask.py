@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.markup import escape
 
 from clozeline.errors import ConfigurationError
@@ -22,6 +21,7 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.terminal import Terminal
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool
 from clozeline.tools.runs.data import run_sets
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
@@ -80,7 +80,9 @@ def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int)
             return
 
 
-def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: int, top: int, *, answer: bool) -> None:
+def _show(
+    console: Terminal, trained: TrainedModel, ids: NDArray[Any], position: int, top: int, *, answer: bool
+) -> None:
     tokenizer = trained.tokenizer
     masked = ids.copy()
     masked[position] = tokenizer.vocabulary.id_of("mask", "fill_mask")
@@ -94,7 +96,7 @@ def _show(console: Console, trained: TrainedModel, ids: NDArray[Any], position: 
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
 
 
-def _show_fillings(console: Console, trained: TrainedModel, text: str, width: int) -> None:
+def _show_fillings(console: Terminal, trained: TrainedModel, text: str, width: int) -> None:
     from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
 
     decoding = Decoding(mode="unmask", width=width)
@@ -111,7 +113,7 @@ def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
 
 
 def _fill(options: argparse.Namespace) -> None:
-    console = Console()
+    console = Terminal()
     set_paths, words = run_sets.split_set_paths(options.overrides)
     if words:
         raise ConfigurationError(f"argument {words[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")

@@ -10,11 +10,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
+from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, require_run, run_tool
 from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace) -> None:
     if not settings.is_random and settings.samples > (width := settings.width or WIDTH):
         raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
     trained = load_trained(options.run, settings.step)
-    console = Console()
+    console = Terminal()
     if settings.mode == "unmask":
         _unmask(console, trained, options.text, settings)
         return
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace) -> None:
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def _unmask(console: Console, trained: TrainedModel, text: str, settings: Settings) -> None:
+def _unmask(console: Terminal, trained: TrainedModel, text: str, settings: Settings) -> None:
     from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
 
     for filling in fill_text(trained, text, settings, settings.samples):

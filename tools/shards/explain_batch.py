@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, message_text
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
 from clozeline.pipeline.rows import Row, Rows
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for shards in feed.sets:
             if find_pieces(shards, tokenizer) is None:
                 hint = "ids are shown; --tokenizer names its folder"
-                sys.stderr.write(f"note: no tokenizer above {shards.path}: {hint}\n")
+                sys.stderr.write(message_text(f"note: no tokenizer above {shards.path}: {hint}\n"))
         if not options.json:
             names = " + ".join(feed.reading.names(feed.reading.stretch(samples // feed.lanes)))
             step = feed.step(samples)

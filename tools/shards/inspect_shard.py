@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ClozelineError, ConfigurationError, message_text
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
 from clozeline.pipeline.corrupt.preview.rendering import ShownView, print_view, view_page
@@ -46,7 +46,9 @@ def view_of(
     row = shards.read_block(block).row(in_block)
     pieces = find_pieces(shards, tokenizer, limit)
     if pieces is None:
-        sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n")
+        sys.stderr.write(
+            message_text(f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n")
+        )
         pieces = id_pieces(shards, limit)
     objective = shards.manifest.objective
     task = facts_of(shards.manifest)

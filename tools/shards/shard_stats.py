@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from clozeline.errors import message_text
 from clozeline.files import publish_text
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.report.html_page import facts, grid, page, section, table
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sums = tally(shards, find_sources(shards))
         pieces = find_pieces(shards)
         if pieces is None:
-            sys.stderr.write(f"note: no tokenizer above {shards.path}: ids are shown\n")
+            sys.stderr.write(message_text(f"note: no tokenizer above {shards.path}: ids are shown\n"))
         figures, console = tables(shards, sums, pieces), Terminal()
         if options.html is not None:
             publish_text(options.html, statistics_page(shards, sums, figures))

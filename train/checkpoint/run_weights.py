@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from clozeline.errors import CheckpointError, ConfigurationError
+from clozeline.errors import CheckpointError, ConfigurationError, message_text
 from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.train.checkpoint.find_checkpoint import check_share, find_newest
 from clozeline.train.checkpoint.format import WEIGHT, Index, step_of, steps_in
@@ -30,7 +30,7 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
 
         def note(name: str, reason: str) -> None:
             if os.environ.get("RANK", "0") == "0":
-                sys.stderr.write(f"note: {name} is passed over: {reason}\n")
+                sys.stderr.write(message_text(f"note: {name} is passed over: {reason}\n"))
 
         checkpoint = find_newest(checkpoints, note)
         assert checkpoint is not None, "there are checkpoints: one is valid, or that was an error"

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
 from clozeline.configuration.redaction import redact_text
 from clozeline.report.axis_units import short, time_left
+from clozeline.terminal import Terminal
 from clozeline.train.distributed.reporting import Reporting
 
 _BAR: Final = 6
@@ -34,7 +35,7 @@ class Display:
         detail: Detail = "usual",
     ) -> None:
         quiet = rank > 0 or detail == "quiet"
-        self.console = console or Console(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        self.console = console or Terminal(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
         self._reports = Reporting()
         self._steps = steps
         self._seconds, self._clock = 0.0 if detail == "verbose" else seconds, clock

@@ -20,7 +20,7 @@ import psutil
 
 from clozeline.configuration.redaction import redact
 from clozeline.errors import message_text
-from clozeline.files import process_start, replacing
+from clozeline.files import open_unlinked, process_start, replacing
 from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.distributed.reporting import Reporting
@@ -114,10 +114,10 @@ class Journal:
                 break
             lost += not isinstance(recorded, int)
         # cut the file there
-        with path.open("ab") as file:
+        with open_unlinked(path, "ab") as file:
             file.truncate(end)
         if end:
-            with path.open("r+b") as file:
+            with open_unlinked(path, "r+b") as file:
                 file.seek(-1, os.SEEK_END)
                 if file.read(1) != b"\n":  # a kill cut off the newline
                     file.write(b"\n")
@@ -209,7 +209,7 @@ class Journal:
         """Append a record, instead of the last bytes of the file if given; return whether that worked."""
         try:
             line = f"{json.dumps(seal(record))}\n".encode()
-            with (self.directory / name).open("r+b" if instead_of else "ab") as file:
+            with open_unlinked(self.directory / name, "r+b" if instead_of else "ab") as file:
                 if instead_of:
                     file.seek(-instead_of, os.SEEK_END)
                 file.write(line)
@@ -243,7 +243,7 @@ class Journal:
         if not self._warned:
             self._warned = True
             why = f"metrics cannot be written ({error}); training continues without them"
-            sys.stderr.write(f"warning: {self.directory}: {why}\n")
+            sys.stderr.write(message_text(f"warning: {self.directory}: {why}\n"))
 
 
 def _summary(figures: Mapping[str, float]) -> Any:

@@ -11,7 +11,7 @@ import psutil
 
 from clozeline.configuration.config import former_names, load_config, save_yaml, to_plain
 from clozeline.errors import ConfigurationError, StorageError, reading_run
-from clozeline.files import lock, replacing, sweep
+from clozeline.files import lock, open_unlinked, replacing, sweep
 from clozeline.train.checkpoint.copies import refuse_copies
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.state import TrainState, find_changes
@@ -35,7 +35,7 @@ def claim(config: TrainConfig) -> TextIO:
     output = config.output
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
-        lock_file = (output / ".lock").open("a+", encoding="utf-8")
+        lock_file = open_unlinked(output / ".lock", "a+")
     if not lock(lock_file):
         lock_file.seek(0)
         owner = lock_file.read().strip()
@@ -85,7 +85,8 @@ def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> st
         with replacing(output / "config.yaml") as temporary:
             save_yaml(to_plain(with_absolute_paths(config)), temporary)
         problem = record_sets(output, config.data, phases)
-        (output / ".lock").write_text(str(os.getpid()), encoding="utf-8")
+        with open_unlinked(output / ".lock", "w") as file:
+            file.write(str(os.getpid()))
         sweep(output)
     return problem
 

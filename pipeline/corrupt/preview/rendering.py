@@ -10,6 +10,7 @@ from rich.text import Text
 
 from clozeline.pipeline.corrupt.preview.view import NUMBERED, Cell, Passage, Role, Token, View
 from clozeline.report.html_page import escape, fragment, page, scrollable, section
+from clozeline.terminal import Terminal
 
 _STYLES: Final[dict[Role, str]] = {
     "plain": "", "special": "dim", "marker": "dim cyan", "masked": "bold white on red",
@@ -38,7 +39,7 @@ class ShownView(View):
 
     def __str__(self) -> str:
         file = io.StringIO()
-        print_view(self, Console(file=file, width=_WIDTH, color_system=None))
+        print_view(self, Terminal(file=file, width=_WIDTH, color_system=None))
         return file.getvalue()
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import StorageError
+from clozeline.files import publish_text
 from clozeline.pipeline.execution.executors import Deal, logs_apart
 from clozeline.pipeline.recipe import ExecutorConfig
 
@@ -71,7 +72,7 @@ class Slurm:
             if all(job.isdecimal() for job in earlier) and _in_queue(earlier):
                 _command("scancel", *earlier)
         with _cancelling(self._submit(deal, folder)) as jobs:
-            (folder / _JOB).write_text(",".join(jobs), encoding="utf-8")
+            publish_text(folder / _JOB, ",".join(jobs))
             self._wait(jobs, deal, tick)
             states = self._states(jobs)
             for _ in range(_VISIBLE_POLLS):

@@ -27,6 +27,14 @@ _VARIANT: Final = re.compile(r"-\{([^{}]*)\}-")
 _HIDDEN_VARIANT: Final = frozenset("HTDR-")
 _LANGUAGE: Final = re.compile(r"\s*[a-z]{2,3}(?:-[a-z]+)*\s*:")
 _BLANK_LINES: Final = re.compile(r"\n{3,}")
+_MARK: Final = re.compile(
+    r"(?P<open>\{\{|\{\||\[\[|\[|<!--)|<(?P<tag>[a-z][\w-]*)(?:[^<>]*(?P<last>[^<>])?(?P<end>>))?"
+    r"|</(?P<end_tag>[a-z][\w-]*)|(?P<close>\}\}|\|\}(?!\})|\]\]|\]|-->)",
+    re.IGNORECASE,
+)
+_OPENER: Final = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
+_UNCLOSED: Final = 20
+"""Openers of a page that nothing may close: for each of them the parser reads the rest of the page once more."""
 
 
 def strip_markup(markup: str, no_text: frozenset[str] = ENGLISH_NAMESPACES) -> str:
@@ -41,12 +49,31 @@ def strip_markup(markup: str, no_text: frozenset[str] = ENGLISH_NAMESPACES) -> s
         raise ConfigurationError(
             f"reader mediawiki: needs its package ({error}): pip install 'clozeline[mediawiki]'"
         ) from error
-    pieces = _render(mwparserfromhell.parse(markup), no_text, in_code=False)
+    pieces = _render(mwparserfromhell.parse(_escape_unclosed(markup)), no_text, in_code=False)
     parts = []
     for in_code, run in groupby(pieces, key=lambda piece: piece[1]):
         text = "".join(piece for piece, _ in run)
         parts.append(text if in_code else _VARIANT.sub(_choose_variant, _SWITCH.sub("", text)))
     return _BLANK_LINES.sub("\n\n", "\n".join(line.strip() for line in "".join(parts).split("\n"))).strip()
+
+
+def _escape_unclosed(markup: str) -> str:
+    """Write openers without an end as entities, which give the same text, if a page has very many of them."""
+    unclosed: dict[str, list[int]] = {}
+    for mark in _MARK.finditer(markup):
+        ends = mark["end_tag"] or mark["close"]
+        if ends:
+            if stack := unclosed.get(_OPENER.get(ends, ends.lower())):
+                stack.pop()
+        elif mark["open"] or not mark["end"]:
+            unclosed.setdefault(mark["open"] or "<", []).append(mark.start())
+        elif mark["last"] != "/":
+            unclosed.setdefault(mark["tag"].lower(), []).append(mark.start())
+    starts = sorted(start for starts in unclosed.values() for start in starts)
+    if len(starts) <= _UNCLOSED:
+        return markup
+    bounds = zip(starts, [*starts[1:], len(markup)], strict=True)
+    return markup[: starts[0]] + "".join(f"&#{ord(markup[a])};{markup[a + 1 : b]}" for a, b in bounds)
 
 
 def _render(code: Any, no_text: frozenset[str], *, in_code: bool) -> Iterator[tuple[str, bool]]:

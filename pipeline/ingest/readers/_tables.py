@@ -107,7 +107,9 @@ def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[
     `read`, which must be text by itself, each time becomes True.
     """
     try:
-        columns = [_values(column, name in read) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+        columns = [
+            _values(column, name in read) for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
     except UnicodeDecodeError:
         if batch.num_rows == 1:
             yield None

@@ -28,7 +28,9 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, sa
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
-_ALL_BYTES: Final = " ".join(map(chr, [*range(0x20, 0x800), *range(0xFFF, 0xD800, 0x1000), *range(0xE001, 0x110000, 0x1FFFF)]))
+_ALL_BYTES: Final = " ".join(
+    map(chr, [*range(0x20, 0x800), *range(0xFFF, 0xD800, 0x1000), *range(0xE001, 0x110000, 0x1FFFF)])
+)
 """Letters, most of them in no vocabulary, whose UTF-8 has every byte of a text."""
 _ADDED: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 

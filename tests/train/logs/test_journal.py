@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +258,17 @@ def test_status_is_replaced_whole(tmp_path: Path) -> None:
 def test_numbers_of_a_nested_record() -> None:
     record = {"step": 1, "losses": {"lm": 2.5}, "heldout": {"a": {"loss": 1.0}}, "name": "x", "flag": True}
     assert numbers(record) == {"step": 1, "losses/lm": 2.5, "heldout/a/loss": 1.0}
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "events.jsonl"])
+def test_no_record_goes_through_a_link(tmp_path: Path, name: str) -> None:
+    """Somebody else who may write to the folder has linked a file of ours there."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine\n")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).symlink_to(victim)
+    journal = Journal(tmp_path / "run", QUIET, 0)
+    with suppress(OSError):
+        journal.begin(0)
+        journal.event("start")
+    assert victim.read_bytes() == b"mine\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from clozeline.configuration.config import former_names, load_config, validate
-from clozeline.errors import ConfigurationError, IntegrityError, reading_run
+from clozeline.errors import ConfigurationError, IntegrityError, message_text, reading_run
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Arguments, natural, positive, some_path
 from clozeline.tools.runs.data import run_sets
@@ -171,7 +171,9 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
         changes = zip(starts[1:], shares[1:], shares, strict=False)
         other = max((int(line["step"]) for line, now, before in changes if now != before), default=0)
     if other:
-        sys.stderr.write(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
+        sys.stderr.write(
+            message_text(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
+        )
     # a killed run may have checkpoints without their lines in metrics.jsonl
     saved_steps = [step_of(path.name) for path in steps_in(run / "checkpoints")]
     last = taken[-1][0] if taken else 0
@@ -195,7 +197,7 @@ def _reading_lines(path: Path) -> Iterator[list[dict[str, Any]]]:
     lines = read_lines(path)
     written = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # a process may be writing the last one
     if (damaged := sum(bool(line.strip()) for line in written) - len(lines)) > 0:
-        sys.stderr.write(f"note: {path}: {damaged:,} damaged lines are skipped\n")
+        sys.stderr.write(message_text(f"note: {path}: {damaged:,} damaged lines are skipped\n"))
     try:
         yield lines
     except (ValueError, TypeError, KeyError, AttributeError) as error:

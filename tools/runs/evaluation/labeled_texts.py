@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
@@ -49,7 +50,7 @@ def read_texts(path: Path, reader: TaskReader) -> tuple[list[LabeledText], dict[
         texts = [] if isinstance(line, Rejected) else [text.strip() for text in line.split("\t")]
         if isinstance(line, Rejected):
             refused[line.reason] += 1
-        elif index == 0 and [text.strip('"') for text in texts] == sum(reader.input_columns(texts).values(), []):
+        elif index == 0 and [text.strip('"') for text in texts] == [*chain(*reader.input_columns(texts).values())]:
             refused["header"] += 1
         elif len(texts) != facts.texts:
             refused["fields"] += 1

@@ -108,7 +108,8 @@ TIMES: dict[str, tuple[pa.Array, Any]] = {
     ),
     "in a map": (pa.array([[("a", _NS)]], pa.map_(pa.string(), pa.duration("ns"))), [["a", str(_NS)]]),
     "in a dictionary": (
-        pa.array([_NS], pa.timestamp("ns")).dictionary_encode(), "2001-09-09 01:46:40.000000001",
+        pa.array([_NS], pa.timestamp("ns")).dictionary_encode(),
+        "2001-09-09 01:46:40.000000001",
     ),
 }
 
@@ -139,5 +140,8 @@ def test_times_are_no_texts(table, case):
 @pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
 @pytest.mark.parametrize("name", ["duration_ns.parquet", "ns.feather", "ns_of_one_row.parquet", "year_0.parquet"])
 def test_tables_of_others_have_all_their_documents(name):
-    items = read(Path(os.environ["CLOZELINE_DATA"], "reports", "tables", name), name="arrow" if name.endswith("feather") else "parquet")
+    items = read(
+        Path(os.environ["CLOZELINE_DATA"], "reports", "tables", name),
+        name="arrow" if name.endswith("feather") else "parquet",
+    )
     assert len(texts(items)) == len(items) == 50

@@ -12,7 +12,6 @@ from clozeline.registry import choose
 from clozeline.tools.runs.evaluation.labeled_texts import read_texts
 
 
-
 def _reader(name: str = "labelled", **options: Any) -> TaskReader:
     return choose("clozeline.pipeline.tasks.readers", {"name": name, **options}).build(Limits())
 
@@ -51,7 +50,7 @@ def test_a_header_is_no_text(tmp_path: Path, reader: TaskReader, header: str, ro
     path = tmp_path / "texts.tsv"
     path.write_text(f"{header}\n{row}\n{header}\n", encoding="utf-8")
     items, refused = read_texts(path, reader)
-    assert [item.texts for item in items][0] == texts
+    assert items[0].texts == texts
     assert [item.index for item in items] == [1, 2], "below the first line, the same words are a text"
     assert refused == {"header": 1}
 
