@@ -15,7 +15,7 @@ import torch
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
-from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
+from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
 from clozeline.seeding import hash64
 from clozeline.train.compression.distillation.teacher import Teacher
@@ -30,7 +30,7 @@ from clozeline.train.distributed.step_clock import StepClock
 from clozeline.train.optim.gradient_noise import MicroBatchSquares, Squares
 from clozeline.train.optim.layer_statistics import LayerFigures, LayerStatistics
 from clozeline.train.optim.weights.anchor_weights import Anchors
-from clozeline.train.optim.weights.flat_buffers import iterate_flats, layout_of
+from clozeline.train.optim.weights.flat_buffers import gradient_bytes, iterate_flats, layout_of
 from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.moving_average import MovingAverage
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
@@ -67,7 +67,15 @@ class Engine:
     state has to be saved.
     """
 
-    def __init__(self, model: Model, config: TrainConfig, world: World, teacher: Teacher | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        config: TrainConfig,
+        world: World,
+        teacher: Teacher | None = None,
+        on_failed_compile: OnFailure | None = None,
+    ) -> None:
+        """Build everything; `on_failed_compile` is that of `compile_layers`."""
         self.config = config
         self.world = world
         self.skipped = 0
@@ -81,9 +89,10 @@ class Engine:
         # compile and recompute layers before ZeRO wraps them
         model.to(world.device)
         if config.compile is True:
-            compile_layers(model)
+            torch.compiler.reset()  # graphs of an earlier model would be taken for this one, with wrong gradients
+            compile_layers(model, on_failure=on_failed_compile)
             if config.data.label_capacity is not None:
-                compile_heads(model)
+                compile_heads(model, on_failure=on_failed_compile)
         if config.activation_checkpointing:
             recompute_layers(model)
         self.model = model
@@ -217,6 +226,9 @@ class Engine:
         norm = read[0] if read[0] < torch.inf else torch.inf  # also where it is not a number
         totals = dict(zip(sums, read[1:], strict=False)), dict(zip(figures, read[1 + len(sums) :], strict=True))
         self.skipped += norm == torch.inf
+        if norm == torch.inf and self.config.zero.offload != "none":  # DeepSpeed would add the next gradients to these
+            zero = self.deepspeed.optimizer
+            zero.averaged_gradients = dict.fromkeys(zero.averaged_gradients)
         if self.average is not None and norm < torch.inf:
             self.average.update(step - self.skipped)
         if self.pruning is not None:
@@ -248,6 +260,10 @@ class Engine:
             tensors |= self._teacher(tensors)
         return cast(dict[str, Loss], self.deepspeed(tensors))
 
+    def total_loss(self, means: Mapping[str, float]) -> float:
+        """Return what steps minimize, from mean losses: of heads, of distillation, and the ponder cost."""
+        return sum(weight * means[name] for name, weight in self._weights.items())
+
     def train(self, mode: bool) -> None:
         """Switch dropout on or off; frozen modules never have dropout."""
         self.deepspeed.train(mode)
@@ -272,6 +288,8 @@ class Engine:
         self._hook.remove()  # it would keep this object alive as long as DeepSpeed's
         self.deepspeed.destroy()
         torch.nn.functional.linear = _LINEAR
+        if self.config.compile is True:
+            torch.compiler.reset()
 
     def _begin_stage(self, step: int) -> None:
         """Set what counts and what is trained, where that depends on the step."""
@@ -297,7 +315,7 @@ class Engine:
         At stage 0, also clip: DeepSpeed does neither.
         """
         if not self.gradient_bytes:
-            self.gradient_bytes = _gradient_bytes(self.deepspeed)
+            self.gradient_bytes = gradient_bytes(self.deepspeed)
         self._sums, self._reading = sums, None
         if self._checks_gradient:
             zero = self.deepspeed.optimizer
@@ -379,16 +397,3 @@ def wide_ids(ids: torch.Tensor) -> torch.Tensor:
     if ids.dtype == torch.uint16:  # few kernels know unsigned integers
         return ids.view(torch.int16).to(torch.int64).bitwise_and_(0xFFFF)
     return ids.to(torch.int64)
-
-
-def _gradient_bytes(engine: Any) -> int:
-    """Return the bytes of gradients between the last backward pass and the update."""
-    gradients = [parameter.grad for parameter in engine.module.parameters()]
-    zero = engine.optimizer
-    averaged = getattr(zero, "averaged_gradients", None) or {}
-    gradients += [gradient for group in averaged.values() if group is not None for gradient in group]
-    gradients += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
-    gradients.append(getattr(zero, "grad_partitions_flat_buffer", None))
-    gradients += [flat.grad for flat, _ in iterate_flats(engine)]  # with zero.offload, on the host
-    storages = [gradient.untyped_storage() for gradient in gradients if isinstance(gradient, torch.Tensor)]
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())

@@ -59,6 +59,8 @@ class Evaluation:
 
     loss: float
     """weighted sum of the heads' mean losses, in nats"""
+    total: float
+    """`loss` with the weighted losses of distillation that the set can compute, and the ponder cost"""
     losses: dict[str, float]
     """head → mean loss over all its labels"""
     figures: dict[str, float]
@@ -147,6 +149,7 @@ def _run_pass(
     figures |= {name: sums[name] for name in counted if name not in heads and counts[name]}
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),
+        total=engine.total_loss(means),
         losses={head: means[head] for head in heads},
         figures={name: means[name] for name in figures},
         labels=int(sum(counts[head] for head in heads)),

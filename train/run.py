@@ -1,6 +1,7 @@
 """One training run from start to exit code: check, resume or start, train, report."""
 
 from contextlib import ExitStack, closing
+from functools import partial
 
 from clozeline.command import Detail
 from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
@@ -94,7 +95,8 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
         stop.interrupts = False
 
     # build the optimizer and the engine under ZeRO, and load the checkpoint into them
-    engine = resources.enter_context(closing(Engine(starting.model, config, world, starting.teacher)))
+    uncompiled = partial(announce, "not_compiled") if checked.config.compile == "auto" else None
+    engine = resources.enter_context(closing(Engine(starting.model, config, world, starting.teacher, uncompiled)))
     with world.together():
         restore(engine, point.checkpoint, starting.new)
 

@@ -1,15 +1,17 @@
 """Wrap the calls of layers and heads: activation checkpointing and compilation."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch import nn
+from torch._functorch import config as functorch_config
 from torch.utils.checkpoint import checkpoint
 
 from clozeline.model.heads import Head
 
+OnFailure = Callable[..., object]
 _GRAPHS: Final = 64
 """Recompilation limit of a function that all layers or heads of a class share: for each type of layer, with and without
 padding, in training and in evaluation, for the first shapes, for any, and for one row. torch's default is 8."""
@@ -21,31 +23,76 @@ def recompute_layers(model: nn.Module) -> None:
     Losses and gradients are the same bits, dropout included; a step costs about a third more arithmetic.
     """
     for layer in _layers(model):
-        layer.forward = partial(_recompute, layer, layer.forward)
+        forward, recompute = layer.forward, partial(_recompute, layer)
+        layer.forward = forward.within(recompute) if isinstance(forward, _Replaceable) else partial(recompute, forward)
 
 
-def compile_layers(model: nn.Module, backend: str = "inductor") -> None:
+def compile_layers(model: nn.Module, backend: str = "inductor", on_failure: OnFailure | None = None) -> None:
     """Compile each layer as one graph, before `recompute_layers`; its layers must have no graph breaks.
 
     After a second batch size or row length, a graph is compiled for any; further ones compile nothing.
+
+    Args:
+        model: the model.
+        backend: of torch.compile.
+        on_failure: called with the `reason` when a layer cannot be compiled; the layers then run uncompiled from there
+            on, with the same gradients. None: the error is raised.
     """
+    compiler = _Compiler(backend, on_failure)
     for layer in _layers(model):
-        layer.forward = _compile(layer.forward, backend)
+        layer.forward = compiler.compile(layer.forward)
 
 
-def compile_heads(model: nn.Module, backend: str = "inductor") -> None:
+def compile_heads(model: nn.Module, backend: str = "inductor", on_failure: OnFailure | None = None) -> None:
     """Compile each head that reads only labeled positions as one graph, again for each number of labels.
 
-    `label_capacity.pad_labels` keeps that number constant.
+    `label_capacity.pad_labels` keeps that number constant. `on_failure` is that of `compile_layers`.
     """
+    compiler = _Compiler(backend, on_failure)
     for head in model.modules():
         if isinstance(head, Head) and head.unit == "label":
-            head.forward = _compile(head.forward, backend)  # type: ignore[method-assign]
+            head.forward = compiler.compile(head.forward)  # type: ignore[method-assign]
 
 
-def _compile(forward: Any, backend: str) -> Any:
-    settings: Any = {"fullgraph": True, "backend": backend, "recompile_limit": _GRAPHS}  # untyped in torch's overloads
-    return torch.compile(forward, **settings)
+class _Compiler:
+    """Compiles functions until one of them fails."""
+
+    def __init__(self, backend: str, on_failure: OnFailure | None) -> None:
+        self.backend, self.on_failure, self.failed = backend, on_failure, False
+        if on_failure is not None:  # else a graph for any shape would fail in the backward pass, half of which is done
+            functorch_config.force_non_lazy_backward_lowering = True
+
+    def compile(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        settings: Any = {"fullgraph": True, "backend": self.backend, "recompile_limit": _GRAPHS}  # untyped in torch
+        compiled = torch.compile(forward, **settings)
+        return compiled if self.on_failure is None else _Replaceable(compiled, forward, self)
+
+
+class _Replaceable:
+    """A compiled function, and the plain one that runs in its place from the first failure on.
+
+    Recomputation belongs inside: a call that was made by one of the two is recomputed by the same one.
+    """
+
+    def __init__(self, compiled: Callable[..., Any], plain: Callable[..., Any], compiler: _Compiler) -> None:
+        self.compiled, self.plain, self.compiler = compiled, plain, compiler
+
+    def within(self, wrapper: Callable[..., Any]) -> "_Replaceable":
+        return _Replaceable(partial(wrapper, self.compiled), partial(wrapper, self.plain), self.compiler)
+
+    def __call__(self, *inputs: Any) -> Any:
+        if self.compiler.failed:
+            return self.plain(*inputs)
+        try:
+            return self.compiled(*inputs)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        outputs = self.plain(*inputs)  # raises a mistake that is not the compiler's
+        self.compiler.failed = True
+        cast(OnFailure, self.compiler.on_failure)(reason=reason)
+        return outputs
 
 
 def _layers(model: nn.Module) -> Iterator[nn.Module]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +12,20 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
+from clozeline.model.adaptation import freeze_base
+from clozeline.model.build import build_model
+from clozeline.train import engine
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
+from clozeline.train.startup import device_defaults
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config
+from tests.matrices import mark_slow_but
+from tests.model.adapters.adapted_models import NAMES, case_of
+from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.objective_sets import write_objective_sets
-from tests.train.synthetic import tiny
+from tests.train.synthetic import NO_DROPOUT, VOCABULARY, tiny, train_steps
 from tests.train.test_objectives_train import LM, MASKED
 
 STEPS = 12
@@ -56,6 +65,75 @@ def test_a_compiled_run_trains_and_evaluates(
     print(f"{family}: largest difference of a loss {difference[0.0]:.1g} without dropout, {difference[0.1]:.2g} with")
     assert difference[0.0] < 1e-4
     assert 0 < difference[0.1] < 0.5
+
+
+def norms_in_a_row(world: World, adapters: Sequence[str]) -> list[list[tuple[float, float]]]:
+    """Gradient norms of an uncompiled and of a compiled training with each adapter, one after another."""
+    original = engine.compile_layers
+    engine.compile_layers = partial(original, backend="aot_eager")  # fails alike, in a tenth of the time
+    found = []
+    for name in adapters:
+        options = {"name": name, **case_of(name)[1]}
+        config = tiny(model__adapter=options, model__init_from="base", model__position__maximum=24, **NO_DROPOUT)
+        norms = []
+        for compiled in (False, True):
+            model = build_model(config.model, VOCABULARY, {}, seed=3)
+            model.adapters[name].initialize_from(model.family, VOCABULARY, 3)
+            freeze_base(model, [])
+            built = engine.Engine(model, replace(config, compile=compiled), world)
+            norms.append([float.fromhex(norm) for _, norm in train_steps(built, 1, 2)])
+            built.close()
+        found.append(list(zip(*norms, strict=True)))
+    engine.compile_layers = original
+    return found
+
+
+@pytest.mark.parametrize(
+    "adapters", mark_slow_but([["bottleneck", "bitfit"]], [["bottleneck", "bitfit"], [*NAMES, *NAMES]])
+)
+def test_a_compiled_training_after_others_has_its_own_gradients(one_rank: RankPool, adapters: list[str]) -> None:
+    """torch would take graphs of the training before, whose parameters had other gradients."""
+    for name, norms in zip(adapters, one_rank.run(norms_in_a_row, adapters, timeout=3000)[0], strict=True):
+        for plain, compiled in norms:
+            assert compiled == pytest.approx(plain, rel=1e-5), name
+
+
+def events(world: World, config: Path, output: str, value: str) -> tuple[str, list[float], list[Any]]:
+    """Error, losses and failures to compile of a run where `auto` compiles, and the second graph always fails."""
+    graphs: list[Any] = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        if len(graphs) > 1:
+            raise RuntimeError("no compiler here")
+        return graph
+
+    original, on_host = engine.compile_layers, device_defaults._ON_HOST
+    engine.compile_layers = partial(original, backend=backend)
+    device_defaults._ON_HOST = {**on_host, "compile": True}  # type: ignore[misc]
+    try:
+        run(load_config(TrainConfig, config, [f"output={output}", f"compile={value}"]), joined=world)
+        error = ""
+    except Exception as failure:
+        error = type(failure).__name__
+    finally:
+        engine.compile_layers, device_defaults._ON_HOST = original, on_host  # type: ignore[misc]
+    losses = [record["loss"] for record in read_lines(Path(output) / "metrics.jsonl") if "loss" in record]
+    told = [record for record in read_lines(Path(output) / "events.jsonl") if record["event"] == "not_compiled"]
+    return error, losses, told
+
+
+def test_auto_goes_on_where_compiling_fails(one_rank: RankPool, tmp_path: Path) -> None:
+    """In the middle of the first forward pass, and with the losses of a run that never compiled."""
+    shards = write_masked_sets(tmp_path / "sets")
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "unused", steps=3, evaluate__max_rows=0)
+    plain, auto, true = (
+        one_rank.run(events, config, str(tmp_path / value), value)[0] for value in ("false", "auto", "true")
+    )
+    assert len(plain[1]) == 3
+    assert (auto[0], auto[1]) == (plain[0], plain[1])
+    assert [len(plain[2]), len(auto[2]), len(true[2])] == [0, 1, 0]
+    assert (true[0], true[1]) == ("BackendCompilerFailed", [])
 
 
 def test_a_recurrent_family_is_not_compiled() -> None:

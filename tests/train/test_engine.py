@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from clozeline.train.checkpoint.zero_partitions import memory
+from clozeline.train.checkpoint.zero_partitions import fragments, memory
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
@@ -259,6 +259,56 @@ def test_gradient_that_is_not_finite_is_skipped_on_all_ranks(two_ranks: RankPool
         assert unchanged
         assert recovered
         assert count == 1
+
+
+def after_a_skip(world: World, config: TrainConfig, at: int | None) -> list[Any]:
+    """Losses and norms of steps 4 to 6, and the weights after them, where step 3 was skipped.
+
+    Its gradient is not a number on the last rank, in micro-batch `at` (-1: the last); None: step 3 is left out.
+    """
+    engine = build(config, world)
+    found = train_steps(engine, 1, 2)
+    if at is None:
+        engine.skipped += 1
+    else:
+        at %= config.data.global_batch // config.data.micro_batch // world.size
+        backward = iter([math.nan if at == index and world.rank == world.size - 1 else 1.0 for index in range(8)])
+        bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
+        hook = bias.register_hook(lambda gradient: gradient * next(backward))
+        assert train_steps(engine, 3, 3)[0][1] == "inf"
+        hook.remove()
+    found = train_steps(engine, 4, 6)
+    pieces = sorted(fragments(engine, owned=False), key=lambda piece: (piece.name, piece.start))
+    states = [(piece.name, key, value.tolist()) for piece in pieces for key, value in piece.tensors.items()]
+    engine.close()
+    return [found, states]
+
+
+@pytest.mark.parametrize("micro_batch", [4, 1])
+@pytest.mark.parametrize(
+    ("ranks", "stage", "precision", "offload"),
+    mark_slow_but(
+        [(1, 0, "fp32", "none"), (1, 2, "bf16", "optimizer"), (1, 3, "bf16", "none"), (2, 2, "bf16", "optimizer")],
+        [
+            (ranks, stage, precision, offload)
+            for ranks in (1, 2)
+            for stage, precision in STAGES
+            for offload in ("none", "optimizer", "parameters")
+            if stage >= {"none": 0, "optimizer": 1, "parameters": 3}[offload]
+            and (stage, precision, offload) != (1, "bf16", "optimizer")  # refused
+        ],
+    ),
+)
+def test_steps_after_a_skip_are_those_without_it(
+    request: pytest.FixtureRequest, ranks: int, stage: int, precision: str, offload: str, micro_batch: int
+) -> None:
+    """To the bit, with dropout: nothing of a gradient that was not finite is left, whichever micro-batch had it."""
+    pool = request.getfixturevalue("one_rank" if ranks == 1 else "two_ranks")
+    zero = {"stage": stage, "offload": offload, "bucket": 100_000}
+    config = tiny(zero=zero, precision=precision, data__micro_batch=micro_batch)
+    expected = pool.run(after_a_skip, config, None)
+    for at in (0, -1):
+        assert pool.run(after_a_skip, config, at) == expected
 
 
 def linear_after_close(world: World, config: TrainConfig) -> tuple[bool, bool]:

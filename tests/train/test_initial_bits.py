@@ -11,38 +11,44 @@ import torch
 from clozeline.train.checkpoint.format import WEIGHT
 from clozeline.train.checkpoint.zero_partitions import fragments, shapes
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
 from tests.train.synthetic import VOCABULARY, build, tiny
 
 SEED = 11
 Piece = tuple[str, int, list[float]]
+Computed = dict[str, tuple[str, list[float]]]
 
 
-def masters(world: World, config: TrainConfig) -> tuple[dict[str, list[int]], list[Piece]]:
-    """The fp32 values that this rank's optimizer holds before the first step: name, start, elements."""
+def masters(world: World, config: TrainConfig) -> tuple[dict[str, list[int]], list[Piece], Computed]:
+    """What this rank holds before the first step: fp32 masters (name, start, elements), and what it computes with."""
     engine = build(config, world, SEED)
     found = [(one.name, one.start, one.tensors[WEIGHT].tolist()) for one in fragments(engine, owned=False)]
     whole = shapes(engine)
+    with placement_of(config, world).gather(list(engine.model.parameters())):
+        computed = {name: (str(p.dtype), p.flatten().tolist()) for name, p in engine.model.named_parameters()}
     engine.close()
-    return whole, found
+    return whole, found, computed
 
 
 def plain(config: TrainConfig) -> dict[str, torch.Tensor]:
-    """The weights of a model that knows no engine, rounded as the precision rounds them."""
+    """The weights of a model that knows no engine."""
     from clozeline.model.build import build_model
 
     model = build_model(config.model, VOCABULARY, {}, seed=SEED)
-    if config.precision == "bf16":
-        model = model.bfloat16().float()
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def compare(pool: RankPool, config: TrainConfig) -> None:
+    """Compare the masters with the fp32 weights, and what the model computes with with their rounding."""
     expected, ranks = plain(config), pool.run(masters, config)
+    dtype = torch.bfloat16 if config.precision == "bf16" else torch.float32
+    for *_, computed in ranks:
+        assert computed == {name: (str(dtype), w.to(dtype).flatten().tolist()) for name, w in expected.items()}
     found = {name: torch.full(shape, torch.nan) for name, shape in ranks[0][0].items()}
     assert found.keys() == expected.keys()
-    for _, pieces in ranks:
+    for _, pieces, _ in ranks:
         for name, start, values in pieces:
             found[name].view(-1)[start : start + len(values)] = torch.tensor(values)
     for name in expected:
@@ -53,7 +59,7 @@ def changes(stage: int, precision: str) -> dict[str, Any]:
     return {"zero__stage": stage, "zero__persistent": 100, "precision": precision}
 
 
-STAGES = [(0, "fp32"), (1, "fp32"), (2, "fp32"), (3, "fp32"), (1, "bf16"), (3, "bf16")]
+STAGES = [(0, "fp32"), (1, "fp32"), (2, "fp32"), (3, "fp32"), (1, "bf16"), (2, "bf16"), (3, "bf16")]
 
 
 @pytest.mark.parametrize(("stage", "precision"), STAGES)

@@ -46,6 +46,8 @@ def test_micro_batches_and_a_resume_change_nothing(folder: Path, one_rank: RankP
     assert 1 < first["figures"]["ponder/steps"] < 3
     assert first["figures"]["ponder/steps"] < first["losses"]["ponder"] <= first["figures"]["ponder/steps"] + 1
     heldout = [record["heldout"]["heldout"] for record in records(folder / "whole") if "heldout" in record][-1]
+    assert first["total"] == pytest.approx(first["loss"] + 0.1 * first["losses"]["ponder"], rel=1e-12)
+    assert heldout["total"] == pytest.approx(heldout["loss"] + 0.1 * heldout["figures"]["ponder"], rel=1e-12)
     assert {"ponder", "ponder/steps"} <= heldout["figures"].keys()
     # tools that score heads leave the ponder cost out
     model = build_model(read_config(folder / "whole").model, 50, {"pad": 0}).eval()

@@ -133,7 +133,8 @@ class TrainConfig:
     """recompute each layer in the backward pass: less memory, same bits"""
     compile: bool | Literal["auto"] = "auto"
     """compile each layer with torch.compile, and with data.label_capacity the heads; not with zero.stage 3. Losses may
-    differ in their last bits. auto: on a GPU, if the other keys allow it"""
+    differ in their last bits. auto: on a GPU, if the other keys allow it; a failure is told, and the run goes on
+    without"""
     deterministic: bool | Literal["auto"] = "auto"
     """bit-identical results; false allows faster GPU kernels, and a resumed run is not bit-exact. auto: not on a GPU"""
     gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0

@@ -8,6 +8,7 @@ _SENTENCES: Final = {
     "start": "Started {steps:,} steps on {shape[world_size]} × {shape[device]}, ZeRO stage {shape[zero_stage]}.",
     "resume": "Resumed from {checkpoint}.",
     "new_phase": "Reads other data from here on: {data}.",
+    "not_compiled": "Runs uncompiled, since torch.compile failed: {reason}",
     "averaging": "Evaluations use the averaged weights from here on.",
     "save": "Saved {checkpoint}.",
     "save_waited": "Waited {seconds:.1f} s for the save before.",

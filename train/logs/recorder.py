@@ -40,6 +40,7 @@ _MESSAGES: Final = {
     "records_lost": "{file} is not there, or empty: what it said of the {steps} steps before is lost",
     "tokenizer_refused": "the run has no copy of its tokenizer: {reason}; then start the run again",
     "heldout_gone": "held-out set {name}: was evaluated before and is not now, since no manifest.json is found for it",
+    "not_compiled": "torch.compile failed, training goes on uncompiled; compile=true shows the error: {reason}",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
     "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
     "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
@@ -227,6 +228,7 @@ class Recorder:
             "epoch": getattr(batch.micro_batches[-1], "epoch", 0.0),
             "time": self._journal.now(),
             "loss": sum(weight * losses[head] for head, weight in config.model.head_weights.items()),
+            "total": self._engine.total_loss(losses),
             "losses": losses,
             **({"figures": {name: means[name] for name in result.figures}} if result.figures else {}),
             "gradient_norm": result.gradient_norm,

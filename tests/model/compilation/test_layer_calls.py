@@ -2,9 +2,13 @@
 
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import BackendCompilerFailed
 from torch._dynamo.testing import CompileCounter
+from torch._functorch import config as functorch_config
 from torch.autograd.graph import saved_tensors_hooks
 
+from clozeline.model.compilation import layer_calls
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.registry import find, names
@@ -70,6 +74,72 @@ COMPILED = [family for family in names("clozeline.model.families") if find("cloz
 WARNINGS = pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
 )
+
+
+def failing(first):
+    """A backend that runs graphs as they are, and fails from its call number `first` on."""
+    calls = []
+
+    def backend(graph, _):
+        calls.append(graph)
+        if len(calls) >= first:
+            raise RuntimeError("no compiler here")
+        return graph
+
+    return backend
+
+
+def fail_backward(*_):
+    raise RuntimeError("no backward graph")
+
+
+@WARNINGS
+@functorch_config.patch(force_non_lazy_backward_lowering=False)
+@pytest.mark.parametrize(
+    ("backend", "graphs", "told"),
+    [
+        (failing(1), 64, "BackendCompilerFailed"),
+        (failing(2), 64, "BackendCompilerFailed"),
+        ("eager", 1, "FailOnRecompileLimitHit"),
+        (aot_autograd(fw_compiler=lambda graph, _: graph, bw_compiler=fail_backward), 64, "BackendCompilerFailed"),
+    ],
+    ids=["first layer", "second layer", "recompile limit", "backward"],
+)
+def test_layers_go_on_uncompiled_where_compiling_fails(monkeypatch, backend, graphs, told):
+    """Losses and gradients of both steps, dropout included, are those of a network that was never compiled."""
+    monkeypatch.setattr(layer_calls, "_GRAPHS", graphs)
+    torch.compiler.reset()
+    reasons = []
+    plain, network = built("encoder", dropout=DROPOUT), built("encoder", dropout=DROPOUT)
+    recompute_layers(plain)
+    compile_layers(network, backend, on_failure=lambda reason: reasons.append(reason))
+    recompute_layers(network)
+    for tensors in (batch_for("encoder", rows=4), batch_for("encoder", rows=3, columns=7)):
+        loss, gradients, _ = trained_once(plain, tensors)
+        again, others, _ = trained_once(network, tensors)
+        assert torch.equal(again, loss)
+        assert all(map(torch.equal, others, gradients))
+    assert [reason.partition(":")[0] for reason in reasons] == [told]
+
+
+@WARNINGS
+def test_a_failure_is_raised_unless_somebody_is_told():
+    torch.compiler.reset()
+    network = built("encoder")
+    compile_layers(network, failing(1))
+    with pytest.raises(BackendCompilerFailed):
+        total(network, batch_for("encoder"))
+
+
+@WARNINGS
+def test_a_mistake_of_the_layer_is_no_failure_of_the_compiler():
+    torch.compiler.reset()
+    network, reasons = built("encoder"), []
+    compile_layers(network, "eager", on_failure=lambda reason: reasons.append(reason))
+    layer = next(iter(network.family.stack.layers))
+    with pytest.raises(TypeError):
+        layer(None)
+    assert reasons == []
 
 
 def steps_and_evaluations(family, networks, shapes):

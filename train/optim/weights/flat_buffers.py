@@ -103,6 +103,19 @@ def refresh_model(engine: Any) -> None:
         persistent[0].all_gather(persistent)
 
 
+def gradient_bytes(engine: Any) -> int:
+    """Return the bytes of gradients between the last backward pass and the update."""
+    gradients = [parameter.grad for parameter in engine.module.parameters()]
+    zero = engine.optimizer
+    averaged = getattr(zero, "averaged_gradients", None) or {}
+    gradients += [gradient for group in averaged.values() if group is not None for gradient in group]
+    gradients += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
+    gradients.append(getattr(zero, "grad_partitions_flat_buffer", None))
+    gradients += [flat.grad for flat, _ in iterate_flats(engine)]  # with zero.offload, on the host
+    storages = [gradient.untyped_storage() for gradient in gradients if isinstance(gradient, Tensor)]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
+
+
 class Layout:
     """The segments of every flat on all ranks, and sums over entire parameters.
 
