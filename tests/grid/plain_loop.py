@@ -78,7 +78,9 @@ def plain_loop(_: Any, plain: Mapping[str, Any], ranks: int) -> Outcome:
         outcome.norms.append(norm)
         outcome.rates.append(rate)
     outcome.initial = {name: tensor.double().numpy() for name, tensor in initial.items()}
-    kept = {name: p.detach().double() for name, p in model.named_parameters()}
+    # a run with an adapter saves what it trains
+    frozen = [] if "adapter" in plain["model"] else model.named_parameters()
+    kept = {name: p.detach().double() for name, p in frozen}
     outcome.weights = {name: tensor.numpy() for name, tensor in {**kept, **masters}.items()}
     if plain.get("average"):
         outcome.averages = {name: tensor.numpy() for name, tensor in average.items()}
