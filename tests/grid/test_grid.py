@@ -69,7 +69,7 @@ WITHOUT_GRADIENT = ".key.bias"
 """A shift of all scores of a query changes no attention: gradients of these are rounding, which Adam makes large."""
 ALLOWED = {
     "fp32": {"loss": 5e-6, "norm": 2e-6, "rate": 1e-12, "weights": 3e-4, "averages": 3e-4},
-    "bf16": {"loss": 5e-3, "norm": 2e-2, "rate": 1e-12, "weights": 5e-2, "averages": 5e-2},
+    "bf16": {"loss": 5e-3, "norm": 5e-2, "rate": 1e-12, "weights": 5e-2, "averages": 5e-2},
 }
 """Relative differences: some roundings of the type. Adam divides gradients by their own size, and Muon's iteration
 multiplies small singular values by 500: both make rounding larger in the weights. In bf16 the gradients of some
