@@ -1,0 +1,371 @@
+"""Training in plain torch: one process, no ZeRO, float64 masters, every formula written out.
+
+The model computes the losses of heads, the stream the batches. All else is here a second time: counts, gradients,
+clipping, learning rates, decay, optimizers, freezing, pulls to anchors, averages, losses of distillation.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+Weights: TypeAlias = dict[str, Tensor]
+State: TypeAlias = dict[str, Any]
+Batch: TypeAlias = Mapping[str, Tensor]
+
+IGNORED = -100
+
+
+@dataclass
+class Outcome:
+    """What a run leaves behind, by step and by parameter."""
+
+    losses: list[dict[str, float]] = field(default_factory=list)
+    norms: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    initial: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, Any] = field(default_factory=dict)
+    averages: dict[str, Any] = field(default_factory=dict)
+
+
+def plain_loop(_: Any, plain: Mapping[str, Any], ranks: int) -> Outcome:
+    """Train as a configuration says; in bf16 by the micro-batches of each rank, else by one batch a step."""
+    wide, ranks = plain["precision"] == "fp32", 1 if plain["precision"] == "fp32" else ranks
+    # the model computes in the precision of the run, from float64 masters of what is trained
+    model, fresh = starting_model(plain)
+    current = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    masters = {name: p.detach().double().clone() for name, p in current.items()}
+    initial = {name: p.detach().clone() for name, p in model.named_parameters()}
+    average = {name: master.clone() for name, master in masters.items()}
+    teacher = None if "distil" not in plain else teacher_of(plain)
+    for module in (model, *([] if teacher is None else [teacher])):
+        module.to(torch.float32 if wide else torch.bfloat16)
+    trainer = Trainer(plain, masters, fresh)
+    data = plain["data"]
+    batches = global_batches(data, ranks, data["global_batch"] if wide else data["micro_batch"])
+    outcome = Outcome()
+    for step in range(1, plain["steps"] + 1):
+        # gradient of weighted means over the global batch
+        micro_batches, sums, gradients = next(batches), dict[str, float](), {n: 0.0 * m for n, m in masters.items()}
+        counts = {name: sum(count(batch) for batch in micro_batches) for name, count in counters(plain).items()}
+        for batch in micro_batches:
+            losses = all_losses(model, teacher, plain, batch)
+            parts = [weight * losses[name] / counts[name] for name, weight in loss_weights(plain).items()]
+            torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
+            for name, p in current.items():
+                gradients[name] += 0.0 if p.grad is None else p.grad.double()
+                p.grad = None
+            for name, loss in losses.items():
+                sums[name] = sums.get(name, 0.0) + float(loss.detach())
+        # update, and copy the masters into the model
+        rate = plain["optimizer"]["learning_rate"] * multiplier(plain["schedule"], step)
+        norm = trainer.update(gradients, step, rate)
+        with torch.no_grad():
+            for name, p in current.items():
+                p.copy_(masters[name])
+        if plain.get("average"):
+            share = 1 - min(plain["average"]["decay"], (1 + step) / (10 + step))
+            for name, master in masters.items():
+                average[name] += share * (master - average[name])
+        outcome.losses.append({name: total / counts[name] for name, total in sums.items()})
+        outcome.norms.append(norm)
+        outcome.rates.append(rate)
+    outcome.initial = {name: tensor.double().numpy() for name, tensor in initial.items()}
+    # a run with an adapter saves what it trains
+    frozen = [] if "adapter" in plain["model"] else model.named_parameters()
+    kept = {name: p.detach().double() for name, p in frozen}
+    outcome.weights = {name: tensor.numpy() for name, tensor in {**kept, **masters}.items()}
+    if plain.get("average"):
+        outcome.averages = {name: tensor.numpy() for name, tensor in average.items()}
+    return outcome
+
+
+# ---- model and data ----
+
+
+def starting_model(plain: Mapping[str, Any]) -> tuple[nn.Module, set[str]]:
+    """Return the model at its start, and the names that the model it is initialized from does not have."""
+    from clozeline.model.build import build_model
+    from clozeline.seeding import hash64
+
+    seed = hash64("weights", plain["seed"])
+    model: Any = build_model(model_config(plain["model"]), plain["vocabulary"], {}, seed=seed)
+    named, fresh = dict(model.named_parameters()), set[str]()
+    if (source := plain["model"].get("init_from")) is not None:
+        weights = saved_weights(source)
+        fresh = named.keys() - weights.keys()
+        with torch.no_grad():
+            for name in named.keys() & weights.keys():
+                named[name].copy_(weights[name])
+    if model.adapter_in_use is not None:  # some start from the weights of the model
+        model.adapters[model.adapter_in_use].initialize_from(model.family, plain["vocabulary"], seed)
+        for name, p in named.items():
+            p.requires_grad_(name in fresh)
+    for name, p in named.items():
+        if "embeddings" in plain.get("freeze", ()) and is_embedding(name):
+            p.requires_grad_(False)
+    return model, fresh
+
+
+def model_config(plain: Mapping[str, Any]) -> Any:
+    from clozeline.configuration.config import validate
+    from clozeline.model.configuration.model_config import ModelConfig
+
+    return validate(ModelConfig, {key: value for key, value in plain.items() if key != "init_from"}, "model")
+
+
+def saved_weights(run: str | Path, key: str = "weight") -> Weights:
+    """Return the masters of a run's checkpoint, or their averages."""
+    from clozeline.train.checkpoint.part_reader import CheckpointReader
+    from clozeline.train.checkpoint.run_weights import find_checkpoint
+
+    directory, index = find_checkpoint(Path(run))
+    reader = CheckpointReader(directory, index)
+    return {name: reader.parameter(key, name) for name, record in index.parameters.items() if key in record.keys}
+
+
+def teacher_of(plain: Mapping[str, Any]) -> nn.Module:
+    from clozeline.model.build import build_model
+
+    config = {**plain["model"], "layers": plain["teacher_layers"], "heads": {"masked_lm": 1.0}}
+    model: nn.Module = build_model(model_config(config), plain["vocabulary"], {}, seed=0)
+    weights = saved_weights(plain["distil"]["teacher"])
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(weights[name])
+    return model.eval().requires_grad_(False)
+
+
+def global_batches(data: Mapping[str, Any], ranks: int, micro_batch: int) -> Iterator[list[Batch]]:
+    """Yield the micro-batches of all ranks of each step; several global batches until there are enough tokens."""
+    from clozeline.pipeline.shards import open_shards
+    from clozeline.train.data.stream.stream import Stream
+
+    shared: Any = {"seed": 0, "global_batch": data["global_batch"], "lanes": data["lanes"], "io_threads": 0}
+    shards = open_shards(Path(data["shards"]))
+    streams = [Stream(shards, rank=rank, world_size=ranks, micro_batch=micro_batch, **shared) for rank in range(ranks)]
+    while True:
+        step: list[Batch] = []
+        while not step or sum(map(real_tokens, step)) < (data.get("batch_tokens") or 0):
+            step += [batch.tensors for stream in streams for batch in stream.next_step()]
+        yield step
+
+
+# ---- losses and their counts ----
+
+
+def real(batch: Batch) -> Tensor:
+    """Return which positions [B, T] hold tokens of rows that count."""
+    positions = torch.arange(batch["input_ids"].shape[1])
+    return (positions < batch["lengths"][:, None]) & (batch["row_weight"] > 0)[:, None]
+
+
+def real_tokens(batch: Batch) -> int:
+    return int(real(batch).sum())
+
+
+def labels_by_row(batch: Batch) -> Tensor:
+    rows = batch["label_index"] // batch["input_ids"].shape[1]
+    counted = (batch["label_ids"] != IGNORED) & (batch["row_weight"][rows] > 0)
+    return torch.zeros(len(batch["row_weight"])).index_add(0, rows, counted.float())
+
+
+def counters(plain: Mapping[str, Any]) -> dict[str, Callable[[Batch], int]]:
+    """Return what a batch adds to the divisor of each loss."""
+
+    def labels(batch: Batch) -> int:
+        found = labels_by_row(batch)
+        return int((found > 0).sum() if by_row(plain) else found.sum())
+
+    def pairs(batch: Batch) -> int:
+        return int(((batch["sentence_label"] != IGNORED) & (batch["row_weight"] > 0)).sum())
+
+    found = {"masked_lm": labels, "sentence": pairs, "distil/scores": labels, "distil/states": real_tokens}
+    return {name: found[name] for name in loss_weights(plain)}
+
+
+def by_row(plain: Mapping[str, Any]) -> bool:
+    head = plain["model"]["heads"]["masked_lm"]
+    return isinstance(head, dict) and head.get("normalise") == "row"
+
+
+def loss_weights(plain: Mapping[str, Any]) -> dict[str, float]:
+    heads = plain["model"]["heads"].items()
+    found = {name: float(head["weight"] if isinstance(head, dict) else head) for name, head in heads}
+    losses = plain["distil"]["losses"] if "distil" in plain else []
+    return {**found, **{f"distil/{loss['name']}": loss["weight"] for loss in losses}}
+
+
+def all_losses(model: Any, teacher: Any, plain: Mapping[str, Any], batch: Batch) -> dict[str, Tensor]:
+    """Return the sum of each loss over a batch."""
+    batch = {**batch, "input_ids": batch["input_ids"].long()}
+    with recorded_states(model) as states:
+        found = {name: loss.total for name, loss in model(batch).items()}
+    if teacher is None:
+        return found
+    with torch.no_grad(), recorded_states(teacher) as theirs:
+        teacher.family(batch)
+    # states of the student's layers and the teacher's that are twice as high, a mean over features
+    mask = real(batch).float()
+    squares = [(states[layer].float() - theirs[2 * layer].float()).square().mean(-1) for layer in (1, 2)]
+    # Kullback-Leibler divergence at the labels
+    options = plain["distil"]["losses"][0]
+    index, temperature = batch["label_index"], options["temperature"]
+    ours, wanted = (
+        (part.heads["masked_lm"].logits(own[-1].flatten(0, 1)[index]).float() / temperature).log_softmax(-1)
+        for part, own in ((model, states), (teacher, theirs))
+    )
+    rows = index // batch["input_ids"].shape[1]
+    weights = ((batch["label_ids"] != IGNORED) & (batch["row_weight"][rows] > 0)).float()
+    weights = weights / labels_by_row(batch)[rows].clamp(min=1) if by_row(plain) else weights
+    divergence = (wanted.exp() * (wanted - ours)).sum(-1)
+    return {
+        **found,
+        "distil/scores": temperature**2 * (weights * divergence).sum(),
+        "distil/states": sum(((of * mask).sum() for of in squares), torch.zeros(())),
+    }
+
+
+class recorded_states:
+    """Record the output of the embeddings, of each layer but the last, and of the body."""
+
+    def __init__(self, model: Any) -> None:
+        stack, self.states = model.family.stack, list[Tensor]()
+        self.modules = [stack.embeddings, *list(stack.layers)[:-1], model.family]
+
+    def __enter__(self) -> list[Tensor]:
+        self.hooks = [
+            module.register_forward_hook(lambda _module, _inputs, output: self.states.append(output))
+            for module in self.modules
+        ]
+        return self.states
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self.hooks:
+            hook.remove()
+
+
+# ---- the update ----
+
+
+def multiplier(schedule: Mapping[str, Any], step: int) -> float:
+    """Return the factor of the peak learning rate: a linear rise, then a line or half a cosine down to `final`."""
+    warmup, end, final = schedule["warmup"], schedule["steps"], schedule["final"]
+    if step <= warmup:
+        return float(step / warmup)
+    left = (end - step) / (end - warmup)
+    return float(final + (1 - final) * (left if schedule["name"] == "linear" else (1 - math.cos(math.pi * left)) / 2))
+
+
+def is_embedding(name: str) -> bool:
+    return name.startswith(("family.tokens.", "family.stack.embeddings.", "family.stack.position."))
+
+
+def depth_of(name: str, layers: int) -> int:
+    """Return the distance from the heads: 0 for these, 1 for the last layer, layers + 1 for embeddings."""
+    found = re.search(r"\.layers\.(\d+)\.", name)
+    if found:
+        return layers - int(found[1])
+    return 0 if name.startswith("heads.") or ".stack.norm." in name else layers + 1
+
+
+class Trainer:
+    """Updates masters in place."""
+
+    def __init__(self, plain: Mapping[str, Any], masters: Weights, fresh: set[str]) -> None:
+        self.plain, self.masters, self.fresh = plain, masters, fresh
+        self.options, self.regularizer = plain["optimizer"], plain.get("regularizer")
+        self.anchors = {name: master.clone() * (name not in fresh) for name, master in masters.items()}
+        self.states: dict[str, State] = {name: {} for name in masters}
+        self.depths = {name: depth_of(name, plain["model"]["layers"]) for name in masters}
+
+    def update(self, gradients: Weights, step: int, rate: float) -> float:
+        """Do one step; return the norm of the gradient before clipping."""
+        every, stages = self.plain.get("unfreeze_every"), sorted({*self.depths.values()})
+        trained = stages if every is None else stages[: (step - 1) // every + 1]
+        gradients = {name: own * (self.depths[name] in trained) for name, own in gradients.items()}
+        # one norm over all parameters
+        norm = math.sqrt(sum(float(own.square().sum()) for own in gradients.values()))
+        clipping = self.plain["gradient_clipping"]
+        factor = min(1.0, clipping / (norm + 1e-6)) if clipping else 1.0
+        for name, master in self.masters.items():
+            own = rate * (self.options["layer_decay"] or 1.0) ** self.depths[name]
+            if name.startswith("adapters.lora.") and name.endswith(".b"):
+                own *= self.plain["model"]["adapter"]["rate_ratio"]
+            strength = self.strength(name)
+            gradient = gradients[name] * factor
+            if self.regularizer is not None and self.regularizer["explicit"]:
+                gradient = gradient + strength * (master - self.anchors[name])
+            if self.depths[name] in trained:
+                decay = self.options["weight_decay"] if master.dim() > 1 else 0.0
+                self.rule(name)(self.options, self.states[name], master, gradient, own, decay)
+            if self.regularizer is not None and not self.regularizer["explicit"]:
+                # the minimum over v of strength/2 (v - anchor)² + (v - master)² / (2 rate)
+                master.copy_((master + own * strength * self.anchors[name]) / (1 + own * strength))
+        return norm
+
+    def strength(self, name: str) -> float:
+        return 0.0 if self.regularizer is None else self.regularizer["beta" if name in self.fresh else "alpha"]
+
+    def rule(self, name: str) -> Callable[..., None]:
+        matrix = self.masters[name].dim() == 2 and ".layers." in name and not name.endswith(".rows")
+        if self.options["name"] == "muon":
+            return muon if matrix else muon_adamw
+        return {"adamw": adamw, "adafactor": adafactor, "nt_asgd": sgd}[self.options["name"]]
+
+
+def adamw(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+    """Update by Adam with decoupled decay (arXiv 1711.05101)."""
+    (first, second), t = o["betas"], state.get("t", 0) + 1
+    mean = first * state.get("mean", 0.0) + (1 - first) * g
+    square = second * state.get("square", 0.0) + (1 - second) * g * g
+    state |= {"t": t, "mean": mean, "square": square}
+    w.mul_(1 - rate * decay).sub_(rate * (mean / (1 - first**t)) / ((square / (1 - second**t)).sqrt() + o["eps"]))
+
+
+def muon_adamw(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+    adamw(o, state, w, g, rate * o["adam_rate"], decay)
+
+
+def muon(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+    """Update by orthogonalized Nesterov momentum, as long as AdamW's steps (Jordan 2024; arXiv 2502.16982)."""
+    mu, (a, b, c) = o["momentum"], (3.4445, -4.7750, 2.0315)
+    state["momentum"] = mu * state.get("momentum", 0.0) + (1 - mu) * g
+    x = mu * state["momentum"] + (1 - mu) * g
+    x = x / max(float(x.norm()), 1e-7)
+    x = x.T if len(w) > len(w.T) else x
+    for _ in range(5):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    x = x.T if len(w) > len(w.T) else x
+    w.mul_(1 - rate * decay).sub_(rate * 0.2 * math.sqrt(max(w.shape)) * x)
+
+
+def adafactor(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+    """Update by factored second moments, relative to the size of the weight (arXiv 1804.04235)."""
+    t = state["t"] = state.get("t", 0) + 1
+    kept = 1 - t**-0.8
+    if w.dim() == 2:
+        for key, axis in (("rows", 1), ("columns", 0)):
+            state[key] = kept * state.get(key, 0.0) + (1 - kept) * g.square().mean(axis)
+        square = state["rows"][:, None] * state["columns"] / state["rows"].mean().clamp(min=o["eps"])
+    else:
+        square = state["square"] = kept * state.get("square", 0.0) + (1 - kept) * g.square()
+    x = g / square.sqrt().clamp(min=o["eps"])
+    size = max(1e-3, root_mean_square(w))
+    w.mul_(1 - rate * decay).sub_(size * min(rate, t**-0.5) * x / max(1.0, root_mean_square(x)))
+
+
+def sgd(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+    w.sub_(rate * (g + decay * w))
+
+
+def root_mean_square(x: Tensor) -> float:
+    return math.sqrt(float(x.square().mean()))
