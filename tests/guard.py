@@ -126,8 +126,8 @@ def write_task(folder: Path, head: str) -> Path:
             (folder / f"{split}.txt").write_text("\n\n".join(tagged))
         else:
             paragraphs = [
-                {"context": " ".join(row), "qas": [{"id": str(number), "question": f"What follows {row[0]}?", "answers": [
-                    {"text": row[1], "answer_start": len(row[0]) + 1}]}]}
+                {"context": " ".join(row), "qas": [{"id": str(number), "question": f"What follows {row[0]}?",
+                    "answers": [{"text": row[1], "answer_start": len(row[0]) + 1}]}]}
                 for number, row in enumerate(chosen)
             ]  # fmt: skip
             content = {"version": "1.1", "data": [{"title": "guard", "paragraphs": paragraphs}]}
@@ -162,7 +162,7 @@ def is_count(value: Any) -> bool:
 
 
 def train_all(guard: Guard) -> dict[str, Any]:
-    """Return losses of three objectives on one and two ranks, of a resume, scores of tasks, and the export's distance."""
+    """Return losses of three objectives on one and two ranks, scores of tasks, and the distance of an export."""
     sets = {name: f"data/corrupt/{name}/train/manifest.json" for name in ("masked_lm", "span_corruption", "causal_lm")}
     mixture = f"[{{path: {sets['masked_lm']}}}, {{path: data/corrupt/masked_lm-20/train/manifest.json}}]"
     figures: dict[str, Any] = {}
