@@ -193,7 +193,7 @@ def run(workers: int, limit: int | None) -> None:
             DRAWN.write_text(json.dumps(mutants, indent=1) + "\n")
 
         list(pool.map(work, open_ones))
-        subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
+    subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
 
 
 def table() -> str:
