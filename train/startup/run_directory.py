@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TextIO
+from typing import IO, Any, Final
 
 import psutil
 
@@ -29,7 +29,7 @@ _FOREIGN: Final = ("manifest.json", "report.json", "records")
 """Names that only folders of the pipeline contain."""
 
 
-def claim(config: TrainConfig) -> TextIO:
+def claim(config: TrainConfig) -> IO[Any]:
     """Create the run directory and lock it until this process ends; a folder that is refused is not created."""
     refuse_output(config)
     output = config.output

@@ -288,8 +288,10 @@ class KeyMap:
         return self.task(config) is not None or equal
 
     def _has_task_of(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> bool:
-        theirs = self.task_head(config, token_ids)
-        return theirs is not None and not differing_head_keys(*config.heads.values(), theirs, config.architecture)
+        if (theirs := self.task_head(config, token_ids)) is None:
+            return False
+        [head] = config.heads.values()
+        return not differing_head_keys(head, theirs, config.architecture)
 
     def task_head(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> HeadConfig | None:
         """Return the only head of a model as the type's class computes it, None if the type has no such task head."""
