@@ -46,6 +46,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks.recipe_batches import VOCABULARY, recipe_batch, vocabulary
 from clozeline.configuration.config import load_config
 from clozeline.model.build import Model
+from clozeline.model.checkpoints import build_heads_of_class
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers
@@ -95,7 +96,7 @@ def load(path: Path) -> TrainConfig:
     classes = {"classification": 2, "tagging": 3}
     words += [f"model.heads.{head}.classes={count}" for head, count in classes.items() if f" {head}:" in text]
     config: TrainConfig = load_config(TrainConfig, path, words)
-    return config
+    return replace(config, model=build_heads_of_class(config.model, {}))
 
 
 def may_pack_pairs(path: Path) -> bool:

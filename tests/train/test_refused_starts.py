@@ -9,7 +9,6 @@ import resource
 import shutil
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,22 +154,12 @@ def on_a_full_disk(world: World, config: Path, overrides: list[str]) -> tuple[in
 def in_a_read_only_folder(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
     """As the file system says it; the superuser is not stopped by permissions."""
 
-    class ReadOnly(type(Path())):  # type: ignore[misc]
-        def open(self, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-            if set(mode) & set("wax+"):
-                raise OSError(30, os.strerror(30), str(self))
-            return super().open(mode, *arguments, **options)
+    def refuse(path: Path, mode: str) -> None:
+        raise OSError(30, os.strerror(30), str(path))
 
-    real = run_directory.claim
-
-    def claim(config: TrainConfig) -> Any:
-        return real(replace(config, output=ReadOnly(config.output)))
-
-    run_module.claim = claim
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_directory, "open_unlinked", refuse)
         return start(world, config, overrides)
-    finally:
-        run_module.claim = real
 
 
 @pytest.mark.parametrize(

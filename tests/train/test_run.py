@@ -253,7 +253,7 @@ def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> 
     two_ranks.run(start, config, ["checkpoint.every=1"])
     first, second = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert set(first) == {
-        *("step", "samples", "epoch", "time", "loss", "losses", "learning_rate", "gradient_norm", "skipped"),
+        *("step", "samples", "epoch", "time", "loss", "losses", "total", "learning_rate", "gradient_norm", "skipped"),
         *("tokens", "labels", "tokens_per_s", "samples_per_s", "step_ms", "memory_bytes", "stream"),
         *("flops", "padded_tokens_per_s", "mfu", "cpu_s"),
     }

@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -30,10 +30,8 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
     for path in valid:
         with suppress(CheckpointError, NewerFormatError, OSError):
             states[path.name] = _state_of(path, (path / INDEX).stat().st_mtime_ns)
-    losses = {name: state["heldout_loss"] for name, state in states.items() if state.get("heldout_loss") is not None}
-    finite = [(loss, name) for name, loss in losses.items() if math.isfinite(loss)]
-    if config.keep_best and finite:
-        kept.add(min(finite)[1])
+    if config.keep_best and (best_kept := find_best(path for path in valid if path.name in states)):
+        kept.add(best_kept[1].name)
     if best := states.get(latest, {}).get("best"):
         kept.add(f"step-{best['step']:08d}")
     for limit in config.milestones:  # the first checkpoint at or after a number of tokens
@@ -47,6 +45,15 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
 def _state_of(path: Path, written: int) -> dict[str, Any]:
     """Return the state in an index, read once for each time that it was written: one of 512 ranks takes seconds."""
     return Index.read(path).state
+
+
+def find_best(paths: Iterable[Path]) -> tuple[float, Path] | None:
+    """Return the lowest held-out loss of some checkpoints and the first that has it; None if none has a finite one."""
+    losses = []
+    for path in paths:
+        with suppress(CheckpointError, NewerFormatError, OSError):
+            losses.append((_state_of(path, (path / INDEX).stat().st_mtime_ns).get("heldout_loss"), path))
+    return min(((loss, path) for loss, path in losses if loss is not None and math.isfinite(loss)), default=None)
 
 
 def remove(path: Path) -> None:

@@ -10,6 +10,8 @@ from clozeline.configuration.config import flatten, to_plain
 from clozeline.configuration.redaction import redact
 from clozeline.files import publish_text
 from clozeline.report.html_page import collapsible, facts, grid, lead, page, section, table
+from clozeline.train.checkpoint.format import step_of, steps_in
+from clozeline.train.checkpoint.retention import find_best
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.passes import LEARNED
@@ -123,7 +125,7 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
         below = "below" if loss is not None and loss < entropy else "not below"
         compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
         lines.append(f"{heldout_title(name)}: loss {format_loss(loss)}{compared}")
-        lines += _advise(config, state, name, result) if reason is None else []
+        lines += _advise(config, state, result) if reason is None else []
     if best := state.best:
         waited = f", {best.evaluations} evaluations ago" if best.evaluations else ""
         value = "never finite" if best.value is None else f"best at step {best.step}, {best.value:.4f}{waited}"
@@ -133,19 +135,14 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
     return lines
 
 
-def _advise(config: TrainConfig, state: TrainState, name: str, last: Record) -> list[str]:
-    """Return the line about a better earlier state on a held-out set, and what to raise where words do not help."""
-    losses = [
-        (result["loss"], record["step"])
-        for record in read_lines(config.output / "metrics.jsonl")
-        if (result := results(record).get(name)) and result["loss"] is not None
-    ]
-    best, step = min(losses, default=(math.inf, 0))
+def _advise(config: TrainConfig, state: TrainState, last: Record) -> list[str]:
+    """Return the line about a better earlier checkpoint, and what to raise where words do not help."""
     loss, entropy, now = last["loss"], last["unigram_entropy"], config.last_step
-    risen = loss is None or best < loss
+    best, path = find_best(steps_in(config.output / "checkpoints")) or (math.inf, Path())
+    risen, step = best < (math.inf if loss is None else loss), step_of(path.name) if path.name else 0
     lines = []
-    if risen and (config.output / "checkpoints" / f"step-{step:08d}").is_dir():
-        lines.append(f"its best loss was {best:.4f} at step {step}, which is kept: name it as step={step}")
+    if risen:
+        lines.append(f"the best held-out loss was {best:.4f} at step {step}, which is kept: name it as step={step}")
     if not entropy or not (loss is None or loss >= entropy):
         return lines
     known = "the model knows how frequent each label is, and no more"

@@ -46,7 +46,7 @@ def test_clean_items_of_each_file_with_its_hash(run_stage, items, tmp_path):
         ("other", "second.jsonl", {"clean": [0], "contaminated": [], "too_short": []}),
     ]
     assert content["files"][0]["xxh3_128"] == file_hash(tmp_path / "first.jsonl")
-    assert (content["ngram"], content["match_version"], content["files"][0]["reader"]) == (13, 1, None)
+    assert (content["ngram"], content["match_version"], content["files"][0]["reader"]) == (13, 2, None)
     assert read_clean_items(result.folder / "clean_items.json") == content["files"]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.configuration.config import load_config
+from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.logs import LogConfig
@@ -149,6 +150,7 @@ def test_a_run_that_context_did_not_help_says_what_to_raise(
         heldout = {"heldout": {"loss": loss, "losses": {}, "labels": 5, "unigram_entropy": 3.0}}
         journal.step({"step": step, "loss": 3.0, "heldout": heldout})
         (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
+        Index({"heldout_loss": loss}, {}, {}, [], {}).write(tmp_path / "checkpoints" / f"step-{step:08d}")
     journal.begin(200)
     journal.status("done", heldout=heldout)
     config, state = tiny(output=str(tmp_path), steps=200), TrainState(step=200, samples=16, tokens=tokens)
