@@ -2,9 +2,9 @@
 
     python -m benchmarks.fake_engine [--stages 1 2 3]
 
-A step of a small BERT in bf16: the engine and DeepSpeed are built, then forward, backward, norm, clipping and update run
-on tensors without values. What a CPU build of torch lacks of CUDA's streams, events and device facts is stood in for;
-collectives are those of torch's process group "fake". The engine's own read of norm and losses, its one wait, gets
+A step of a small BERT in bf16: the engine and DeepSpeed are built, then forward, backward, norm, clipping and update
+run on tensors without values. What a CPU build of torch lacks of CUDA's streams, events and device facts is stood in
+for; collectives are those of torch's process group "fake". The engine's own read of norm and losses, its one wait, gets
 numbers; any other read of a value by the host ends the step, and is named with its line.
 """
 
@@ -57,6 +57,11 @@ _CUDA: dict[str, Any] = {
     **dict.fromkeys(("synchronize", "set_device", "manual_seed", "manual_seed_all"), lambda *_: None),
     **dict.fromkeys(("nvtx.range_push", "nvtx.range_pop"), lambda *_: None),
     **dict.fromkeys(("memory_allocated", "max_memory_allocated", "current_device"), lambda *_: 0),
+    **dict.fromkeys(("memory_reserved", "max_memory_reserved"), lambda *_: 0),
+    **dict.fromkeys(("reset_peak_memory_stats", "empty_cache"), lambda *_: None),
+    "get_device_capability": lambda *_: (9, 0),
+    "get_device_name": lambda *_: _PROPERTIES.name,
+    "mem_get_info": lambda *_: (1 << 37, 1 << 37),
     **dict.fromkeys(("is_available", "is_bf16_supported"), lambda *_: True),
     "device_count": lambda: 1,
     "default_generators": (SimpleNamespace(manual_seed=lambda _: None),),
@@ -78,9 +83,8 @@ class _Engines(Kernels):
 @contextmanager
 def _stood_in() -> Iterator[Any]:
     patches = [patch(f"torch.cuda.{name}", value) for name, value in _CUDA.items()]
-    patches.append(
-        patch("clozeline.train.engine.add_host_shapes", lambda tensors, *_: tensors)
-    )  # of real tensors below
+    # made of real tensors, before
+    patches.append(patch("clozeline.train.engine.add_host_shapes", lambda tensors, *_: tensors))
     patches.append(patch("clozeline.train.engine._start_to_read", lambda scalars: lambda: [1.0] * len(scalars)))
     with pretended_device() as mode:
         for each in patches:

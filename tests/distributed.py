@@ -131,9 +131,9 @@ def run_ranks(size: int, function: Callable[..., int], *arguments: Any, folder: 
     return Ranks(size, function, arguments, folder).finish(timeout)
 
 
-def run_program(code: str, folder: Path) -> Finished:
+def run_program(code: str, folder: Path, timeout: float = 300) -> Finished:
     """Run Python code in a folder as `python -c` would, in a process that has imported torch already."""
-    return run_ranks(1, _execute, code, str(folder), folder=folder)
+    return run_ranks(1, _execute, code, str(folder), folder=folder, timeout=timeout)
 
 
 def _execute(code: str, folder: str) -> int:

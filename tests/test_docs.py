@@ -246,7 +246,7 @@ def test_the_own_objective_of_the_readme_trains(chain: Chain, tmp_path: Path) ->
 
 def test_the_operations_page_lists_every_event_of_a_run() -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "train").rglob("*.py"))
-    calls = re.findall(r'\b(?:event|_?announce|_report)\(\s*"(\w+)"(?: if \w+ else "(\w+)")?', sources)
+    calls = re.findall(r'\b(?:event|_?announce|_report)[(,]\s*"(\w+)"(?: if \w+ else "(\w+)")?', sources)
     row = re.search(r"^\| `events\.jsonl` \| (.*) \|$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
     assert row is not None
     assert set(re.findall(r"`(\w+)`", row[1])) == {name for call in calls for name in call if name}

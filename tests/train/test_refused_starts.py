@@ -19,7 +19,6 @@ from safetensors.torch import save_file
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.shards.manifest import canonical_sha256
-from clozeline.train import run as run_module
 from clozeline.train.checkpoint.format import FORMAT_WHOLE
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World

@@ -59,16 +59,26 @@ def strip_markup(markup: str, no_text: frozenset[str] = ENGLISH_NAMESPACES) -> s
 
 def _escape_unclosed(markup: str) -> str:
     """Write openers without an end as entities, which give the same text, if a page has very many of them."""
+    from mwparserfromhell.definitions import PARSER_BLACKLIST, is_single
+
     unclosed: dict[str, list[int]] = {}
-    for mark in _MARK.finditer(markup):
-        ends = mark["end_tag"] or mark["close"]
-        if ends:
+    endless, position = set[str](), 0
+    while mark := _MARK.search(markup, position):
+        position = mark.end()
+        if ends := mark["end_tag"] or mark["close"]:
             if stack := unclosed.get(_OPENER.get(ends, ends.lower())):
                 stack.pop()
-        elif mark["open"] or not mark["end"]:
-            unclosed.setdefault(mark["open"] or "<", []).append(mark.start())
-        elif mark["last"] != "/":
-            unclosed.setdefault(mark["tag"].lower(), []).append(mark.start())
+            continue
+        opener = mark["open"] or (mark["tag"].lower() if mark["end"] else "<")
+        if mark["last"] == "/" or is_single(opener):
+            continue
+        if (opener == "<!--" or opener in PARSER_BLACKLIST) and opener not in endless:  # what is inside is no markup
+            end = re.compile("-->" if opener == "<!--" else rf"</{opener}\s*>", re.IGNORECASE).search(markup, position)
+            if end is not None:
+                position = end.end()
+                continue
+            endless.add(opener)
+        unclosed.setdefault(opener, []).append(mark.start())
     starts = sorted(start for starts in unclosed.values() for start in starts)
     if len(starts) <= _UNCLOSED:
         return markup

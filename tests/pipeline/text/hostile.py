@@ -11,6 +11,7 @@ from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.dedup.exact import normalize_url
 from clozeline.pipeline.dedup.near import MinHash
 from clozeline.pipeline.dedup.repeats import Lines, Windows
+from clozeline.pipeline.ingest.formats.wikitext import strip_markup
 from clozeline.pipeline.kernels.ngram_index import Item, Matcher, build_index
 from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of
 from clozeline.pipeline.text.normal_form import match_spans, match_words, normalize
@@ -104,7 +105,7 @@ def functions(folder: Path) -> dict[str, Callable[[str], object]]:
         "contamination": lambda text: Matcher(index).find([text]),
         "items": lambda text: build_index([(0, Item(0, "0", (text,)))], 13),
         "ascii_host": ascii_host, "ascii_url": ascii_url, "host_of": lambda text: host_of(f"http://{text}"),
-        "normalize_url": lambda text: normalize_url(f"http://a.example/{text}"),
+        "wikitext": strip_markup, "normalize_url": lambda text: normalize_url(f"http://a.example/{text}"),
     }  # fmt: skip
     return found
 

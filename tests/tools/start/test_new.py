@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from pydoc_data.topics import topics
 
@@ -38,9 +37,9 @@ def test_what_it_writes_runs(texts: Path, tmp_path: Path, model: str, monkeypatc
     assert (tmp_path / "mine" / "run" / "report.html").is_file()
 
 
-def train(project: Path, *words: str) -> None:
+def train(project: Path, *words: str, timeout: float = 300) -> None:
     words = ("--config", str(project / "train.yaml"), *words)
-    done = run_program(f"from clozeline.train.command import main\nassert main({list(words)}) == 0", project)
+    done = run_program(f"from clozeline.train.command import main\nassert main({list(words)}) == 0", project, timeout)
     assert done.codes == [0], done.errors
 
 
@@ -75,21 +74,13 @@ def write_prose(source: str, folder: Path) -> None:
         ("t5", "it", "novels_ita.jsonl.zst", 0.6),
     ],
 )
-def test_the_first_own_model_learns(
-    model: str,
-    language: str,
-    source: str,
-    below: float,
-    tmp_path: Path,
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_the_first_own_model_learns(model: str, language: str, source: str, below: float, tmp_path: Path) -> None:
     """On 1.2 MB of prose, with what it writes and nothing changed: nats below the loss of a model without context."""
     write_prose(source, tmp_path / "texts")
     assert main([str(tmp_path / "mine"), f"input={tmp_path / 'texts'}", f"language={language}", f"model={model}"]) == 0
     assert run_pipeline(["--config", str(tmp_path / "mine" / "pipeline.yaml")]) == 0
-    train(tmp_path / "mine")
+    train(tmp_path / "mine", timeout=1800)
     heldout = json.loads((tmp_path / "mine" / "run" / "status.json").read_text(encoding="utf-8"))["heldout"]["heldout"]
-    record_property("loss and entropy", (heldout["loss"], heldout["unigram_entropy"]))
     assert heldout["labels"] > 5_000
     assert heldout["loss"] < heldout["unigram_entropy"] - below
 

@@ -7,6 +7,7 @@ import gzip
 import html
 import io
 import json
+import re
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -144,6 +145,7 @@ def stored(text: str) -> str:
     for end, stands_for in {"\r\n": "\n", "\r": "\n", "\u0085": "\n", "\u2028": "\n", "\u2029": "\n\n"}.items():
         text = text.replace(end, stands_for)
     text = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cs"))
+    text = re.sub("[\u00ad\u2060\ufeff]", "", text)
     lines = [line.rstrip() for line in text.split("\n")]
     return "\n".join(lines).strip()
 

@@ -22,7 +22,7 @@ def test_words_about_sets_are_taken_out() -> None:
     assert (given.sets, given.heldout, rest) == ([Path("a"), Path("b")], Path("d"), ["rows=2", "data=c"])
     assert split_set_paths([])[0] == SetPaths()
     with pytest.raises(ConfigurationError, match=r"data\.shards"):
-        split_set_paths(["data.shards=[3"])
+        split_set_paths(["data.shards={3: 4}"])
 
 
 def test_sets_of_phases_are_recognized_by_their_digests(shard_sets: Path, tmp_path: Path) -> None:
