@@ -70,21 +70,23 @@ def import_tokenizer(
     """
     folder.mkdir(parents=True, exist_ok=True)
     own = own_tokenizer(source)
-    if own is not None and (tokenizer_class or (own.kind != KIND and (specials or sentinels or add))):
-        raise ConfigurationError(
-            f"tokenizer.path {source}: is a tokenizer of Clozeline, whose ids models were trained with: it takes no "
-            "further keys and no further tokens"
-        )
-    texts: dict[str, list[int]] = {}
-    with (
-        writing(folder),
-        _naming({folder / TokenizerJson.FILE: source, folder: own.files[0].parent if own else source}),
-    ):
+    keys = {"specials": specials, "sentinels": sentinels, "add": add, "tokenizer_class": tokenizer_class}
+    where = own.files[0].parent if own else source
+    with writing(folder), _naming({folder / TokenizerJson.FILE: source, folder: where}):
+        texts: Mapping[str, Sequence[int]] = {}
         if own is not None:
             for file in own.files:
                 shutil.copyfile(file, folder / file.name)
-            if own.kind != KIND:
-                return load_tokenizer(folder)
+            tokenizer = load_tokenizer(folder)
+            roles = tokenizer.vocabulary.specials
+            fills = pad_by_eos and own.kind == KIND and "pad" not in roles and "eos" in roles
+            if not any(keys.values()) and not fills:
+                return tokenizer
+            if own.kind != KIND or tokenizer_class:
+                raise ConfigurationError(
+                    f"tokenizer.path {source}: is a tokenizer of Clozeline ({own.kind}), whose ids models were trained "
+                    f"with: it takes no {', '.join(key for key, value in keys.items() if value)}"
+                )
             facts, published = read_json(folder / TokenizerJson.FILE), Published.load(folder)
         else:
             facts, published, texts = _read_published(source, tokenizer_class)
