@@ -72,6 +72,9 @@ def describe(path: str, tokenizer_class: str | None, texts: list[str]) -> dict[s
                 "library: give a folder with its tokenizer.json, or train a tokenizer"
             )
         backend = tokenizer.backend_tokenizer
+        if rate := getattr(backend.model, "dropout", None):
+            notes.append(f"BPE dropout {rate:g} is off: the ids of a text are always the same")
+            backend.model.dropout = None
         ids: dict[str, int] = backend.get_vocab(with_added_tokens=True)
         stated |= _stated_ids(folder, tokenizer.vocab_files_names.values())
         pad_id = _read(folder / "config.json").get("pad_token_id")
@@ -173,7 +176,8 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, lis
         config.pop("auto_map", None)
         chosen, notes = {"tokenizer_class": given}, list[str]()
     elif "auto_map" in config or config.get("tokenizer_class") or model.get("tokenizer_class"):
-        return str(config.get("tokenizer_class") or model.get("tokenizer_class")), []
+        notes = ["auto_map is not used: no code of a folder is run"] if "auto_map" in config else []
+        return str(config.get("tokenizer_class") or model.get("tokenizer_class")), notes
     elif kind in TOKENIZER_MAPPING_NAMES:
         named = TOKENIZER_MAPPING_NAMES[kind]
         return named, [f"no tokenizer_class: read as {named}, by the model_type {kind} of config.json"]

@@ -20,7 +20,6 @@ from tests.pipeline.tokenize.published.published_files import NASTY, corpus, wor
 from tests.pipeline.tokenize.tokenizers.real_texts import DATA, all_texts
 from tests.pipeline.tokenize.tokenizers.slow_learner import slow_learner, slow_letters
 
-PUBLISHED = (wordpiece,)
 IDEOGRAPHS = [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
               (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)]  # fmt: skip
 

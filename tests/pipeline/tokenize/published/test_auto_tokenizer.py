@@ -1,0 +1,460 @@
+"""Folders of other projects: the ids of AutoTokenizer for every key that its classes read, or refused by name."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+import transformers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from tests.pipeline.tokenize.published import published_files as files
+
+MORE = [
+    "Müde ÜBER 中文。",
+    "the millpond watershed, watersheds",
+    "1,000 don't ``x'' a<think>b </think>",
+    "x\r\ny\u3000z\u00a0",
+]
+TEXTS = [*files.NASTY, *MORE, *files.corpus()[:12]]
+
+
+def load(folder):
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    if getattr(theirs.backend_tokenizer.model, "dropout", None):
+        theirs.backend_tokenizer.model.dropout = None
+    return theirs
+
+
+def check(folder, out, theirs, **options):
+    """Import a folder; compare it with transformers' reading of it in this process."""
+    ours = import_tokenizer(folder, out, **options)
+    special = [ours.piece(token) for token in np.flatnonzero(ours.vocabulary.special)]
+    rows = [encoding.ids for encoding in ours.encode(TEXTS)]
+    plain = [number for number, text in enumerate(TEXTS) if not any(piece in text for piece in special)]
+    assert len(plain) > 30
+    expected = theirs(TEXTS, add_special_tokens=False)["input_ids"]
+    assert [rows[number].tolist() for number in plain] == [expected[number] for number in plain]
+    # text never becomes a special piece but the unknown one
+    outside = ours.vocabulary.special.copy()
+    outside[ours.vocabulary.specials.get("unk", 0)] &= "unk" not in ours.vocabulary.specials
+    for piece in special:
+        (encoding,) = ours.encode([f"a {piece} b\0{piece}"])
+        assert not outside[encoding.ids].any(), piece
+    # each added token has the id of the file, and an ordinary one is found in text
+    for token, entry in theirs.added_tokens_decoder.items():
+        assert ours.piece(token) == entry.content
+        if not entry.special:
+            assert token in ours.encode([f" {entry.content} "])[0].ids
+    assert ours.vocabulary.size == max(theirs.get_vocab().values()) + 1
+    for role, token in ours.vocabulary.specials.items():
+        assert getattr(theirs, f"{role}_token_id") in (token, None)
+    assert load_tokenizer(out).vocabulary.fingerprint == ours.vocabulary.fingerprint
+    return ours
+
+
+def write(folder, **contents):
+    """Write JSON files by name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in contents.items():
+        (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    return folder
+
+
+def bert(folder, **config):
+    files.wordpiece(folder)
+    return write(folder, tokenizer_config={"tokenizer_class": "BertTokenizer", **config})
+
+
+def byte_level(folder, family, **config):
+    """Vocabulary and merges whose special pieces are RoBERTa's, after those of the trainer."""
+    path = files.byte_level(folder)
+    pieces = json.loads(path.read_text())
+    more = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    pieces |= {piece: len(pieces) + number for number, piece in enumerate(more)}
+    return write(folder, vocab=pieces, tokenizer_config={"tokenizer_class": f"{family}Tokenizer", **config})
+
+
+def suffixed(folder, family, unknown, **config):
+    """Pieces that end words by `</w>`."""
+    letters = sorted({*"".join(files.corpus()), *pre_tokenizers.ByteLevel.alphabet()} - {" "})
+    pieces = [*letters, *(f"{letter}</w>" for letter in letters), "th", "the</w>", "ca", "cat</w>", unknown]
+    lines = ["#version: 0.2", "t h", "th e</w>", "c a", "ca t</w>"]
+    write(folder, vocab={piece: number for number, piece in enumerate(pieces)},
+          tokenizer_config={"tokenizer_class": f"{family}Tokenizer", "unk_token": unknown, **config})  # fmt: skip
+    (folder / "merges.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+PIECES = {
+    "Albert": {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "bos_piece": "[CLS]", "eos_piece": "[SEP]",
+               "control_symbols": ["[MASK]"]},
+    "DebertaV2": {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "pad_piece": "[PAD]", "bos_piece": "[CLS]",
+                  "eos_piece": "[SEP]", "unk_piece": "[UNK]", "user_defined_symbols": ["[MASK]"]},
+    "T5": files.LIKE_T5,
+    "Llama": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 400, "remove_extra_whitespaces": False,
+              "normalization_rule_name": "identity"},
+}  # fmt: skip
+NAMES = {"Albert": "spiece.model", "DebertaV2": "spm.model", "T5": "spiece.model", "Llama": "tokenizer.model"}
+
+
+def model(folder, family, **config):
+    files.sentencepiece_model(folder, NAMES[family], **PIECES[family])
+    return write(folder, tokenizer_config={"tokenizer_class": f"{family}Tokenizer", **config})
+
+
+def library(folder, kind, *, added=(), specials=("<unk>", "<pad>", "</s>"), config=None, **parts):
+    """A `tokenizer.json` of a model of the library."""
+    tokenizer = Tokenizer(kind)
+    for name, part in parts.items():
+        setattr(tokenizer, name, part)
+    tokenizer.add_special_tokens(list(specials))
+    tokenizer.add_tokens(list(added))
+    folder.mkdir(parents=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder if config is None else write(folder, tokenizer_config=config)
+
+
+def words(unknown="<unk>"):
+    pieces = ["<unk>", "<pad>", "</s>", "the", "cat", "sat", ".", "x"]
+    return models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=unknown)
+
+
+def bpe(merges=(("t", "h"), ("th", "e"), ("c", "a")), prefix="", **options):
+    letters = [
+        "<unk>",
+        "<pad>",
+        "</s>",
+        *sorted({c for text in (*files.corpus(), *files.NASTY) for c in text if c > " "}),
+    ]
+    if prefix:
+        letters += [f"{prefix}{letter}" for letter in letters[3:]]
+    pieces = list(dict.fromkeys([*letters, *(left + right.removeprefix(prefix) for left, right in merges)]))
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    return models.BPE(ids, list(merges), unk_token="<unk>", **options)
+
+
+def unigram(scheme):
+    letters = sorted({c for text in files.corpus() for c in text} - {" "})
+    pieces = [("<unk>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("▁the", -2.0), ("▁", -3.0), *((c, -8.0) for c in letters)]
+    space = pre_tokenizers.Metaspace(prepend_scheme=scheme)
+    return {"kind": models.Unigram(pieces, 0, False), "pre_tokenizer": space}
+
+
+FLAGS = {"lstrip": False, "rstrip": False, "normalized": True, "single_word": False, "special": False}
+
+
+def added_to_bert(folder, **changes):
+    size = len(files.wordpiece(folder / "sized").read_text().split())
+    return bert(folder / "bert", added_tokens_decoder={str(size): {"content": "millpond", **FLAGS, **changes}})
+
+
+def added_tokens_file(folder):
+    size = len(files.wordpiece(folder / "sized").read_text().split())
+    return write(bert(folder / "bert"), added_tokens={"watershed": size + 1, "millpond": size})
+
+
+def special_tokens_map(folder):
+    entry = {"content": "[unused0]", "lstrip": True, "rstrip": False, "normalized": False, "single_word": False}
+    return write(bert(folder), special_tokens_map={"mask_token": entry, "additional_special_tokens": ["[unused1]"]})
+
+
+def dropout(folder):
+    return library(folder, bpe(dropout=0.5), pre_tokenizer=pre_tokenizers.Whitespace())
+
+
+def qwen_like(folder):
+    return library(folder, bpe(), added=["<think>", "</think>"], pre_tokenizer=pre_tokenizers.Whitespace(),
+                   config={"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "eos_token": "</s>",
+                           "additional_special_tokens": ["<x>"]})  # fmt: skip
+
+
+CUT = pre_tokenizers.Whitespace
+FOLDERS = {
+    "cased": lambda folder: bert(folder, do_lower_case=False),
+    "accents": lambda folder: bert(folder, strip_accents=False),
+    "cased without accents": lambda folder: bert(folder, do_lower_case=False, strip_accents=True),
+    "chinese": lambda folder: bert(folder, tokenize_chinese_chars=False),
+    "added_tokens.json": added_tokens_file,
+    "added": added_to_bert,
+    "single word": lambda folder: added_to_bert(folder, single_word=True),
+    "strip": lambda folder: added_to_bert(folder, lstrip=True, rstrip=True),
+    "not normalized": lambda folder: added_to_bert(folder, content="Millpond ÜBER", normalized=False),
+    "map": special_tokens_map,
+    "roberta": lambda folder: byte_level(folder, "Roberta"),
+    "roberta prefix": lambda folder: byte_level(folder, "Roberta", add_prefix_space=True),
+    "gpt2": lambda folder: byte_level(folder, "GPT2", add_bos_token=True),
+    "gpt2 prefix": lambda folder: byte_level(folder, "GPT2", add_prefix_space=True),
+    "qwen2": lambda folder: byte_level(folder, "Qwen2"),
+    "clip": lambda folder: suffixed(folder, "CLIP", "<|endoftext|>", bos_token="<s>", eos_token="</s>"),
+    "openai-gpt": lambda folder: suffixed(folder, "OpenAIGPT", "<unk>"),
+    "albert": lambda folder: model(folder, "Albert"),
+    "albert cased": lambda folder: model(folder, "Albert", do_lower_case=False, keep_accents=True),
+    "albert spaces": lambda folder: model(folder, "Albert", remove_space=False),
+    "deberta": lambda folder: model(folder, "DebertaV2"),
+    "deberta lower": lambda folder: model(folder, "DebertaV2", do_lower_case=True),
+    "deberta punctuation": lambda folder: model(folder, "DebertaV2", split_by_punct=True),
+    "t5": lambda folder: model(folder, "T5"),
+    "t5 legacy": lambda folder: model(folder, "T5", legacy=True, extra_ids=7),
+    "llama": lambda folder: model(folder, "Llama"),
+    "llama legacy": lambda folder: model(folder, "Llama", legacy=False),
+    "llama prefix": lambda folder: model(folder, "Llama", add_prefix_space=False, add_eos_token=True),
+    "words": lambda folder: library(folder, words(), normalizer=normalizers.Lowercase(), pre_tokenizer=CUT()),
+    **{f"unigram {scheme}": lambda folder, scheme=scheme: library(folder, **unigram(scheme))
+       for scheme in ("always", "first", "never")},
+    "bpe": lambda folder: library(folder, bpe(), pre_tokenizer=CUT(), decoder=decoders.BPEDecoder()),
+    "bpe continued": lambda folder: library(
+        folder, bpe([("t", "##h"), ("th", "##e")], "##", continuing_subword_prefix="##"), pre_tokenizer=CUT()),
+    "bpe of words": lambda folder: library(folder, bpe(ignore_merges=True), pre_tokenizer=CUT()),
+    "special merges": lambda folder: library(
+        folder, bpe([("<", "/"), ("</", "s"), ("</s", ">"), ("</s>", "x"), ("t", "h")]), pre_tokenizer=CUT()),
+    "dropout": dropout,
+    "behind special ones": qwen_like,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_has_the_ids_of_transformers(tmp_path, name):
+    folder = FOLDERS[name](tmp_path / "in")
+    check(folder, tmp_path / "out", load(folder))
+
+
+def test_a_note_names_what_is_left_out(tmp_path):
+    import_tokenizer(dropout(tmp_path / "in"), tmp_path / "out")
+    assert any("dropout 0.5" in note for note in guesses(tmp_path / "out"))
+    import_tokenizer(FOLDERS["special merges"](tmp_path / "merges"), tmp_path / "out2")
+    assert any(note.startswith("2 merges") for note in guesses(tmp_path / "out2"))
+
+
+REFUSED = {
+    "auto_map": (
+        lambda folder: write(bert(folder), tokenizer_config={"tokenizer_class": "OwnTokenizer",
+                                                             "auto_map": {"AutoTokenizer": [None, "own.Own"]}}),
+        "code of its own"),
+    "XLM": (lambda folder: suffixed(folder, "XLM", "<unk>"), "sacremoses"),
+    "CTRL": (lambda folder: suffixed(folder, "CTRL", "<unk>"), "CTRLTokenizer, which has no form"),
+    "unknown is the end": (
+        lambda folder: library(folder, words("</s>"), pre_tokenizer=CUT(),
+                               config={"unk_token": "</s>", "eos_token": "</s>"}), "which is eos as well"),
+    "letters": (lambda folder: write(folder, vocab={"a": 0, "b": 1}), "name the class"),
+    "nothing": (lambda folder: write(folder, readme={}), "expected tokenizer.json, vocab.txt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_refused_by_name(tmp_path, name):
+    make, said = REFUSED[name]
+    with pytest.raises(ConfigurationError, match=said) as error:
+        import_tokenizer(make(tmp_path / "in"), tmp_path / "out")
+    assert str(tmp_path / "in") in str(error.value)
+
+
+def test_old_names_of_gpt2_and_a_file_give_what_the_folder_gives(tmp_path):
+    """Given `encoder.json` and `vocab.bpe`, GPT2Tokenizer is empty, without an error."""
+    files.byte_level(tmp_path / "new")
+    write(tmp_path / "new", tokenizer_config={"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True})
+    files.byte_level(tmp_path / "old", "encoder.json", "vocab.bpe")
+    write(tmp_path / "old", tokenizer_config={"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True})
+    expected = import_tokenizer(tmp_path / "new", tmp_path / "a").vocabulary.fingerprint
+    for number, source in enumerate(("new/vocab.json", "old", "old/encoder.json")):
+        found = import_tokenizer(tmp_path / source, tmp_path / f"b{number}")
+        assert found.vocabulary.fingerprint == expected
+
+
+@pytest.mark.parametrize(("family", "name"), [("GPT2", "x.tiktoken"), ("PreTrained", "tokenizer.model")])
+def test_ranks_are_read_as_the_class_reads_vocabulary_and_merges(tmp_path, family, name):
+    """Merging the neighbors of lowest rank until none is left."""
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    ranks = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" t", b" the", b"ca", b"cat", b" c", b" cat"]
+    assert len(letters) == 256
+    lines = [f"{base64.b64encode(token).decode()} {rank}" for rank, token in enumerate(ranks)]
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    kind = "GPT2Tokenizer" if family == "GPT2" else "PreTrainedTokenizerFast"
+    ours = import_tokenizer(tmp_path / name, tmp_path / "out", tokenizer_class=kind)
+    for text in ("the cat", "cat the", "thecat 中"):
+        assert b"".join(ours_bytes(ours, token, ranks) for token in ours.encode([text])[0].ids) == text.encode()
+    assert ours.encode(["the cat"])[0].ids.tolist() == [ranks.index(b"the"), ranks.index(b" cat")]
+    with pytest.raises(ConfigurationError, match="name the class"):
+        import_tokenizer(tmp_path / name, tmp_path / "other")
+
+
+def ours_bytes(ours, token, ranks):
+    return ranks[token] if token < len(ranks) else ours.piece(token).encode()
+
+
+def test_a_model_type_names_the_class(tmp_path):
+    folder = files.t5_model(tmp_path / "in").parent
+    (folder / "tokenizer_config.json").unlink()
+    write(folder, config={"model_type": "t5"})
+    ours = import_tokenizer(folder, tmp_path / "out")
+    assert len(ours.vocabulary.sentinels) == 100
+    assert any("model_type t5" in note for note in guesses(tmp_path / "out"))
+
+
+FRAMES = {
+    "bert": (bert, ["[CLS]", "$A", "[SEP]"], ["[CLS]", "$A", "[SEP]", "$B", "[SEP]"]),
+    "roberta": (FOLDERS["roberta"], ["<s>", "$A", "</s>"], ["<s>", "$A", "</s>", "</s>", "$B", "</s>"]),
+    "t5": (FOLDERS["t5"], ["$A", "</s>"], ["$A", "</s>", "$B", "</s>"]),
+    "llama": (FOLDERS["llama prefix"], ["$A", "</s>"], ["$A", "</s>", "$B", "</s>"]),
+    "words": (FOLDERS["words"], ["$A"], ["$A", "$B"]),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_the_template_is_recorded(tmp_path, name):
+    make, single, pair = FRAMES[name]
+    folder = make(tmp_path / "in")
+    import_tokenizer(folder, tmp_path / "out")
+    facts = json.loads((tmp_path / "out" / "published.json").read_text())
+    assert (facts["single"], facts["pair"]) == (single, pair)
+    theirs = load(folder)
+    found = theirs.convert_ids_to_tokens(theirs("the")["input_ids"])
+    assert [piece for piece in found if piece in theirs.all_special_tokens] == [each for each in single if each != "$A"]
+
+
+@pytest.mark.parametrize("family", ["Roberta", "Bart", "XLMRoberta"])
+def test_a_saved_tokenizer_json_has_the_roles_of_its_class(tmp_path, family):
+    """cls and sep stand in the class or the template alone."""
+    if family == "XLMRoberta":
+        folder = files.directory(files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model").parent, family)
+    else:
+        folder = byte_level(tmp_path / "x", family)
+    saved = load(folder)
+    saved.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = import_tokenizer(tmp_path / "tokenizer.json", tmp_path / "out")
+    roles = {role: getattr(saved, f"{role}_token_id") for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk")}
+    assert tokenizer.vocabulary.specials == roles
+
+
+USED = """
+    add_bos_token add_eos_token add_prefix_space additional_special_tokens bos_token clean_text cls_token do_lower_case
+    eos_token extra_ids extra_special_tokens keep_accents legacy mask_token model_max_length pad_token remove_space
+    sep_token split_by_punct strip_accents tokenize_chinese_chars unk_id unk_token wordpieces_prefix vocab merges
+    vocab_file merges_file _spm_precompiled_charsmap
+    offset mask_token_sent legacy_behaviour src_lang tgt_lang chain_break_token eot_token fill_token middle_token
+    prefix_token suffix_token question_token entity_1_token entity_2_token entity_mask2_token entity_mask_token
+    entity_pad_token entity_unk_token entity_vocab
+"""
+"""Keys that change ids or special pieces: AutoTokenizer reads them; the folders above vary those of common classes."""
+CARRIED = """
+    errors trim_offsets clean_up_tokenization_spaces use_default_system_prompt language task predict_timestamps
+    normalizer_file max_depth max_width pad_width tags_dict max_entity_length max_mention_length token_type_ids_pattern
+    only_label_first_subword cls_token_box pad_token_box sep_token_box pad_token_label
+"""
+"""Keys that change no id of a text: they stay in the published files."""
+
+
+def test_every_key_of_the_classes_is_used_or_carried():
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
+
+    kinds = [getattr(transformers, name, None) for name in set(TOKENIZER_MAPPING_NAMES.values()) - {None}]
+    kinds = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, transformers.TokenizersBackend)]
+    keys = {key for kind in kinds for key in inspect.signature(kind.__init__).parameters}
+    assert len(kinds) > 40
+    assert keys - {"self", "args", "kwargs"} - {*USED.split(), *CARRIED.split()} == set()
+
+
+def test_transformers_is_imported_in_the_child_alone(tmp_path):
+    """Neither it nor torch by a pipeline, its workers, nor torch by the child."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "def note(event, arguments):\n"
+        "    if event == 'import' and arguments[0] in ('torch', 'transformers'):\n"
+        f"        with open({str(tmp_path / 'log')!r}, 'a') as log:\n"
+        "            log.write(f'{arguments[0]} {\" \".join(sys.orig_argv)}\\n')\n"
+        "sys.addaudithook(note)\n"
+    )
+    files.byte_level(tmp_path / "published")
+    (tmp_path / "texts").mkdir()
+    for number in range(3):
+        (tmp_path / "texts" / f"{number}.txt").write_text("the cat sat on the mat. " * 300)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"{{corpus: c, output: {tmp_path}/out, input: {tmp_path}/texts, clean: {{language: null, filters: []}},\n"
+        f"tokenizer: {{path: {tmp_path}/published, add: true}}, encode: {{}}, group: {{}},\n"
+        "corrupt: [{name: masked_lm, max_length: 64}], heldout: {fraction: 0}, executor: {name: local, workers: 2},\n"
+        "plan: {unit_bytes: 4096}}\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "clozeline.pipeline", "--config", str(recipe)],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert {line.partition(" ")[0] for line in lines if "auto_tokenizer" in line} == {"transformers"}
+    assert [line for line in lines if "auto_tokenizer" not in line] == []
+    assert sum("auto_tokenizer" in line for line in lines) >= 1
+
+
+DATA = Path(os.environ.get("CLOZELINE_DATA", ""))
+REPORTS = """bert_added bert_keep_accents bert_spaces bl_split json_cfg_special qwen_like roberta_added roberta_prefix
+    wordlevel""".split()  # noqa: SIM905
+real = lambda test: pytest.mark.data(  # noqa: E731
+    pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")(test)
+)
+
+
+@real
+@pytest.mark.parametrize("name", REPORTS)
+def test_reported_folders(tmp_path, name):
+    folder = DATA / "reports" / "tokenizers" / name
+    check(folder, tmp_path / "out", load(folder))
+
+
+BARE = {
+    "albert": "AlbertTokenizer", "bert-base-uncased": "BertTokenizer", "gpt2": "GPT2Tokenizer",
+    "llama2": "LlamaTokenizer", "pegasus": None,
+}  # fmt: skip
+
+
+@real
+@pytest.mark.parametrize("name", BARE)
+def test_real_files(tmp_path, name):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    names = {"encoder.json": "vocab.json", "vocab.bpe": "merges.txt"}
+    for file in (DATA / "hf" / name).iterdir():
+        if file.suffix == ".zst":
+            import zstandard
+
+            (folder / file.stem).write_bytes(zstandard.ZstdDecompressor().decompress(file.read_bytes(), 1 << 28))
+        else:
+            (folder / names.get(file.name, file.name)).symlink_to(file)
+    source = DATA / "hf" / name if BARE[name] else folder
+    if BARE[name]:
+        write(folder, tokenizer_config={"tokenizer_class": BARE[name]})
+    check(source, tmp_path / "out", load(folder))
+
+
+@real
+def test_real_ranks_have_the_ids_of_their_vocabulary_and_merges(tmp_path):
+    ranked = import_tokenizer(DATA / "hf" / "whisper", tmp_path / "a", tokenizer_class="GPT2Tokenizer")
+    merged = import_tokenizer(DATA / "hf" / "gpt2", tmp_path / "b")
+    assert [each.ids.tolist() for each in ranked.encode(TEXTS)] == [each.ids.tolist() for each in merged.encode(TEXTS)]
+
+
+@real
+@pytest.mark.parametrize(
+    "name", ["test_ja_model", "test_sentencepiece", "test_sentencepiece_bpe", "test_sentencepiece_no_bos"]
+)
+def test_real_models_without_a_class(tmp_path, name):
+    path = DATA / "hf" / "sp_fixtures" / f"{name}.model"
+    with pytest.raises(ConfigurationError, match="name the class"):
+        import_tokenizer(path, tmp_path / "out")
+    if name == "sentencepiece_no_bos":  # the layout of PEGASUS and T5, but for the pad
+        ours = import_tokenizer(path, tmp_path / "t5", tokenizer_class="T5Tokenizer")
+        theirs = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        texts = files.corpus()
+        assert [each.ids.tolist() for each in ours.encode(texts)] == theirs.encode(texts)
