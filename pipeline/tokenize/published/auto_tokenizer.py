@@ -145,14 +145,15 @@ def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
     ranks = next((file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)), None)
     if ranks is None or (folder / "tokenizer.json").is_file():
         return {}
-    pieces, merges = TikTokenConverter().extract_vocab_merges_from_model(str(ranks))
+    converter: Any = TikTokenConverter
+    pieces, merges = converter().extract_vocab_merges_from_model(str(ranks))
     if tokenizer_class_from_name(chosen) is TokenizersBackend:
         ranks.rename(folder / "tokenizer.model")
     else:
         ranks.unlink()  # the link
         (folder / "vocab.json").write_text(json.dumps(pieces), encoding="utf-8")
         (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, merges)]), encoding="utf-8")
-    return pieces
+    return dict(pieces)
 
 
 def _read_ranks(path: str) -> dict[bytes, int]:
@@ -169,7 +170,6 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, lis
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
 
     config, model = _read(folder / "tokenizer_config.json"), _read(folder / "config.json")
-    kind = model.get("model_type")
     if given:
         if tokenizer_class_from_name(given) is None:
             raise ConfigurationError(f"tokenizer.tokenizer_class: transformers has no class {given!r}")
@@ -178,9 +178,8 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, lis
     elif "auto_map" in config or config.get("tokenizer_class") or model.get("tokenizer_class"):
         notes = ["auto_map is not used: no code of a folder is run"] if "auto_map" in config else []
         return str(config.get("tokenizer_class") or model.get("tokenizer_class")), notes
-    elif kind in TOKENIZER_MAPPING_NAMES:
-        named = TOKENIZER_MAPPING_NAMES[kind]
-        return named, [f"no tokenizer_class: read as {named}, by the model_type {kind} of config.json"]
+    elif named := TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type"))):
+        return named, [f"no tokenizer_class: read as {named}, by the model_type {model['model_type']} of config.json"]
     elif (folder / "tokenizer.json").is_file():
         return "", ["no tokenizer_class: the roles of special tokens are those that their names and the template say"]
     else:
@@ -208,9 +207,9 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
         if model.trainer_spec.model_type == 2 and model.trainer_spec.byte_fallback and pieces[0] == "<unk>":
             return {"tokenizer_class": "LlamaTokenizer"}
     elif (folder / "vocab.json").is_file():
-        from transformers.convert_slow_tokenizer import bytes_to_unicode
+        from tokenizers.pre_tokenizers import ByteLevel
 
-        if _read(folder / "vocab.json").keys() >= set(bytes_to_unicode().values()):
+        if _read(folder / "vocab.json").keys() >= set(ByteLevel.alphabet()):
             return {"tokenizer_class": "GPT2Tokenizer"}
     raise ConfigurationError(
         f"tokenizer.path {source}: the file does not say how its library cuts texts: name the class by "
@@ -222,7 +221,9 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
 def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
     """Return the pieces that the files name, with their ids; None where the class orders them."""
     known, config = set(names), _read(folder / "tokenizer_config.json")
-    added = {_content(entry): int(token) for token, entry in config.get("added_tokens_decoder", {}).items()}
+    added: dict[str, int | None] = {
+        _content(entry): int(token) for token, entry in config.get("added_tokens_decoder", {}).items()
+    }
     added |= _read(folder / "added_tokens.json")
     if facts := _read(folder / "tokenizer.json"):
         pieces = facts["model"]["vocab"]
@@ -235,7 +236,7 @@ def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
     models = (folder / name for name in (*known, "tokenizer.model") if name.endswith(".model"))
     model = next(filter(Path.is_file, models), None)
     if model is None or _is_ranked(model):
-        return dict(added)
+        return added
     return {piece.piece: None for piece in _sentencepiece(model).pieces if piece.type == piece.NORMAL} | added
 
 
@@ -293,7 +294,8 @@ def main() -> None:
     sys.modules["torch"] = None  # type: ignore[assignment]
     from transformers.convert_slow_tokenizer import TikTokenConverter
 
-    TikTokenConverter.load_tiktoken_bpe = staticmethod(_read_ranks)  # instead of that of the package `tiktoken`
+    converter: Any = TikTokenConverter
+    converter.load_tiktoken_bpe = staticmethod(_read_ranks)  # instead of that of the package `tiktoken`
     for line in sys.stdin:
         try:
             answer = describe(**json.loads(line))

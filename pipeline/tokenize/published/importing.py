@@ -77,7 +77,7 @@ def import_tokenizer(
         if own is not None:
             for file in own.files:
                 shutil.copyfile(file, folder / file.name)
-            tokenizer = load_tokenizer(folder)
+            tokenizer: Tokenizer = load_tokenizer(folder)
             roles = tokenizer.vocabulary.specials
             fills = pad_by_eos and own.kind == KIND and "pad" not in roles and "eos" in roles
             if not any(keys.values()) and not fills:
@@ -94,10 +94,10 @@ def import_tokenizer(
         text = json.dumps(facts, ensure_ascii=False, indent=1)
         (folder / TokenizerJson.FILE).write_text(text + "\n", encoding="utf-8")
         published.save(folder)
-        tokenizer = TokenizerJson.load(folder)
-        _check_unknown(tokenizer)
-        _check_ids(tokenizer, texts)
-        save_tokenizer(tokenizer, KIND, folder)
+        written: Any = TokenizerJson.load(folder)
+        _check_unknown(written)
+        _check_ids(written, texts)
+        save_tokenizer(written, KIND, folder)
         return load_tokenizer(folder)
 
 
@@ -203,7 +203,9 @@ def _give_roles(
         roles["pad"] = roles["eos"]
         notes.append(f"no pad token: rows are filled up with {roles['pad']}, which is not read there")
     found = {name: int(match[1]) for name in names if (match := _SENTINEL.fullmatch(name))}
-    marks = _parse_sentinels(sentinels, names) if sentinels else published.sentinels or sorted(found, key=found.get)
+    marks = (
+        _parse_sentinels(sentinels, names) if sentinels else published.sentinels or sorted(found, key=found.__getitem__)
+    )
     added = _missing_pieces(roles, marks, names, {*add} - ({"modes"} if published.modes else set()))
     first = len(names)
     _append_special(facts, {piece: first + number for number, piece in enumerate(added.values())})

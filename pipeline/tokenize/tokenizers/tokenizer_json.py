@@ -91,13 +91,16 @@ class TokenizerJson(ByteMerges):
         """Write the vocabulary with further merges, each with a new piece at the end; existing ids stay.
 
         Raises:
-            ConfigurationError: it is not a byte-level BPE, or has ids after those of the model.
+            ConfigurationError: it is neither byte-level BPE nor WordPiece, or has ids after those of the model.
         """
         model, pre_tokenizer = self._facts["model"], json.dumps(self._facts.get("pre_tokenizer"))
-        if model["type"] != "BPE" or '"ByteLevel"' not in pre_tokenizer or len(model["vocab"]) != self.vocabulary.size:
+        able = model["type"] == "WordPiece" or (model["type"] == "BPE" and '"ByteLevel"' in pre_tokenizer)
+        if not able or len(model["vocab"]) != self.vocabulary.size:
+            last = [entry["content"] for entry in self._facts["added_tokens"] if entry["id"] >= len(model["vocab"])]
             raise ConfigurationError(
-                f"{self.FILE}: expected a byte-level BPE without ids after its {len(model['vocab']):,} pieces, got a "
-                f"{model['type']} with {self.vocabulary.size:,} ids: it takes no further pieces"
+                f"{self.FILE}: expected a byte-level BPE or WordPiece without ids after its {len(model['vocab']):,} "
+                f"pieces, got a {model['type']} with {self.vocabulary.size:,} ids: a new piece would take that of "
+                f"{', '.join(last[:3]) or 'another'}"
             )
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(with_merges(self._facts, merges), ensure_ascii=False, indent=1)
