@@ -6,14 +6,12 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from clozeline.pipeline.tokenize.tokenizers._pieces import TableTokenizer, training_texts
-from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class ByteMerges(TableTokenizer):
     """Words and their pieces in a tokenizer of the `tokenizers` library, to learn further merges from."""
 
     _model: Tokenizer
-    vocabulary: Vocabulary
 
     def words(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the words of texts as the library splits them; no piece crosses their boundaries."""
@@ -24,8 +22,8 @@ class ByteMerges(TableTokenizer):
 
     def cut(self, word: str) -> list[str]:
         """Return the pieces of a word; empty for the unknown token."""
-        tokens = self._model.model.tokenize(word)
-        return [] if self.vocabulary.special[[token.id for token in tokens]].any() else [one.value for one in tokens]
+        pieces = [token.value for token in self._model.model.tokenize(word)]
+        return [] if getattr(self._model.model, "unk_token", None) in pieces else pieces
 
     def join_pieces(self, left: str, right: str) -> str:
         """Return the merge of two pieces."""
