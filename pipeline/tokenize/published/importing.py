@@ -20,6 +20,7 @@ from clozeline.hub import origin_of
 from clozeline.pipeline.tokenize.published.auto_tokenizer import DESCRIPTIONS
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
+from clozeline.pipeline.tokenize.published.source_files import copy_source_files
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE, Published
@@ -71,12 +72,14 @@ def import_tokenizer(
     folder.mkdir(parents=True, exist_ok=True)
     own = own_tokenizer(source)
     keys = {"specials": specials, "sentinels": sentinels, "add": add, "tokenizer_class": tokenizer_class}
-    where = own.files[0].parent if own else source
+    where = own.folder if own else source
     with writing(folder), _naming({folder / TokenizerJson.FILE: source, folder: where}):
         texts: Mapping[str, Sequence[int]] = {}
         if own is not None:
             for file in own.files:
-                shutil.copyfile(file, folder / file.name)
+                target = folder / file.relative_to(own.folder)
+                target.parent.mkdir(exist_ok=True)
+                shutil.copyfile(file, target)
             tokenizer: Tokenizer = load_tokenizer(folder)
             roles = tokenizer.vocabulary.specials
             fills = pad_by_eos and own.kind == KIND and "pad" not in roles and "eos" in roles
@@ -90,6 +93,7 @@ def import_tokenizer(
             facts, published = read_json(folder / TokenizerJson.FILE), Published.load(folder)
         else:
             facts, published, texts = _read_published(source, tokenizer_class)
+            copy_source_files(source, folder)
         facts, published = _give_roles(facts, published, specials or {}, sentinels, add, pad_by_eos=pad_by_eos)
         text = json.dumps(facts, ensure_ascii=False, indent=1)
         (folder / TokenizerJson.FILE).write_text(text + "\n", encoding="utf-8")
@@ -104,6 +108,11 @@ def import_tokenizer(
 def guesses(folder: Path) -> Sequence[str]:
     """Return the assumptions behind an imported tokenizer, one per line; none for one that was trained here."""
     return Published.load(folder).notes if (folder / FACTS_FILE).is_file() else ()
+
+
+def fills_up_with_end(folder: Path) -> bool:
+    """Return whether rows are filled up with the end token because the publisher of a tokenizer has no pad."""
+    return (folder / FACTS_FILE).is_file() and Published.load(folder).pad_by_eos
 
 
 def source_files(source: Path) -> list[Path]:
@@ -199,7 +208,8 @@ def _give_roles(
     names = {*(pieces if isinstance(pieces, dict) else (piece[0] for piece in pieces))}
     names |= {entry["content"] for entry in facts["added_tokens"]}
     roles, notes = {**published.specials, **specials}, list(published.notes)
-    if pad_by_eos and "pad" not in roles and "eos" in roles:
+    fills = pad_by_eos and "pad" not in roles and "eos" in roles
+    if fills:
         roles["pad"] = roles["eos"]
         notes.append(f"no pad token: rows are filled up with {roles['pad']}, which is not read there")
     found = {name: int(match[1]) for name in names if (match := _SENTINEL.fullmatch(name))}
@@ -211,6 +221,7 @@ def _give_roles(
     _append_special(facts, {piece: first + number for number, piece in enumerate(added.values())})
     published = replace(
         published,
+        pad_by_eos=published.pad_by_eos or fills,
         specials={**roles, **{role: piece for role, piece in added.items() if role in SPECIALS}},
         sentinels=[*marks, *(piece for role, piece in added.items() if role.startswith("sentinel"))],
         modes={**published.modes, **{mode: piece for mode, piece in added.items() if mode in MODES}},

@@ -40,6 +40,8 @@ class Published:
     """special pieces around a text, which is `$A`, as in the publisher's rows"""
     pair: Sequence[str] = ()
     """special pieces around two texts, `$A` and `$B`"""
+    pad_by_eos: bool = False
+    """whether the publisher has no pad, and rows are filled up with the end token"""
     padding_side: str = "right"
     max_length: int | None = None
     """`model_max_length` of the publisher, in tokens"""
