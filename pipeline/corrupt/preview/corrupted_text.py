@@ -23,7 +23,7 @@ from clozeline.pipeline.rows import Example, Sample
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.take.required_tokens import find_missing_roles
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.registry import choose
 
 _OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
@@ -128,6 +128,8 @@ def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
 
 @lru_cache(maxsize=4)
 def _import_once(path: Path, add: tuple[str, ...], _state: tuple[tuple[str, int], ...]) -> Tokenizer:
+    if (own := own_tokenizer(path)) is not None:
+        return load_tokenizer(own.files[0].parent)
     with tempfile.TemporaryDirectory() as temporary:
         return import_tokenizer(path, Path(temporary), add=add)
 

@@ -28,7 +28,6 @@ _RENAMED: Final = {"encoder.json": "vocab.json", "vocab.bpe": "merges.txt"}
 _MODELS: Final = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model")
 _BINARY: Final = (".model", ".tiktoken")
 _RANKS: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n")
-_ROLES: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
 _NAMES: Final = {
     "pad": ("[PAD]", "<pad>"),
     "cls": ("[CLS]", "<cls>"),
@@ -53,31 +52,20 @@ def describe(path: str, tokenizer_class: str | None, texts: list[str]) -> dict[s
     Raises:
         ConfigurationError: transformers cannot read the folder, or has other ids than its files.
     """
-    from transformers import AutoTokenizer, TokenizersBackend
-
     source = Path(path)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         _link_files(source, folder)
         named, notes = _name_class(source, folder, tokenizer_class)
         stated: dict[str, int | None] = dict(_convert_ranks(folder, named))
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(temporary, trust_remote_code=False, local_files_only=True)
-        except Exception as error:  # whatever a class raises
-            raise ConfigurationError(f"tokenizer.path {source}: {_reason(error, temporary)}") from error
-        kind = type(tokenizer).__name__
-        if not isinstance(tokenizer, TokenizersBackend):
-            raise ConfigurationError(
-                f"tokenizer.path {source}: transformers reads it by {kind}, which has no form in the `tokenizers` "
-                "library: give a folder with its tokenizer.json, or train a tokenizer"
-            )
-        backend = tokenizer.backend_tokenizer
-        if rate := getattr(backend.model, "dropout", None):
-            notes.append(f"BPE dropout {rate:g} is off: the ids of a text are always the same")
-            backend.model.dropout = None
-        ids: dict[str, int] = backend.get_vocab(with_added_tokens=True)
+        tokenizer = _load(source, temporary)
         stated |= _stated_ids(folder, tokenizer.vocab_files_names.values())
         pad_id = _read(folder / "config.json").get("pad_token_id")
+    backend, kind = tokenizer.backend_tokenizer, type(tokenizer).__name__
+    if rate := getattr(backend.model, "dropout", None):
+        notes.append(f"BPE dropout {rate:g} is off: the ids of a text are always the same")
+        backend.model.dropout = None
+    ids: dict[str, int] = backend.get_vocab(with_added_tokens=True)
     if wrong := [piece for piece, token in stated.items() if piece not in ids or token not in (None, ids[piece])]:
         raise ConfigurationError(
             f"tokenizer.path {source}: {len(wrong):,} of its {len(stated):,} pieces have other ids in {kind}, such as "
@@ -85,19 +73,14 @@ def describe(path: str, tokenizer_class: str | None, texts: list[str]) -> dict[s
             "tokenizer.tokenizer_class"
         )
     facts = json.loads(backend.to_str())
-    special = [entry["content"] for entry in facts["added_tokens"] if entry["special"]]
-    if appended := [piece for piece in special if piece not in stated and ids[piece] >= len(stated)]:
+    special = {entry["content"]: entry["id"] for entry in facts["added_tokens"] if entry["special"]}
+    if appended := [piece for piece, token in special.items() if piece not in stated and token >= len(stated)]:
         listed = f"{', '.join(appended[:3])} and {len(appended) - 3} more" if len(appended) > 3 else ", ".join(appended)
         notes.append(f"{kind} appends {listed}, which the files do not name")
     single, pair = _frame(backend.encode("a")), _frame(backend.encode("a", "b"))
-    roles = {role: piece for role in _ROLES if (piece := getattr(tokenizer, f"{role}_token"))}
-    if single[0] in special and single[-1] in special and "$A" in single:  # a template of BERT's kind
-        roles = {"cls": single[0], "sep": single[-1]} | roles
-    by_name = {role: piece for role, names in _NAMES.items() for piece in reversed(names) if piece in ids}
-    by_id = next((piece for piece in special if ids[piece] == pad_id and piece != roles.get("unk")), None)
     return {
         "tokenizer": facts,
-        "roles": by_name | ({"pad": by_id} if by_id else {}) | roles,
+        "roles": _find_roles(tokenizer, ids, special, single, pad_id),
         "single": single,
         "pair": pair,
         "padding_side": tokenizer.padding_side,
@@ -106,6 +89,39 @@ def describe(path: str, tokenizer_class: str | None, texts: list[str]) -> dict[s
         "ids": tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else [],
         "notes": notes,
     }
+
+
+def _load(source: Path, folder: str) -> Any:
+    """Return the tokenizer of a folder, or say why transformers does not read it."""
+    from transformers import AutoTokenizer, TokenizersBackend
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # whatever a class raises
+        text = " ".join(str(error).replace(f"{folder}/", "").replace(folder, "the folder").split())
+        reason = f"transformers cannot read it: {type(error).__name__}: {text}"
+        if "trust_remote_code" in text:
+            reason = "its tokenizer is code of its own (auto_map), which is never run: name a class by tokenizer_class"
+        raise ConfigurationError(f"tokenizer.path {source}: {reason}") from error
+    if not isinstance(tokenizer, TokenizersBackend):
+        raise ConfigurationError(
+            f"tokenizer.path {source}: transformers reads it by {type(tokenizer).__name__}, which has no form in the "
+            "`tokenizers` library: give a folder with its tokenizer.json, or train a tokenizer"
+        )
+    return tokenizer
+
+
+def _find_roles(
+    tokenizer: Any, ids: Mapping[str, int], special: Mapping[str, int], single: list[str], pad_id: Any
+) -> dict[str, str]:
+    """Return the piece of each role: by its class, else by the template and the model, else by the pieces' names."""
+    roles = {role: piece for role, names in _NAMES.items() for piece in reversed(names) if piece in ids}
+    by_class = {role: piece for role in _NAMES if (piece := getattr(tokenizer, f"{role}_token"))}
+    if by_id := [piece for piece, token in special.items() if token == pad_id and piece != by_class.get("unk")]:
+        roles["pad"] = by_id[0]
+    if single[0] in special and single[-1] in special and "$A" in single:  # a template of BERT's kind
+        roles |= {"cls": single[0], "sep": single[-1]}
+    return roles | by_class
 
 
 def _link_files(source: Path, folder: Path) -> None:
@@ -274,16 +290,6 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise IntegrityError(f"{path.resolve()}: not JSON ({error}); restore the file, or remove it") from error
     return data if isinstance(data, dict) else {}
-
-
-def _reason(error: Exception, temporary: str) -> str:
-    """Return why transformers does not read a folder, without the name of the temporary one."""
-    text = " ".join(str(error).replace(f"{temporary}/", "").replace(temporary, "the folder").split())
-    if "trust_remote_code" in text:
-        return (
-            "its tokenizer is code of its own (auto_map), which is never run: give a folder with tokenizer.json alone"
-        )
-    return f"transformers cannot read it: {type(error).__name__}: {text}"
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ class Published:
     max_length: int | None = None
     """`model_max_length` of the publisher, in tokens"""
     chat_template: bool = False
-    """whether the publisher has a chat template"""
+    """true if the publisher has a chat template"""
     notes: Sequence[str] = ()
     """assumptions of the import that the published files do not state, one per line"""
     source: str = ""

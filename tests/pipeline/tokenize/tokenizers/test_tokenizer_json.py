@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from clozeline.errors import ConfigurationError, IntegrityError
@@ -57,26 +55,6 @@ def test_an_added_token_with_another_id_than_in_the_library_is_refused(tmp_path)
     facts["added_tokens"] += [added("<t>", size + 1), added("<s>", size)]
     with pytest.raises(ConfigurationError, match=f"'<t>' has the id {size + 1} in the file, {size} in the"):
         TokenizerJson(facts, Published())
-
-
-@given(st.sampled_from(["<unk>", "</s>", "<pad>"]), st.sampled_from(["", "\0", "\uffff", "\ufdd0", " "]))
-def test_no_text_spells_a_special_piece(piece, before):
-    """Wherever a model looks: its dictionary of words, its list of pieces, or its merges."""
-    pieces = ["<unk>", "</s>", "<pad>", *"<unk>/sp d\0\uffff", "\0</s>", "</", "</s"]
-    ids = {name: number for number, name in enumerate(dict.fromkeys(pieces))}
-    for model in (
-        models.WordLevel(ids, unk_token="<unk>"),
-        models.WordPiece(ids, unk_token="<unk>"),
-        models.Unigram([(name, -1.0) for name in ids], 0, False),
-        models.BPE(ids, [("<", "/"), ("</", "s"), ("</s", ">"), ("</s>", "p")][:3], unk_token="<unk>"),
-        models.BPE(ids, [], unk_token="<unk>", ignore_merges=True),
-    ):
-        facts = json.loads(Tokenizer(model).to_str())
-        facts["added_tokens"] = [added(name, ids[name], special=True) for name in ("<unk>", "</s>", "<pad>")]
-        tokenizer = TokenizerJson(facts, Published(specials={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}))
-        found = tokenizer.encode([before + piece])[0].ids.tolist()
-        assert not {1, 2} & set(found), facts["model"]["type"]
-        assert tokenizer.piece(1) == "</s>"
 
 
 @pytest.mark.data
