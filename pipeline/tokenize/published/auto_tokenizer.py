@@ -61,6 +61,8 @@ def describe(path: str, tokenizer_class: str | None, texts: list[str]) -> dict[s
         tokenizer = _load(source, temporary)
         stated |= _stated_ids(folder, tokenizer.vocab_files_names.values())
         pad_id = _read(folder / "config.json").get("pad_token_id")
+        stated_class = source.is_dir() and not tokenizer_class and _states_class(source)
+        needed = {name for name in tokenizer.vocab_files_names.values() if (folder / name).exists()}
     backend, kind = tokenizer.backend_tokenizer, type(tokenizer).__name__
     if rate := getattr(backend.model, "dropout", None):
         notes.append(f"BPE dropout {rate:g} is off: the ids of a text are always the same")
@@ -81,6 +83,7 @@ def describe(path: str, tokenizer_class: str | None, texts: list[str]) -> dict[s
     return {
         "tokenizer": facts,
         "roles": _find_roles(tokenizer, ids, special, single, pad_id),
+        "tokenizer_class": kind if stated_class and all((source / name).exists() for name in needed) else "",
         "single": single,
         "pair": pair,
         "padding_side": tokenizer.padding_side,
@@ -207,6 +210,15 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, lis
     (folder / "tokenizer_config.json").unlink(missing_ok=True)
     (folder / "tokenizer_config.json").write_text(json.dumps(config | chosen), encoding="utf-8")
     return str(chosen["tokenizer_class"]), notes
+
+
+def _states_class(folder: Path) -> bool:
+    """Return whether a folder says which class reads its tokenizer."""
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
+
+    model = _read(folder / "config.json")
+    named = _read(folder / "tokenizer_config.json").get("tokenizer_class") or model.get("tokenizer_class")
+    return bool(named) or model.get("model_type") in TOKENIZER_MAPPING_NAMES
 
 
 def _guess_class(source: Path, folder: Path) -> dict[str, Any]:

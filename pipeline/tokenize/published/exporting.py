@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -85,15 +85,23 @@ def export_tokenizer(
     """
     tokenizer = load_tokenizer(folder)
     kept = sorted(file for file in (folder / SOURCE).glob("*") if file.name != GENERATION)
-    if kept and _is_unchanged(folder):
+    added: Sequence[str] = ()
+    if kept:
+        published = Published.load(folder)
+        added = published.added
+    if kept and published.tokenizer_class and not added:
         for file in kept:
             with publish(out / file.name) as temporary:
                 shutil.copyfile(file, temporary)
-        report = _probe_published(tokenizer, out, texts)
+        asked = {"path": str(out), "tokenizer_class": published.tokenizer_class, "texts": []}
+        answer = json.loads(importing.ask_child(asked))
+        if "error" in answer:
+            raise IntegrityError(f"{out}: transformers does not read the publisher's files: {answer['error']}")
+        report = probe(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"])), texts)
         return replace(report, published=[file.name for file in kept])
     vocabulary = tokenizer.vocabulary
     model = tokenizer.to_tokenizers()
-    _add_specials(model, tokenizer)
+    _add_specials(model, tokenizer, added)
     if frame is None:
         own = model.post_processor is not None  # a published file has its own template
         frame = "pair" if not own and {"cls", "sep"} <= vocabulary.specials.keys() else "none"
@@ -111,32 +119,20 @@ def export_tokenizer(
     return replace(report, changed=[file.name for file in kept if file.name != _TEMPLATE_FILE])
 
 
-def _is_unchanged(folder: Path) -> bool:
-    """Return whether the publisher's files still say what an imported tokenizer is, and which class reads them."""
-    files = {file.name for file in (folder / SOURCE).iterdir()}
-    named = _MODEL_FILE in files or "tokenizer_class" in read_source(folder, _CONFIG_FILE)
-    return named and not Published.load(folder).added
-
-
 def _carried(folder: Path) -> dict[str, Any]:
     """Return what the publisher's configuration says of rows and texts, not how its class reads the files."""
     published = read_source(folder, _CONFIG_FILE)
     return {key: published[key] for key in _CARRIED if key in published}
 
 
-def _probe_published(tokenizer: Tokenizer, out: Path, texts: Sequence[str]) -> ProbeReport:
-    """Compare a written folder, as transformers reads it in a process of its own, with the tokenizer."""
-    answer = json.loads(importing.ask_child({"path": str(out), "tokenizer_class": None, "texts": []}))
-    if "error" in answer:
-        raise IntegrityError(f"{out}: transformers does not read the files of the publisher: {answer['error']}")
-    return probe(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"])), texts)
+def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer, added: Collection[str]) -> None:
+    """Mark all pieces without text as special, in order of their ids, and check every id.
 
-
-def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer) -> None:
-    """Mark all pieces without text as special, in order of their ids, and check every id."""
+    Those of a publisher keep their flags; `added` are ours.
+    """
     vocabulary = tokenizer.vocabulary
     mask = vocabulary.specials.get("mask")
-    known = model.get_added_tokens_decoder()  # of a publisher, with flags of their own
+    known = {token for token, piece in model.get_added_tokens_decoder().items() if piece.content not in added}
     model.add_special_tokens(
         [
             AddedToken(tokenizer.piece(token), special=True, normalized=False, lstrip=token == mask)

@@ -144,7 +144,10 @@ def _read_published(
     published = Published(
         specials=answer["roles"],
         source=name if (name := origin_of(source if source.is_dir() else source.parent)).startswith("hf://") else "",
-        **{name: answer[name] for name in ("single", "pair", "padding_side", "max_length", "chat_template", "notes")},
+        **{
+            name: answer[name]
+            for name in ("tokenizer_class", "single", "pair", "padding_side", "max_length", "chat_template", "notes")
+        },
     )
     return facts, published, dict(zip(_TEXTS, answer["ids"], strict=True))
 

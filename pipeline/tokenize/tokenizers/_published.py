@@ -47,6 +47,8 @@ class Published:
     """`model_max_length` of the publisher, in tokens"""
     chat_template: bool = False
     """true if the publisher has a chat template"""
+    tokenizer_class: str = ""
+    """class of transformers that reads the publisher's files; empty if it needs another name for one, or for itself"""
     notes: Sequence[str] = ()
     """assumptions of the import that the published files do not state, one per line"""
     source: str = ""

@@ -225,7 +225,7 @@ def test_errors_name_the_file_that_was_given(imported, tmp_path, name, damage):
     source, tokenizer = imported["bpe" if name == "ours" else name]
     source = tokenizer.vocabulary.folder if name == "ours" else source
     given = Path(shutil.copytree(source if name == "ours" else source.parent, tmp_path / "given"))
-    for file in sorted(given.iterdir()):
+    for file in sorted(filter(Path.is_file, given.rglob("*"))):
         whole = file.read_bytes()
         file.write_bytes(DAMAGE[damage](whole))
         said = message(lambda: import_tokenizer(given if name == "ours" else given / source.name, tmp_path / "copy"))
