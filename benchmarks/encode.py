@@ -7,8 +7,8 @@ batch as arrays, from the same model, loaded again for each round so that its ca
 ids must be equal. Figures are MB of text per CPU second in the median round, and the lowest and highest ratio of a
 round. `stage` is everything that our stage does with a batch: ids, character offsets and sentence starts.
 
-The tokenizers that we train learn from the same texts. Published ones are a unigram `.model` with the trainer's own
-settings, and `tokenizer.json` files exported from ours. The peer is `sentencepiece` for each `.model` and `tokenizers`
+The tokenizers that we train learn from the same texts. Published ones are a unigram `.model` of T5's
+kind, and `tokenizer.json` files exported from ours. The peer is `sentencepiece` for each `.model` and `tokenizers`
 for the rest, including tokenizers that have no other library. Byte BPE also has `tiktoken` as a peer, which our own
 encoder calls too, by another call: tiktoken's batch returns lists, which become arrays here.
 """
@@ -70,15 +70,16 @@ def train(name: str, texts: Texts, size: int, folder: Path) -> Path:
 
 
 def import_model(texts: Texts, size: int, folder: Path) -> Path:
-    """Import a `.model` as T5 and ALBERT have it: unigram, normalized, a space in front."""
+    """Import a `.model` as T5 has it: unigram, normalized, a space in front."""
     source = folder / "source.model"
     folder.mkdir()
     with source.open("wb") as file:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=iter([line for text in texts[::4] for line in text.splitlines() if line]),
             model_writer=file, vocab_size=size, num_threads=1, minloglevel=2, hard_vocab_limit=False,
+            pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
         )  # fmt: skip
-    import_tokenizer(source, folder / "imported")
+    import_tokenizer(source, folder / "imported", tokenizer_class="T5Tokenizer")
     return folder / "imported"
 
 
@@ -166,7 +167,7 @@ def main() -> None:
             name: lambda name=name: train(name, texts, size, base / name) for name in trainable()
         }
         cases[TIKTOKEN] = lambda: train("byte_bpe", texts, size, base / "tiktoken")
-        cases["sentencepiece_model"] = lambda: import_model(texts, size, base / "sentencepiece_model")
+        cases["tokenizer_json: T5"] = lambda: import_model(texts, size, base / "json-t5")
         for name in EXPORTED:
             cases[f"tokenizer_json: {name}"] = lambda name=name: import_json(name, texts, size, base / f"json-{name}")
         chosen = {name: make for name, make in cases.items() if not settings.only or name in settings.only}

@@ -25,6 +25,7 @@ _TIMEOUT: Final = 10.0
 _TOKENIZER: Final = (
     *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.txt", "vocab.json", "encoder.json", "merges.txt", "vocab.bpe", "*.model", "*.spm", "*.tiktoken"),
+    *("chat_template.jinja", "generation_config.json"),
 )
 _WEIGHTS: Final = (
     ("model.safetensors",),

@@ -14,6 +14,7 @@ from hypothesis import settings
 from clozeline.configuration import redaction
 from tests.built_once import built_once
 from tests.distributed import RankPool
+from tests.tokenizer_child import lasting_child
 
 if TYPE_CHECKING:
     from tests.crawled_chain import Chain
@@ -71,6 +72,13 @@ def _forget_secrets() -> Iterator[None]:
     """A value that one test gives as a secret would be hidden in the messages of the tests after it."""
     yield
     redaction._remembered.clear()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_child_reads_tokenizers() -> Iterator[None]:
+    with lasting_child() as ask, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clozeline.pipeline.tokenize.published.importing.ask_child", ask)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
+from clozeline.pipeline.tokenize.published.source_files import GENERATION, SOURCE
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, byte_count, model_path, natural, require_model, run_tool, some_path
 from clozeline.tools.models.export.model_card import model_card
@@ -81,7 +82,12 @@ def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
     )
     differing = ", ".join(f"{count} by {cause}" for cause, count in report.differing.items()) or "none with other ids"
     mended = " (equal with split_special_tokens=True)" if _SPECIALS in report.differing else ""
-    return f"tokenizer: {report.texts} texts compared, {differing.replace(_SPECIALS, _SPECIALS + mended)}"
+    lines = [f"tokenizer: {report.texts} texts compared, {differing.replace(_SPECIALS, _SPECIALS + mended)}"]
+    if report.published:
+        lines.append(f"as published: {', '.join(report.published)}")
+    if report.changed:
+        lines.append(f"written anew from {', '.join(report.changed)}: tokenizer.json, tokenizer_config.json")
+    return "\n  ".join(lines)
 
 
 def _write_folder(
@@ -91,7 +97,11 @@ def _write_folder(
     if options.pooling:
         write_modules(folder, options.pooling, exportable.checkpoint.config)
     if export.generation:
-        publish_json(folder / "generation_config.json", export.generation)
+        kept = exportable.tokenizer and exportable.tokenizer / SOURCE / GENERATION
+        if kept and kept.is_file():  # ids of pieces stay, also where a vocabulary grows
+            publish_text(folder / GENERATION, kept.read_text(encoding="utf-8"))
+        else:
+            publish_json(folder / GENERATION, export.generation)
     mark = None
     if exportable.tokenizer is not None:  # the mask, or any other special token
         tokenizer = load_tokenizer(exportable.tokenizer)

@@ -51,7 +51,7 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
         )
     tokenizer = import_tokenizer(source, folder)
     line = f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint {tokenizer.vocabulary.fingerprint[:16]}"
-    return "\n  ".join([line, *(f"guessed: {guess}" for guess in guesses(source, folder))])
+    return "\n  ".join([line, *(f"guessed: {guess}" for guess in guesses(folder))])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,7 +4,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +20,10 @@ from clozeline.pipeline.corrupt.preview.rendering import ShownView
 from clozeline.pipeline.corrupt.preview.shown_example import lines_of
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.rows import Example, Sample
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.take.required_tokens import find_missing_roles
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.registry import choose
 
 _OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
@@ -117,16 +116,22 @@ def corrupt_text(
 
 def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
     """Load a tokenizer folder, or import a published one with the special tokens that the objective needs."""
-    if (path / VOCABULARY_FILE).is_file():
-        return load_tokenizer(path)
     if not path.exists():
         raise ConfigurationError(f"tokenizer {path}: no such file or folder")
-    with tempfile.TemporaryDirectory() as temporary:
-        tokenizer = import_tokenizer(path, Path(temporary) / "plain")
-        needs = find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary)
-        if own_tokenizer(path) is None and (missing := [*needs]):
-            tokenizer = import_tokenizer(path, Path(temporary) / "added", add=missing)
+    state = tuple((file.name, file.stat().st_mtime_ns) for file in source_files(path))
+    tokenizer = _import_once(path, (), state)
+    needs = find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary)
+    if own_tokenizer(path) is None and (missing := tuple(needs)):
+        tokenizer = _import_once(path, missing, state)
     return tokenizer
+
+
+@lru_cache(maxsize=4)
+def _import_once(path: Path, add: tuple[str, ...], _state: tuple[tuple[str, int], ...]) -> Tokenizer:
+    if (own := own_tokenizer(path)) is not None:
+        return load_tokenizer(own.files[0].parent)
+    with tempfile.TemporaryDirectory() as temporary:
+        return import_tokenizer(path, Path(temporary), add=add)
 
 
 def corrupt_first_row(

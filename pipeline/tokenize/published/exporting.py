@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import shutil
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -12,15 +13,25 @@ import tokenizers
 from tokenizers import AddedToken, processors
 
 from clozeline.errors import IntegrityError
-from clozeline.files import publish_text
+from clozeline.files import publish, publish_text
+from clozeline.pipeline.tokenize.published import importing
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
+from clozeline.pipeline.tokenize.published.source_files import GENERATION, SOURCE, read_source
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 
 Frame = Literal["pair", "end", "none"]
 """Template of special tokens: `pair` is cls, text, sep, as in BERT; `end` is text, eos, as in T5."""
 
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
+_TEMPLATE_FILE: Final = "chat_template.jinja"
+_CARRIED: Final = (
+    *("chat_template", "model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces"),
+    *("add_bos_token", "add_eos_token", "model_input_names", "pad_to_multiple_of", "spaces_between_special_tokens"),
+    "split_special_tokens",
+)
+"""Keys of a configuration that hold whatever class reads it."""
 _DIGIT_COMMA: Final = re.compile(r"(\d),")
 
 
@@ -35,6 +46,10 @@ class ProbeReport:
     model itself joins the letters of a special token"""
     examples: dict[str, str] = field(default_factory=dict)
     """the first differing text of each cause, up to 80 characters"""
+    published: Sequence[str] = ()
+    """the publisher's files that were written back as they are"""
+    changed: Sequence[str] = ()
+    """those that were written anew, because the vocabulary has further pieces or the files alone name no class"""
 
 
 def export_tokenizer(
@@ -47,6 +62,9 @@ def export_tokenizer(
     texts: Sequence[str] = PROBE_TEXTS,
 ) -> ProbeReport:
     """Write a tokenizer that `AutoTokenizer` of transformers loads offline and without our code.
+
+    The files of an imported tokenizer are written back as they are. If it has further pieces, or its files name no
+    class, its `tokenizer.json` is written anew, and its configuration with the keys that changed.
 
     Sentinels and modes become additional special tokens. The mask strips the space before it, so that the ids next to a
     mask equal those in shards. The written file is loaded again and compared on `texts`. There, special tokens spelled
@@ -66,9 +84,24 @@ def export_tokenizer(
         IntegrityError: a piece would get another id in the written file.
     """
     tokenizer = load_tokenizer(folder)
+    kept = sorted(file for file in (folder / SOURCE).glob("*") if file.name != GENERATION)
+    added: Sequence[str] = ()
+    if kept:
+        published = Published.load(folder)
+        added = published.added
+    if kept and published.tokenizer_class and not added:
+        for file in kept:
+            with publish(out / file.name) as temporary:
+                shutil.copyfile(file, temporary)
+        asked = {"path": str(out), "tokenizer_class": published.tokenizer_class, "texts": []}
+        answer = json.loads(importing.ask_child(asked))
+        if "error" in answer:
+            raise IntegrityError(f"{out}: transformers does not read the publisher's files: {answer['error']}")
+        report = probe(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"])), texts)
+        return replace(report, published=[file.name for file in kept])
     vocabulary = tokenizer.vocabulary
     model = tokenizer.to_tokenizers()
-    _add_specials(model, tokenizer)
+    _add_specials(model, tokenizer, added)
     if frame is None:
         own = model.post_processor is not None  # a published file has its own template
         frame = "pair" if not own and {"cls", "sep"} <= vocabulary.specials.keys() else "none"
@@ -76,19 +109,36 @@ def export_tokenizer(
         model.post_processor = _make_template(tokenizer, frame)
     model.no_truncation()
     model.no_padding()
-    text = json.dumps(_config(tokenizer, max_length, type_ids=type_ids), ensure_ascii=False, indent=2, sort_keys=True)
+    config = _config(tokenizer, max_length, type_ids=type_ids) | _carried(folder)
+    text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
     publish_text(out / _MODEL_FILE, model.to_str(pretty=True))
     publish_text(out / _CONFIG_FILE, text + "\n")
-    return probe(tokenizer, tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE)), texts)
+    if (folder / SOURCE / _TEMPLATE_FILE).is_file():
+        publish_text(out / _TEMPLATE_FILE, (folder / SOURCE / _TEMPLATE_FILE).read_text(encoding="utf-8"))
+    report = probe(tokenizer, tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE)), texts)
+    return replace(report, changed=[file.name for file in kept if file.name != _TEMPLATE_FILE])
 
 
-def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer) -> None:
-    """Mark all pieces without text as special, in order of their ids, and check every id."""
+def _carried(folder: Path) -> dict[str, Any]:
+    """Return what the publisher's configuration says of rows and texts, not how its class reads the files."""
+    published = read_source(folder, _CONFIG_FILE)
+    return {key: published[key] for key in _CARRIED if key in published}
+
+
+def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer, added: Collection[str]) -> None:
+    """Mark all pieces without text as special, in order of their ids, and check every id.
+
+    Those of a publisher keep their flags; `added` are ours.
+    """
     vocabulary = tokenizer.vocabulary
     mask = vocabulary.specials.get("mask")
-    bare = np.flatnonzero(vocabulary.special).tolist()
+    known = {token for token, piece in model.get_added_tokens_decoder().items() if piece.content not in added}
     model.add_special_tokens(
-        [AddedToken(tokenizer.piece(token), special=True, normalized=False, lstrip=token == mask) for token in bare]
+        [
+            AddedToken(tokenizer.piece(token), special=True, normalized=False, lstrip=token == mask)
+            for token in np.flatnonzero(vocabulary.special).tolist()
+            if token not in known
+        ]
     )
     written = model.get_vocab(with_added_tokens=True)
     for token in range(vocabulary.size):

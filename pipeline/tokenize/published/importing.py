@@ -1,38 +1,45 @@
-"""Import a published tokenizer: its model file, the roles of its pieces and added special tokens."""
+"""Import a published tokenizer as `tokenizer.json` with the roles of its special pieces, and add special tokens."""
 
 import json
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from tokenizers import Tokenizer as Library
-from tokenizers import decoders, models, pre_tokenizers
 
-from clozeline import registry
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.files import writing
 from clozeline.hub import origin_of
+from clozeline.pipeline.tokenize.published.auto_tokenizer import DESCRIPTIONS
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
-from clozeline.pipeline.tokenize.published.rank_files import (
-    pattern_for,
-    rank_tokenizer,
-    read_ranks,
-    special_tokens_for,
-)
-from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source, roles_by_name, sentinels_by_name
+from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
+from clozeline.pipeline.tokenize.published.source_files import copy_source_files
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
+from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE, Published
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, read_json
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
+KIND: Final = "tokenizer_json"
+_CHILD: Final = "clozeline.pipeline.tokenize.published.auto_tokenizer"
+_SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
+_ADDED: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
+_TEXTS: Final = (
+    *PROBE_TEXTS,
+    "word " * 300,
+    "one\r\ntwo\u3000three\u00a0four\u200dfive e\u0301\u0323 中文の本 \ufeffsix",
+)
 _ALL_BYTES: Final = " ".join(
     map(chr, [*range(0x20, 0x800), *range(0xFFF, 0xD800, 0x1000), *range(0xE001, 0x110000, 0x1FFFF)])
 )
 """Letters, most of them in no vocabulary, whose UTF-8 has every byte of a text."""
-_ADDED: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
 
 def import_tokenizer(
@@ -41,71 +48,191 @@ def import_tokenizer(
     *,
     specials: Mapping[str, str] | None = None,
     sentinels: str | Sequence[str] = (),
-    lower_case: bool | None = None,
-    pattern: str | None = None,
-    special_tokens: str | Sequence[str] = (),
     add: Collection[str] = (),
     pad_by_eos: bool = False,
+    tokenizer_class: str | None = None,
 ) -> Tokenizer:
-    """Write a tokenizer folder with the same ids as the publisher's library, and load it; one of ours is copied.
+    """Write a tokenizer folder with the ids of transformers' `AutoTokenizer`, and load it; one of ours is copied.
 
     Args:
-        source: `tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a SentencePiece
-            `.model`, a tiktoken file, or a Hugging Face directory; or a path that `own_tokenizer` accepts.
-        folder: output folder for the model file, `published.json`, `vocabulary.json` and `name`.
+        source: Hugging Face folder, or one of its files: `tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json`
+            next to its merges, a SentencePiece `.model`, a tiktoken file; or a path that `own_tokenizer` accepts.
+        folder: output folder for `tokenizer.json`, `published.json`, `vocabulary.json` and `name`.
         specials: piece by role (`pad cls sep mask bos eos unk`), in addition to those of the source.
         sentinels: pieces in order of use, or a pattern with `{}` for their numbers (`[unused{}]`); default: those
             named `<extra_id_0>`.
-        lower_case: whether WordPiece lower-cases; default: as the source says, else true if no piece has a capital.
-        pattern: of a tiktoken file: name or regular expression of the words; default: by the model's type.
-        special_tokens: of a tiktoken file: pieces of the ids after its ranks, or the name of a model that has them.
         add: roles to append if the vocabulary lacks them: specials, `sentinels`, `modes`.
-
         pad_by_eos: fill rows up with the end token if there is no pad, as in many decoders; no model reads it there.
+        tokenizer_class: transformers' class of bare files, or in place of the one that the folder names.
 
     Raises:
-        ConfigurationError: the source is not a tokenizer, its ids have gaps, or a named piece does not exist.
+        ConfigurationError: transformers cannot read the source, its ids are not unique, or a named piece is missing.
         IntegrityError: its file is damaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if (own := own_tokenizer(source)) is not None:
-        if specials or sentinels or lower_case is not None or pattern or special_tokens or add:
-            raise ConfigurationError(
-                f"tokenizer.path {source}: is a tokenizer of Clozeline, whose ids models were trained with: "
-                "it takes no further keys and no further tokens"
-            )
-        for file in own.files:
-            shutil.copyfile(file, folder / file.name)
-        with _naming({folder: own.files[0].parent}):
-            return load_tokenizer(folder)
-    origin = find_source(source)
-    if not origin.ranks and (pattern or special_tokens):
-        key = "pattern" if pattern else "special_tokens"
-        raise ConfigurationError(f"tokenizer.{key}: is for tiktoken files, got {origin.files[0]}: remove the key")
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", origin.kind)
-    with writing(folder), _naming({folder / kind.FILE: origin.files[0], folder: origin.files[0].parent}):
-        if origin.ranks:
-            _write_ranks(origin, folder / kind.FILE, pattern, special_tokens)
+    own = own_tokenizer(source)
+    keys = {"specials": specials, "sentinels": sentinels, "add": add, "tokenizer_class": tokenizer_class}
+    where = own.folder if own else source
+    with writing(folder), _naming({folder / TokenizerJson.FILE: source, folder: where}):
+        texts: Mapping[str, Sequence[int]] = {}
+        if own is not None:
+            for file in own.files:
+                target = folder / file.relative_to(own.folder)
+                target.parent.mkdir(exist_ok=True)
+                shutil.copyfile(file, target)
+            tokenizer: Tokenizer = load_tokenizer(folder)
+            roles = tokenizer.vocabulary.specials
+            fills = pad_by_eos and own.kind == KIND and "pad" not in roles and "eos" in roles
+            if not any(keys.values()) and not fills:
+                return tokenizer
+            if own.kind != KIND or tokenizer_class:
+                raise ConfigurationError(
+                    f"tokenizer.path {source}: is a tokenizer of Clozeline ({own.kind}), whose ids models were trained "
+                    f"with: it takes no {', '.join(key for key, value in keys.items() if value)}"
+                )
+            facts, published = read_json(folder / TokenizerJson.FILE), Published.load(folder)
         else:
-            _write_model(origin, folder / kind.FILE)
-        return _import(origin, kind, folder, specials or {}, sentinels, lower_case, add, pad_by_eos=pad_by_eos)
+            facts, published, texts = _read_published(source, tokenizer_class)
+            copy_source_files(source, folder)
+        facts, published = _give_roles(facts, published, specials or {}, sentinels, add, pad_by_eos=pad_by_eos)
+        text = json.dumps(facts, ensure_ascii=False, indent=1)
+        (folder / TokenizerJson.FILE).write_text(text + "\n", encoding="utf-8")
+        published.save(folder)
+        written: Any = TokenizerJson.load(folder)
+        _check_unknown(written)
+        _check_ids(written, texts)
+        save_tokenizer(written, KIND, folder)
+        return load_tokenizer(folder)
 
 
-def guesses(source: Path, folder: Path) -> list[str]:
-    """Return the assumptions of `import_tokenizer` that the published files do not state, one per line."""
-    if own_tokenizer(source) is not None:
-        return []
-    origin = find_source(source)
-    assumptions = list(origin.guesses)
-    specials = Published.load(folder).specials
-    if specials.get("pad") is not None and specials["pad"] == specials.get("eos"):
-        assumptions.append(f"no pad token: rows are filled up with {specials['pad']}, which is not read there")
-    if origin.kind == "wordpiece" and origin.lower_case is None:
-        does, why = ("is", "no piece has") if Published.load(folder).lower_case else ("is not", "pieces have")
-        assumptions.append(
-            f"no do_lower_case in tokenizer_config.json: text {does} lowered, because {why} capital letters"
+def guesses(folder: Path) -> Sequence[str]:
+    """Return the assumptions behind an imported tokenizer, one per line; none for one that was trained here."""
+    return Published.load(folder).notes if (folder / FACTS_FILE).is_file() else ()
+
+
+def fills_up_with_end(folder: Path) -> bool:
+    """Return whether rows are filled up with the end token because the publisher of a tokenizer has no pad."""
+    return (folder / FACTS_FILE).is_file() and Published.load(folder).pad_by_eos
+
+
+def source_files(source: Path) -> list[Path]:
+    """Return the files that decide what a published tokenizer is: those of a folder, or next to a file of it."""
+    if not source.exists():
+        raise ConfigurationError(f"tokenizer.path {source}: no such file or folder; give that of a tokenizer")
+    if (own := own_tokenizer(source)) is not None:
+        return list(own.files)
+    names = source.iterdir() if source.is_dir() else (source, *(source.parent / name for name in DESCRIPTIONS))
+    return sorted(filter(Path.is_file, names))
+
+
+def _read_published(
+    source: Path, tokenizer_class: str | None
+) -> tuple[dict[str, Any], Published, dict[str, list[int]]]:
+    """Return a published `tokenizer.json` without holes, the roles of its pieces, and transformers' ids of texts."""
+    state = tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in source_files(source))
+    answer = json.loads(_answer(str(source.absolute()), tokenizer_class, state))
+    if "error" in answer:
+        raise (IntegrityError if answer["damaged"] else ConfigurationError)(answer["error"])
+    facts, notes = {**answer["tokenizer"], "truncation": None, "padding": None}, answer["notes"]
+    fillers = _fill_holes(facts, source)
+    if fillers:
+        notes.append(f"{fillers:,} ids have no piece of their own, or one that a later id has: no text gives them")
+    special = {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
+    _, lost = hide_pieces(facts, special | set(answer["roles"].values()))
+    if lost:
+        notes.append(f"{lost:,} merges of letters to a special piece are left out: text never becomes one")
+    published = Published(
+        specials=answer["roles"],
+        source=name if (name := origin_of(source if source.is_dir() else source.parent)).startswith("hf://") else "",
+        **{
+            name: answer[name]
+            for name in ("tokenizer_class", "single", "pair", "padding_side", "max_length", "chat_template", "notes")
+        },
+    )
+    return facts, published, dict(zip(_TEXTS, answer["ids"], strict=True))
+
+
+@lru_cache(maxsize=4)
+def _answer(path: str, tokenizer_class: str | None, _state: tuple[Any, ...]) -> str:
+    """Ask for a tokenizer once: the stages of a run need it several times."""
+    return ask_child({"path": path, "tokenizer_class": tokenizer_class, "texts": _TEXTS})
+
+
+def ask_child(request: Mapping[str, Any]) -> str:
+    """Return the answer of `auto_tokenizer.describe` in a child process, as JSON: transformers is not imported here."""
+    command, text = [sys.executable, "-m", _CHILD], json.dumps(request) + "\n"
+    child = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if child.returncode or not child.stdout:
+        last = (child.stderr.strip().splitlines() or ["no message"])[-1]
+        raise ConfigurationError(
+            f"tokenizer.path {request['path']}: the process that reads it by transformers ended with "
+            f"{child.returncode} ({last})"
         )
-    return assumptions
+    return child.stdout
+
+
+def _fill_holes(facts: dict[str, Any], source: Path) -> int:
+    """Give ids without a piece one that no text spells, and return their number: a new token may not take them."""
+    pieces = facts["model"]["vocab"]
+    ids = {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
+    ids = (pieces if isinstance(pieces, dict) else {piece[0]: token for token, piece in enumerate(pieces)}) | ids
+    taken = {token: piece for piece, token in ids.items()}
+    if twice := next((piece for piece, token in ids.items() if taken[token] != piece), None):
+        raise ConfigurationError(
+            f"tokenizer.path {source}: transformers gives the id {ids[twice]} to {twice!r} and {taken[ids[twice]]!r}: "
+            "the ids of its files have a hole that an added token fills; write the ids of added tokens from "
+            f"{max(taken) + 1} on"
+        )
+    holes = {f"<|unused_{token}|>": token for token in range(max(taken, default=-1)) if token not in taken}
+    if isinstance(pieces, dict):
+        facts["model"]["vocab"] = pieces | holes
+    _append_special(facts, holes)
+    return len(holes)
+
+
+def _append_special(facts: dict[str, Any], pieces: Mapping[str, int]) -> None:
+    """Add special tokens to a `tokenizer.json`, in order of all ids."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    new = [{"id": token, "content": piece, **flags, "special": True} for piece, token in pieces.items()]
+    facts["added_tokens"] = sorted([*facts["added_tokens"], *new], key=lambda entry: entry["id"])
+
+
+def _give_roles(
+    facts: dict[str, Any],
+    published: Published,
+    specials: Mapping[str, str],
+    sentinels: str | Sequence[str],
+    add: Collection[str],
+    *,
+    pad_by_eos: bool,
+) -> tuple[dict[str, Any], Published]:
+    """Return a tokenizer with the roles that the user names, and the tokens that the vocabulary lacks."""
+    pieces = facts["model"]["vocab"]
+    names = {*(pieces if isinstance(pieces, dict) else (piece[0] for piece in pieces))}
+    names |= {entry["content"] for entry in facts["added_tokens"]}
+    roles, notes = {**published.specials, **specials}, list(published.notes)
+    fills = pad_by_eos and "pad" not in roles and "eos" in roles
+    if fills:
+        roles["pad"] = roles["eos"]
+        notes.append(f"no pad token: rows are filled up with {roles['pad']}, which is not read there")
+    found = {name: int(match[1]) for name in names if (match := _SENTINEL.fullmatch(name))}
+    marks = (
+        _parse_sentinels(sentinels, names) if sentinels else published.sentinels or sorted(found, key=found.__getitem__)
+    )
+    added = _missing_pieces(roles, marks, names, {*add} - ({"modes"} if published.modes else set()))
+    first = len(names)
+    _append_special(facts, {piece: first + number for number, piece in enumerate(added.values())})
+    published = replace(
+        published,
+        pad_by_eos=published.pad_by_eos or fills,
+        specials={**roles, **{role: piece for role, piece in added.items() if role in SPECIALS}},
+        sentinels=[*marks, *(piece for role, piece in added.items() if role.startswith("sentinel"))],
+        modes={**published.modes, **{mode: piece for mode, piece in added.items() if mode in MODES}},
+        added=[*published.added, *added.values()],
+        notes=notes,
+    )
+    published.check([*names, *added.values()])
+    return facts, published
 
 
 @contextmanager
@@ -117,61 +244,21 @@ def _naming(originals: Mapping[Path, Path]) -> Iterator[None]:
         text = str(error)
         for copy, original in originals.items():
             text = text.replace(str(copy), str(original))
-        has_path = any(str(original) in text for original in originals.values())
         source = next(iter(originals.values()))
-        raise type(error)(text if has_path else f"{source}: {text.removeprefix('tokenizer: ')}") from error
+        raise type(error)(text if str(source) in text else f"{source}: {text.removeprefix('tokenizer: ')}") from error
 
 
-def _import(
-    origin: Source,
-    kind: Any,
-    folder: Path,
-    specials: Mapping[str, str],
-    sentinels: str | Sequence[str],
-    lower_case: bool | None,
-    add: Collection[str],
-    *,
-    pad_by_eos: bool,
-) -> Tokenizer:
-    """Write the facts next to the model file, and load the folder."""
-    model_file = folder / kind.FILE
-    pieces, behind = _pieces(origin, kind, model_file)
-    names = [*pieces, *behind]
-    own_roles = kind.roles(model_file) if origin.kind == "sentencepiece_model" else {}
-    if origin.fairseq or origin.layout == "camembert":
-        own_roles |= {"cls": "<s>", "sep": "</s>"}
-    if origin.layout == "pegasus":
-        own_roles |= {"mask": "<mask_2>"}
-    roles = {**roles_by_name(names), **own_roles, **origin.roles, **specials}
-    if "pad" not in roles and (pad := _pad_of_model(origin, roles, names, model_file)) is not None:
-        roles["pad"] = pad
-    if pad_by_eos and "pad" not in roles and "eos" in roles:
-        roles["pad"] = roles["eos"]
-    marks = _parse_sentinels(sentinels, names) if sentinels else sentinels_by_name(names)
-    added = _missing_pieces(roles, marks, names, add)
-    lower = origin.lower_case if lower_case is None else lower_case
-    if lower is None:
-        lower = origin.kind == "wordpiece" and not any(
-            "A" <= c <= "Z" for name in pieces if name[:1] != "[" for c in name
-        )
-    facts = Published(
-        specials={**roles, **{role: piece for role, piece in added.items() if role in SPECIALS}},
-        sentinels=[*marks, *(piece for role, piece in added.items() if role.startswith("sentinel"))],
-        modes={mode: piece for mode, piece in added.items() if mode in MODES},
-        behind=[*behind, *added.values()],
-        added=list(added.values()),
-        lower_case=lower,
-        fairseq=origin.fairseq,
-        layout=origin.layout,
-        steps=list(origin.steps),
-        source=name if (name := origin_of(origin.files[0].parent)).startswith("hf://") else "",
-    )
-    facts.check([*names, *added.values()])
-    facts.save(folder)
-    tokenizer: Tokenizer = kind.load(folder)
-    _check_unknown(tokenizer)
-    save_tokenizer(tokenizer, origin.kind, folder)
-    return load_tokenizer(folder)
+def _check_ids(tokenizer: Tokenizer, texts: Mapping[str, Sequence[int]]) -> None:
+    """Refuse a tokenizer that does not give transformers' ids of texts; those with a special piece are not compared."""
+    special, roles = tokenizer.vocabulary.special.copy(), dict(tokenizer.vocabulary.specials)
+    if (unknown := roles.pop("unk", None)) is not None:
+        special[unknown] = unknown in roles.values()
+    for (text, expected), encoding in zip(texts.items(), tokenizer.encode(list(texts)), strict=True):
+        if not special[expected].any() and (ids := encoding.ids.tolist()) != expected:
+            raise ConfigurationError(
+                f"tokenizer: the ids of {text!r} are {ids}, expected {expected} as by transformers: this is a mistake "
+                "in Clozeline, please report it with the files"
+            )
 
 
 def _check_unknown(tokenizer: Tokenizer) -> None:
@@ -197,76 +284,7 @@ def _check_unknown(tokenizer: Tokenizer) -> None:
         )
 
 
-def _write_model(origin: Source, target: Path) -> None:
-    if origin.kind != "tokenizer_json":
-        shutil.copyfile(origin.files[0], target)
-    elif len(origin.files) == 2:
-        # byte-level BPE from the two files of GPT-2's format
-        vocabulary, merges = origin.files
-        try:
-            model = Library(models.BPE.from_file(str(vocabulary), str(merges)))
-        except Exception as error:  # the library raises nothing narrower
-            raise ConfigurationError(
-                f"tokenizer.path {vocabulary}: not a vocabulary and merges of byte-level BPE ({error})"
-            ) from error
-        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        model.decoder = decoders.ByteLevel()
-        target.write_text(model.to_str(pretty=True), encoding="utf-8")
-    else:
-        from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import read_json
-
-        facts = {**read_json(origin.files[0]), "truncation": None, "padding": None}
-        target.write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
-def _write_ranks(origin: Source, target: Path, pattern: str | None, special_tokens: str | Sequence[str]) -> None:
-    path, ranks = origin.files[0], read_ranks(origin.files[0])
-    first = max(ranks.values()) + 1
-    named = special_tokens_for(special_tokens)
-    specials = {piece: first + number for number, piece in enumerate(named)}
-    if not named:  # as its folder states them
-        ids = origin.behind_ids or range(first, first + len(origin.behind))
-        specials = dict(zip(origin.behind, ids, strict=True))
-    if specials and min(specials.values()) < first:
-        raise ConfigurationError(f"tokenizer.path {path}: its folder has added tokens at ids below {first}, of ranks")
-    facts = rank_tokenizer(ranks, pattern_for(path, pattern, origin.model_type), specials)
-    target.write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
-def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], list[str]]:
-    """Return the pieces of the model, and those that its folder appends."""
-    if origin.kind == "tokenizer_json":
-        from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import pieces_of, read_json
-
-        pieces = pieces_of(read_json(model_file), str(model_file))
-    else:
-        order = {"fairseq": origin.fairseq, "layout": origin.layout} if origin.kind == "sentencepiece_model" else {}
-        pieces = kind.names(model_file, **order)
-    known = set(pieces)
-    outside = [name for name in origin.behind if name not in known]
-    # a folder may not state the ids
-    ids = [token for token, name in zip(origin.behind_ids, origin.behind, strict=False) if name not in known]
-    if ids and ids != list(range(len(pieces), len(pieces) + len(ids))):
-        raise ConfigurationError(
-            f"tokenizer.path {origin.files[0].parent}: expected its {len(ids)} added tokens at the ids from "
-            f"{len(pieces)} on, got {ids[:5]}; a new token would get an id that is taken: remove the added tokens"
-        )
-    return pieces, outside
-
-
-def _pad_of_model(origin: Source, roles: Mapping[str, str], names: Sequence[str], model_file: Path) -> str | None:
-    """Return the pad piece by the `pad_token_id` of the model's configuration, if it is a special piece."""
-    from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import read_json
-
-    if not isinstance(origin.pad_id, int) or not 0 <= origin.pad_id < len(names):
-        return None
-    added = read_json(model_file)["added_tokens"] if origin.kind == "tokenizer_json" else ()
-    bare = {*roles.values(), *origin.behind, *(entry["content"] for entry in added if entry["special"])}
-    piece = names[origin.pad_id]
-    return piece if piece in bare and piece != roles.get("unk") else None
-
-
-def _parse_sentinels(pattern: str | Sequence[str], names: Sequence[str]) -> list[str]:
+def _parse_sentinels(pattern: str | Sequence[str], names: Collection[str]) -> list[str]:
     if not isinstance(pattern, str):
         return list(pattern)
     before, mark, after = pattern.partition("{}")
@@ -280,7 +298,7 @@ def _parse_sentinels(pattern: str | Sequence[str], names: Sequence[str]) -> list
 
 
 def _missing_pieces(
-    roles: Mapping[str, str], marks: Sequence[str], names: Sequence[str], add: Collection[str]
+    roles: Mapping[str, str], marks: Sequence[str], names: Collection[str], add: Collection[str]
 ) -> dict[str, str]:
     """Return the pieces to add by role: specials, then sentinels, then modes."""
     missing = {role: _ADDED[role] for role in SPECIALS if role in add and role not in roles}

@@ -9,6 +9,7 @@ import yaml
 from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.tokenize.published.source_files import SOURCE
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE, read_name
 
@@ -18,9 +19,10 @@ _SUBFOLDERS: Final = (".", "tokenizer", "train_tokenizer/tokenizer", "tokenizer/
 
 @dataclass(frozen=True)
 class OwnTokenizer:
-    """A tokenizer that Clozeline trained or imported: its algorithm and its files."""
+    """A tokenizer that Clozeline trained or imported: its algorithm, its folder and its files."""
 
     kind: str
+    folder: Path
     files: tuple[Path, ...]
 
 
@@ -41,7 +43,9 @@ def own_tokenizer(path: Path) -> OwnTokenizer | None:
 
 
 def _of_folder(folder: Path) -> OwnTokenizer:
-    return OwnTokenizer(read_name(folder), tuple(sorted(path for path in folder.iterdir() if path.is_file())))
+    kept = folder / SOURCE
+    files = [*folder.iterdir(), *(kept.iterdir() if kept.is_dir() else ())]
+    return OwnTokenizer(read_name(folder), folder, tuple(sorted(path for path in files if path.is_file())))
 
 
 def _first_set(config: Path) -> Path:

@@ -24,14 +24,8 @@ class TokenizerConfig:
     sentinels: str | list[str] = field(default_factory=list)
     """sentinel pieces in order of use, or a pattern with `{}` for their numbers: `[unused{}]`; default: those named
     `<extra_id_0>`"""
-    lower_case: bool | None = None
-    """lower-case the text of WordPiece; default: as the files say, else true if no piece has a capital"""
-    pattern: str | None = None
-    """tiktoken file: how text is split into words, `gpt2`, `cl100k`, `qwen`, `o200k`, or a regular expression; default:
-    that of the model_type in config.json"""
-    special_tokens: str | list[str] = field(default_factory=list)
-    """tiktoken file: pieces with the ids after its ranks, in order, or the model that has them: `llama3`, `llama3.1`,
-    `qwen`, `gpt2`; default: those of tokenizer_config.json"""
+    tokenizer_class: str | None = None
+    """transformers' class of the tokenizer; default: as the folder says, else a guess by the file that the log names"""
     add: bool = False
     """append the special tokens that the recipe's objectives, task template and padding need and the tokenizer lacks;
     otherwise rows are filled up with the end token if there is no pad"""

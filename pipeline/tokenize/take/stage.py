@@ -14,12 +14,12 @@ from clozeline import registry
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage
-from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
-from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
-from clozeline.pipeline.tokenize.published.local_tokenizers import OwnTokenizer, own_tokenizer
-from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source
+from clozeline.pipeline.execution.unit_record import Counts, Output
+from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer, source_files
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.pipeline.tokenize.take.required_tokens import check_pad, find_missing_roles, users_of
+from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import hash64
 
@@ -45,26 +45,22 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     writes_tokenizer: ClassVar[bool] = True
     made_when_needed: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
-    added: ClassVar[tuple[str, ...]] = ("pattern", "special_tokens")
 
     def _add(self) -> tuple[str, ...]:
         """Return the roles to add, in the order of their ids."""
         if not self.config.add:
             return ()
-        return tuple(find_missing_roles(users_of(self.recipe), _import_vocabulary(*self._cache_key(), ())))
+        return tuple(find_missing_roles(users_of(self.recipe), self._imported().vocabulary))
 
-    def _source(self) -> Source | OwnTokenizer:
-        return own_tokenizer(self.config.path) or find_source(self.config.path)
-
-    def _cache_key(self) -> tuple[str, str, int]:
-        """Return what determines the vocabulary, as a hashable cache key."""
-        newest = max(path.stat().st_mtime_ns for path in self._source().files)
-        return str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), newest
+    def _imported(self, add: tuple[str, ...] = ()) -> "_Imported":
+        state = tuple((file.name, file.stat().st_mtime_ns) for file in source_files(self.config.path))
+        return _import(str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), add, state)
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
         """Return the vocabulary itself: its files exist before the run."""
-        kind = registry.find("clozeline.pipeline.tokenize.tokenizers", self._source().kind)
-        return ForeseenTokenizer(_import_vocabulary(*self._cache_key(), self._add()), kind.VERSION)
+        imported = self._imported(self._add())
+        kind = registry.find("clozeline.pipeline.tokenize.tokenizers", imported.files["name"].decode().strip())
+        return ForeseenTokenizer(imported.vocabulary, kind.VERSION)
 
     def mistakes(self) -> Iterator[str]:
         """Yield what prevents importing the tokenizer or padding rows; later stages check the rest."""
@@ -84,7 +80,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         return hash64(self.foreseen_tokenizer().vocabulary.fingerprint)
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
-        return [ImportTokenizer("main", 1, self.config.path, _options(to_plain(self.config)), self._add())]
+        return [ImportTokenizer("main", 1, self.config.path.name, self._imported(self._add()).files)]
 
     def row(self, counts: TokenizerCounts) -> Row:
         return Row(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
@@ -92,44 +88,48 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
 @plain_dataclass(frozen=True)
 class ImportTokenizer(Pass[TokenizerCounts]):
-    """Import a tokenizer and publish it."""
+    """Publish a tokenizer that the driver has imported."""
 
     name: str
     units: int
-    path: Path
-    options: Mapping[str, Any]
-    add: tuple[str, ...]
+    source: str
+    files: Mapping[str, bytes]
 
     def run(self, unit: int, output: Output) -> TokenizerCounts:
         """Publish the model file, `published.json`, `vocabulary.json` and `name` in `tokenizer/`."""
-        (output.folder / TEMPORARY).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=output.folder / TEMPORARY) as temporary:
-            tokenizer = import_tokenizer(self.path, Path(temporary), **self.options, add=self.add)
-            output.copy(Path(temporary), "tokenizer")
-        for guess in guesses(self.path, output.folder / "tokenizer") if self.options["lower_case"] is None else ():
+        for relative, content in self.files.items():
+            with output.file(f"tokenizer/{relative}") as path:
+                path.write_bytes(content)
+        for guess in guesses(output.folder / "tokenizer"):
             _LOG.warning("tokenizer: guessed: %s", guess)
-        facts = output.folder / "tokenizer" / "published.json"  # a tokenizer trained here has none
-        added = json.loads(facts.read_text(encoding="utf-8"))["added"] if facts.is_file() else []
-        first = tokenizer.vocabulary.size - len(added)
+        facts = json.loads(self.files.get(FACTS_FILE, b'{"added": []}'))  # a tokenizer trained here has none
+        added = facts["added"]
+        first = Vocabulary.load(output.folder / "tokenizer" / VOCABULARY_FILE).size - len(added)
         ids = {piece: first + number for number, piece in enumerate(added)}
         if ids:
             listed = ", ".join(f"{piece} {token}" for piece, token in list(ids.items())[:_LISTED])
             listed += f" and {len(ids) - _LISTED} more up to {max(ids.values())}" if len(ids) > _LISTED else ""
-            _LOG.warning("tokenizer: added after the vocabulary of %s: %s", self.path.name, listed)
+            _LOG.warning("tokenizer: added after the vocabulary of %s: %s", self.source, listed)
         return {"vocabulary": {"published": first, "added": len(ids)}, "added": ids}
 
 
-def _options(config: Mapping[str, Any]) -> dict[str, Any]:
-    own = {name: value for name, value in config.items() if name not in ("path", "add")}
-    return {**own, "pad_by_eos": not config["add"]}
+@plain_dataclass(frozen=True)
+class _Imported:
+    """A tokenizer that is imported once in the driver, for all stages that ask for it."""
+
+    vocabulary: Vocabulary
+    files: Mapping[str, bytes]
 
 
 @lru_cache(maxsize=4)
-def _import_vocabulary(path: str, config: str, _written: int, add: tuple[str, ...]) -> Vocabulary:
-    """Import the vocabulary in a temporary folder; cached because every stage of a run needs it."""
+def _import(path: str, config: str, add: tuple[str, ...], _state: tuple[Any, ...]) -> _Imported:
+    options = {name: value for name, value in json.loads(config).items() if name not in ("path", "add")}
+    options |= {"pad_by_eos": not json.loads(config)["add"], "add": add}
     with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         try:
-            tokenizer = import_tokenizer(Path(path), Path(temporary), **_options(json.loads(config)), add=add)
+            tokenizer = import_tokenizer(Path(path), folder, **options)
         except OSError as error:
             raise ConfigurationError(f"tokenizer.path {path}: cannot be read ({error})") from error
-        return replace(tokenizer.vocabulary, folder=None)
+        files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        return _Imported(replace(tokenizer.vocabulary, folder=None), dict(sorted(files.items())))

@@ -1,4 +1,4 @@
-"""Metadata of an imported tokenizer that its model file lacks: roles of pieces, and appended pieces."""
+"""Metadata of a tokenizer that its model file lacks: roles of pieces, and what transformers says of its rows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any, Final
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, fingerprint
-from clozeline.pipeline.tokenize.tokenizers._preprocessing import DIGIT_COMMAS, STEPS
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
 from clozeline.sealed_json import seal, unseal
 
 FACTS_FILE: Final = "published.json"
+_DECISIVE: Final = ("specials", "sentinels", "modes", "spares", "lower_case")
+"""Fields that decide ids or roles, and so the fingerprint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,27 +30,33 @@ class Published:
     """pieces in order of use"""
     modes: Mapping[str, str] = field(default_factory=dict)
     """piece by mode (`R`, `S`, `X`)"""
-    behind: Sequence[str] = ()
-    """pieces without text after the model's, in order of their ids"""
     added: Sequence[str] = ()
-    """pieces of `behind` that the publisher does not have"""
+    """pieces that the publisher does not have, in order of their ids"""
     spares: Sequence[str] = ()
     """unused pieces for later roles"""
     lower_case: bool = False
     """WordPiece lower-cases its text and strips accents"""
-    fairseq: bool = False
-    """a SentencePiece model has the ids of fairseq: `<s> <pad> </s> <unk>`, then piece i as i + 1"""
-    steps: Sequence[str] = ()
-    """preprocessing before a SentencePiece model, in order, and post-processing of its pieces"""
-    layout: str = ""
-    """order of the ids of a SentencePiece model: of `camembert` or `pegasus`; empty: its own, or that of fairseq"""
+    single: Sequence[str] = ()
+    """special pieces around a text, which is `$A`, as in the publisher's rows"""
+    pair: Sequence[str] = ()
+    """special pieces around two texts, `$A` and `$B`"""
+    pad_by_eos: bool = False
+    """whether the publisher has no pad, and rows are filled up with the end token"""
+    padding_side: str = "right"
+    max_length: int | None = None
+    """`model_max_length` of the publisher, in tokens"""
+    chat_template: bool = False
+    """true if the publisher has a chat template"""
+    tokenizer_class: str = ""
+    """class of transformers that reads the publisher's files; empty if it needs another name for one, or for itself"""
+    notes: Sequence[str] = ()
+    """assumptions of the import that the published files do not state, one per line"""
     source: str = ""
     """`hf://org/name@commit` of a tokenizer from a hub"""
 
     def save(self, folder: Path) -> None:
         """Write `published.json`."""
-        facts = {key: value for key, value in asdict(self).items() if key not in ("layout", "source") or value}
-        text = json.dumps(seal(facts), indent=1, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(seal(asdict(self)), indent=1, sort_keys=True, ensure_ascii=False)
         (folder / FACTS_FILE).write_text(text + "\n", encoding="utf-8")
 
     @staticmethod
@@ -66,15 +73,10 @@ class Published:
 
     def bare(self) -> set[str]:
         """Return all pieces without text."""
-        return {*self.specials.values(), *self.sentinels, *self.modes.values(), *self.behind, *self.spares}
+        return {*self.specials.values(), *self.sentinels, *self.modes.values(), *self.spares}
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise ConfigurationError if a role names a missing piece, or a step is unknown."""
-        if unknown := sorted(set(self.steps) - {*STEPS, DIGIT_COMMAS}):
-            raise ConfigurationError(
-                f"tokenizer: expected steps among {', '.join((*STEPS, DIGIT_COMMAS))}, got {', '.join(unknown)}; "
-                "import the tokenizer again"
-            )
+        """Raise ConfigurationError if a role names a missing piece."""
         if lacking := sorted(self.bare() - set(names)):
             raise ConfigurationError(
                 f"tokenizer: the vocabulary of {len(names)} pieces has no {', '.join(map(repr, lacking))}; name pieces "
@@ -84,13 +86,11 @@ class Published:
     def vocabulary(self, table: PieceTable, decisive: Mapping[str, Any]) -> Vocabulary:
         """Return the vocabulary of a model; ConfigurationError if a role names a missing piece.
 
-        The table includes `behind`; `decisive` is everything in the model file that determines the ids of a text.
+        `decisive` is everything in the model file that determines the ids of a text.
         """
         self.check(table.names)
         ids = {name: index for index, name in enumerate(table.names)}
-        # earlier versions had no steps and layouts: leave them out if empty, so that fingerprints stay
-        facts = {name: value for name, value in asdict(self).items() if name not in ("steps", "layout") or value}
-        published = {name: value for name, value in facts.items() if name != "source"}  # the origin decides no id
+        published = {name: getattr(self, name) for name in _DECISIVE}
         special = table.special.copy()
         special[[ids[name] for name in self.bare()]] = True
         return Vocabulary(
@@ -103,15 +103,3 @@ class Published:
             ends_in_space=table.ends_in_space() & ~special,
             fingerprint=fingerprint({**decisive, "published": published}),
         )
-
-
-def check_distinct(names: Sequence[str], where: str) -> None:
-    """Raise ConfigurationError if two ids have the same piece: the earlier id would be a gap."""
-    seen: dict[str, int] = {}
-    for number, name in enumerate(names):
-        if name in seen:
-            raise ConfigurationError(
-                f"{where}: expected a piece of its own for each id, got {name!r} for {seen[name]} and {number}; a "
-                "vocabulary with holes would give a new token an id that is taken: remove the repeated line"
-            )
-        seen[name] = number

@@ -1,4 +1,4 @@
-"""Published `tokenizer.json` files, and published merges of byte-level BPE, encoded by the `tokenizers` library."""
+"""Imported tokenizers: a `tokenizer.json` encoded by the `tokenizers` library, whatever files were published."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, byte_alphabet
+from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import rank_encoder
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_extension import ByteMerges, with_merges
-from clozeline.pipeline.tokenize.tokenizers._wordpiece_library import HIDDEN, word_encoder
+from clozeline.pipeline.tokenize.tokenizers._wordpiece_library import word_encoder
 from clozeline.repair import repair_of
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
@@ -39,9 +40,9 @@ class TokenizerJson(ByteMerges):
     LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
 
     def __init__(self, facts: dict[str, Any], published: Published, where: str = FILE) -> None:
-        self._facts = {**facts, "truncation": None, "padding": None}
+        self._facts = facts
         self._published = published
-        names = [*pieces_of(facts, where), *published.behind]
+        names = pieces_of(facts, where)
         bare = published.bare() | {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
         to_bytes = _byte_converter(facts)
         self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names)
@@ -49,8 +50,10 @@ class TokenizerJson(ByteMerges):
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
         if facts["model"].get("end_of_word_suffix"):  # no piece marks the start of a word: each counts as one
             self.vocabulary = replace(self.vocabulary, word_start=~self.vocabulary.special)
-        self._model = _read_text(json.dumps(_without_specials(self._facts, bare)), self.FILE)
+        hidden, _ = hide_pieces(facts, bare)
+        self._model = _read_text(json.dumps(hidden), where)
         self._model.encode_special_tokens = True
+        _check_added(self._model, facts, hidden, where)
         self._encode_ranks = rank_encoder(self._model, facts, bare)
         self._word_encoder = word_encoder(self._model, facts, bare, self.vocabulary.id_dtype)
 
@@ -88,13 +91,16 @@ class TokenizerJson(ByteMerges):
         """Write the vocabulary with further merges, each with a new piece at the end; existing ids stay.
 
         Raises:
-            ConfigurationError: it is not a byte-level BPE, or has ids after those of the model.
+            ConfigurationError: it is neither byte-level BPE nor WordPiece, or has ids after those of the model.
         """
         model, pre_tokenizer = self._facts["model"], json.dumps(self._facts.get("pre_tokenizer"))
-        if model["type"] != "BPE" or '"ByteLevel"' not in pre_tokenizer or len(model["vocab"]) != self.vocabulary.size:
+        able = model["type"] == "WordPiece" or (model["type"] == "BPE" and '"ByteLevel"' in pre_tokenizer)
+        if not able or len(model["vocab"]) != self.vocabulary.size:
+            last = [entry["content"] for entry in self._facts["added_tokens"] if entry["id"] >= len(model["vocab"])]
             raise ConfigurationError(
-                f"{self.FILE}: expected a byte-level BPE without ids after its {len(model['vocab']):,} pieces, got a "
-                f"{model['type']} with {self.vocabulary.size:,} ids: it takes no further pieces"
+                f"{self.FILE}: expected a byte-level BPE or WordPiece without ids after its {len(model['vocab']):,} "
+                f"pieces, got a {model['type']} with {self.vocabulary.size:,} ids: a new piece would take that of "
+                f"{', '.join(last[:3]) or 'another'}"
             )
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(with_merges(self._facts, merges), ensure_ascii=False, indent=1)
@@ -148,18 +154,14 @@ def pieces_of(facts: dict[str, Any], where: str) -> list[str]:
     return names
 
 
-def _without_specials(facts: dict[str, Any], bare: set[str]) -> dict[str, Any]:
-    """Return the file with special pieces renamed so that no text contains them; the ids stay."""
-    model = dict(facts["model"])
-    hidden = {name: HIDDEN + name for name in bare}
-    if isinstance(model["vocab"], dict):
-        model["vocab"] = {hidden.get(name, name): token for name, token in model["vocab"].items()}
-    else:
-        model["vocab"] = [[hidden.get(name, name), *rest] for name, *rest in model["vocab"]]
-    if model.get("unk_token") in hidden:
-        model["unk_token"] = hidden[model["unk_token"]]
-    added = [entry for entry in facts["added_tokens"] if entry["content"] not in bare]
-    return {**facts, "added_tokens": added, "model": model, "post_processor": None}
+def _check_added(model: tokenizers.Tokenizer, facts: dict[str, Any], hidden: dict[str, Any], where: str) -> None:
+    """Raise ConfigurationError unless the library gives each added token the id of the file: it counts them anew."""
+    for entry, private in zip(facts["added_tokens"], hidden["added_tokens"], strict=True):
+        if (found := model.token_to_id(private["content"])) != entry["id"]:
+            raise ConfigurationError(
+                f"{where}: the added token {entry['content']!r} has the id {entry['id']} in the file, {found} in the "
+                "`tokenizers` library: the ids of a model's tokens may not change"
+            )
 
 
 def _byte_converter(facts: dict[str, Any]) -> Callable[[str], bytes]:

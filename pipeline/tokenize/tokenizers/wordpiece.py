@@ -18,7 +18,7 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words, learn_merges
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import BETWEEN_SPACES, ChunkEncoder, Tokens
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, TableTokenizer, special_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
     check_room,
@@ -59,7 +59,6 @@ class WordPiece(TableTokenizer):
         self._facts = facts
         self._pieces = list(names)
         bare = facts.bare()
-        names = [*names, *facts.behind]
         self._table = PieceTable([None if name in bare else _text_of(name).encode() for name in names], names)
         self.vocabulary = facts.vocabulary(self._table, {"name": "wordpiece", "pieces": names})
         self._ids = {name: number for number, name in enumerate(self._pieces) if name not in bare}
@@ -80,9 +79,7 @@ class WordPiece(TableTokenizer):
             raise IntegrityError(
                 f"{path}: not a WordPiece vocabulary, one piece a line ({error}); {repair_of(path)}"
             ) from error
-        names = [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
-        check_distinct(names, str(path))
-        return names
+        return lines[:-1] if lines[-1] == "" else lines
 
     @classmethod
     def load(cls, folder: Path) -> WordPiece:
@@ -171,15 +168,7 @@ class WordPiece(TableTokenizer):
         return _join(left, right)
 
     def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> WordPiece:
-        """Write the vocabulary with the pieces of further merges at the end; existing ids stay.
-
-        Raises:
-            ConfigurationError: its publisher appended pieces without text to those of the file.
-        """
-        if self._facts.behind:
-            raise ConfigurationError(
-                f"the ids after {self.FILE} belong to {', '.join(self._facts.behind)}: new pieces would take them"
-            )
+        """Write the vocabulary with the pieces of further merges at the end; existing ids stay."""
         folder.mkdir(parents=True, exist_ok=True)
         names = [*self._pieces, *(_join(*pair) for pair in merges)]
         (folder / self.FILE).write_text("\n".join(names) + "\n", encoding="utf-8")

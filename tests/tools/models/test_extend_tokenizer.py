@@ -18,7 +18,7 @@ from clozeline.tools.models.extend_tokenizer import main
 
 GENERAL = ["the cat sat on the mat and the rat sat on the hat"] * 20
 DOMAIN = ["immunology of the cat", "immunology and immunity", "immune rat immunology"] * 10
-KINDS = ["byte_bpe", "tokenizer_json", "wordpiece"]
+KINDS = ["byte_bpe", "tokenizer_json", "wordpiece", "vocab.txt"]
 
 
 def trained(folder: Path, kind: str) -> Path:
@@ -27,6 +27,13 @@ def trained(folder: Path, kind: str) -> Path:
         (folder / "published").mkdir()
         library.save(str(folder / "published" / "tokenizer.json"))
         import_tokenizer(folder / "published" / "tokenizer.json", folder / "base")
+        return folder / "base"
+    if kind == "vocab.txt":
+        letters = sorted(set("".join([*GENERAL, *DOMAIN])) - {" "})
+        names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *GENERAL[0].split(), *letters]
+        names = list(dict.fromkeys([*names, *(f"##{letter}" for letter in letters)]))
+        (folder / "vocab.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
+        import_tokenizer(folder / "vocab.txt", folder / "base")
         return folder / "base"
     found = find("clozeline.pipeline.tokenize.tokenizers", kind)
     room = len(special_pieces(16)) + (40 if kind == "wordpiece" else 256)
@@ -98,7 +105,7 @@ def test_a_piece_after_those_of_a_publisher_is_refused(tmp_path: Path, capsys: p
     (tmp_path / "vocab.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
     import_tokenizer(tmp_path / "vocab.txt", tmp_path / "ours", add=["bos"])
     assert main([str(tmp_path / "ours"), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}"]) == 64
-    assert "belong to <s>" in capsys.readouterr().err
+    assert "would take that of <s>" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

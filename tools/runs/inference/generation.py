@@ -11,6 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.tokenize.published.source_files import end_ids
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.runs.evaluation.local_texts import text_lines
 from clozeline.tools.runs.inference.trained_model import TrainedModel
@@ -59,13 +60,13 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     def has_stop(ids: list[int]) -> bool:
         return any(each in tokenizer.decode_part(ids) for each in settings.stop)
 
-    end_ids = {number for name, number in tokenizer.vocabulary.specials.items() if name == "eos"}
+    ends = find_end_ids(tokenizer)
     allowed = None
     if settings.allowed is not None:
         texts = [blanks + each for each in read_allowed(settings.allowed)]
-        allowed = AllowedSequences(_encode_allowed(trained, text.removesuffix(blanks), texts), end_ids)
+        allowed = AllowedSequences(_encode_allowed(trained, text.removesuffix(blanks), texts), ends)
     rules: dict[str, Any] = {
-        "end_ids": end_ids,
+        "end_ids": ends,
         "allowed": allowed,
         "banned": [encoding.ids.tolist() for encoding in banned if len(encoding.ids)],
         "finishes": has_stop if settings.stop else None,
@@ -75,6 +76,12 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     if settings.mode == "beam":
         return beams(trained.model, [prompt], settings, **rules)[0][: settings.samples]
     return generate(trained.model, [prompt] * settings.samples, settings, **rules)
+
+
+def find_end_ids(tokenizer: Tokenizer) -> set[int]:
+    """Return the ids that end a text: those of the publisher's generation_config.json, else the end token."""
+    vocabulary = tokenizer.vocabulary
+    return end_ids(vocabulary.folder, [number for name, number in vocabulary.specials.items() if name == "eos"])
 
 
 def read_allowed(allowed: Sequence[str] | Path) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.vocabulary import SENTINELS
@@ -126,3 +127,22 @@ def test_a_notebook_shows_the_view() -> None:
 def test_wrong_types_get_a_message(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         corrupt_text("masked_lm", **arguments)
+
+
+def test_a_tokenizer_is_imported_once_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing takes seconds, and a notebook calls again and again."""
+    path = tmp_path / "vocab.txt"
+    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n", encoding="utf-8")
+    imports: list[Path] = []
+
+    def count(source: Path, folder: Path, **options: Any) -> Any:
+        imports.append(source)
+        return import_tokenizer(source, folder, **options)
+
+    monkeypatch.setattr("clozeline.pipeline.corrupt.preview.corrupted_text.import_tokenizer", count)
+    for variant in range(3):
+        corrupt_text("masked_lm", "the cat sat", variant=variant, tokenizer=tmp_path)
+    assert imports == [tmp_path]
+    path.write_text(path.read_text(encoding="utf-8") + "further\n", encoding="utf-8")
+    corrupt_text("masked_lm", "the cat sat", tokenizer=tmp_path)
+    assert imports == [tmp_path] * 2

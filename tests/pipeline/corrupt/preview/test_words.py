@@ -14,7 +14,7 @@ from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Text, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
-from tests.pipeline.tokenize.published.published_files import sentencepiece_model
+from tests.pipeline.tokenize.published.published_files import t5_model
 
 WORD = st.text("abc#", min_size=1, max_size=4)
 
@@ -33,7 +33,7 @@ def test_ids_and_words_are_inverse(texts: list[list[str]]) -> None:
 
 def test_a_document_has_the_tokens_of_its_entire_text(tmp_path: Path) -> None:
     """SentencePiece puts a space in front of each text that it is given: sentences must not be encoded one by one."""
-    file = sentencepiece_model(tmp_path, remove_extra_whitespaces=False)
+    file = t5_model(tmp_path)
     sentences = ("the cat sat.", " it ran away.")
     codec = TokenizerPieces(import_tokenizer(file, tmp_path / "ours"))
     ids, starts = codec.document(sentences)

@@ -85,12 +85,22 @@ def byte_level(folder: Path, vocabulary: str = "vocab.json", merges: str = "merg
 
 
 def sentencepiece_model(folder: Path, name: str = "spiece.model", **options: object) -> Path:
-    """T5's kind by default."""
+    """The kind of T5, XLM-R or Llama, by its options."""
     folder.mkdir(parents=True, exist_ok=True)
     options = {"model_type": "unigram", "vocab_size": 120, "minloglevel": 2, "num_threads": 1, **options}
     with (folder / name).open("wb") as file:
         sentencepiece.SentencePieceTrainer.Train(sentence_iterator=iter(corpus()), model_writer=file, **options)
     return folder / name
+
+
+LIKE_T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
+
+
+def t5_model(folder: Path, name: str = "spiece.model", **options: object) -> Path:
+    """T5's kind, next to the configuration that says so."""
+    path = sentencepiece_model(folder, name, **LIKE_T5, **options)
+    directory(folder, "T5", {"extra_ids": 0})
+    return path
 
 
 def unigram_json(folder: Path, **changes: object) -> Path:
@@ -112,7 +122,7 @@ def unigram_json(folder: Path, **changes: object) -> Path:
     model.add_special_tokens(["<pad>", "</s>", "<unk>", "<mask_1>"])
     model.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     model.enable_truncation(4)
-    model.enable_padding(length=9)
+    model.enable_padding(length=9, pad_token="<pad>")
     facts = {**json.loads(model.to_str()), **changes}
     (folder / "tokenizer.json").write_text(json.dumps(facts, ensure_ascii=False), encoding="utf-8")
     return folder / "tokenizer.json"

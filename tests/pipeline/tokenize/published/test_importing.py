@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentencepiece
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -17,6 +18,8 @@ from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.pipeline.tokenize.published import published_files as files
+
+NAMES = ["wordpiece", "byte_level", "unigram", "bpe", "json"]
 
 
 def ids(tokenizer, texts):
@@ -27,7 +30,7 @@ def sources(folder):
     return {
         "wordpiece": files.wordpiece(folder / "wp"),
         "byte_level": files.byte_level(folder / "bl"),
-        "unigram": files.sentencepiece_model(folder / "sp"),
+        "unigram": files.t5_model(folder / "sp"),
         "bpe": files.sentencepiece_model(folder / "bpe", model_type="bpe", byte_fallback=True, vocab_size=400,
                                          normalization_rule_name="identity", remove_extra_whitespaces=False),
         "json": files.unigram_json(folder / "json"),
@@ -40,31 +43,33 @@ def imported(tmp_path_factory):
     return {name: (path, import_tokenizer(path, folder / f"{name} out")) for name, path in sources(folder).items()}
 
 
-def owner(name, path):
-    """The owner's own encoding, by its library."""
-    if name in ("unigram", "bpe"):
-        model = sentencepiece.SentencePieceProcessor(model_file=str(path))
-        return lambda text: model.encode(text)
-    if name == "byte_level":
-        model = Tokenizer(models.BPE.from_file(str(path), str(path.parent / "merges.txt")))
-        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    else:
-        model = Tokenizer.from_file(str(path))
-        model.no_truncation()
-        model.no_padding()
-        model.encode_special_tokens = True
-    return lambda text: model.encode(text, add_special_tokens=False).ids
+CLASSES = {"wordpiece": "BertTokenizer", "byte_level": "GPT2Tokenizer", "bpe": "LlamaTokenizer"}
+"""Classes of the files without a configuration."""
 
 
-@pytest.mark.parametrize("name", ["byte_level", "unigram", "bpe", "json"])
-def test_ids_are_the_owners(imported, name):
-    path, tokenizer = imported[name]
-    encode = owner(name, path)
+@pytest.fixture(scope="module")
+def owners(imported, tmp_path_factory):
+    """AutoTokenizer of each, in this process."""
+    loaded = {}
+    for name, (path, _) in imported.items():
+        folder = shutil.copytree(path.parent, tmp_path_factory.mktemp("owners") / name)
+        if name in CLASSES:
+            (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": CLASSES[name]}))
+        if name == "bpe":
+            (folder / path.name).rename(folder / "tokenizer.model")
+        loaded[name] = transformers.AutoTokenizer.from_pretrained(folder)
+    return loaded
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ids_are_the_owners(imported, owners, name):
+    _, tokenizer = imported[name]
+    special = [tokenizer.piece(token) for token in np.flatnonzero(tokenizer.vocabulary.special)]
+    # its owner finds special pieces in text, which is what we must not do
     texts = [*files.NASTY, *files.corpus()[:9]]
-    if name == "json":  # its owner finds special pieces in text, which is what we must not do
-        texts = [text for text in texts if not any(piece in text for piece in files.SPECIALS)]
-        assert len(texts) > 30
-    assert ids(tokenizer, texts) == [encode(text) for text in texts]
+    texts = [text for text in texts if not any(piece in text for piece in special)]
+    assert len(texts) > 30
+    assert ids(tokenizer, texts) == owners[name](texts, add_special_tokens=False)["input_ids"]
     assert max(map(len, ids(tokenizer, texts))) > 9, "nothing is cut"
 
 
@@ -94,52 +99,31 @@ def test_the_folder_loads_and_words_open_with_white_space(imported, name):
 def test_roles_are_found(imported):
     roles = {name: tokenizer.vocabulary.specials for name, (_, tokenizer) in imported.items()}
     assert roles["wordpiece"] == {"pad": 0, "unk": 3, "cls": 4, "sep": 5, "mask": 6}
-    assert roles["byte_level"] == {"eos": imported["byte_level"][1].vocabulary.size - 1}
-    assert roles["unigram"] == {"unk": 0, "bos": 1, "eos": 2}
-    assert roles["json"] == {"pad": 0, "eos": 1, "unk": 2}
+    end = imported["byte_level"][1].vocabulary.size - 1
+    assert roles["byte_level"] == {"bos": end, "eos": end, "unk": end}
+    assert roles["bpe"] == {"unk": 0, "bos": 1, "eos": 2}
+    assert roles["unigram"] == roles["json"] == {"pad": 0, "eos": 1, "unk": 2}
 
 
-def test_xlm_roberta_has_the_ids_of_fairseq(tmp_path):
+@pytest.mark.parametrize(
+    ("family", "roles", "more"),
+    [
+        # fairseq: 0 to 3 are its own, each later piece has the next number, the mask the last one
+        ("XLMRoberta", {"bos": 0, "cls": 0, "pad": 1, "eos": 2, "sep": 2, "unk": 3, "mask": 121}, 1),
+        ("Camembert", {"bos": 5, "cls": 5, "pad": 1, "eos": 6, "sep": 6, "unk": 3, "mask": 124}, 4),
+    ],
+)
+def test_a_class_orders_the_ids_of_its_model(tmp_path, family, roles, more):
     path = files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model")
-    tokenizer = import_tokenizer(files.directory(path.parent, "XLMRoberta"), tmp_path / "out")
+    tokenizer = import_tokenizer(files.directory(path.parent, family), tmp_path / "out")
     model = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    assert tokenizer.vocabulary.specials == {"bos": 0, "cls": 0, "pad": 1, "eos": 2, "sep": 2, "unk": 3, "mask": 121}
-    assert tokenizer.vocabulary.size == 122
-    for text in files.NASTY:
-        # fairseq: 0 to 3 are its own; each later piece has the next number.
-        assert ids(tokenizer, [text])[0] == [3 if token == 0 else token + 1 for token in model.encode(text)]
-
-
-def test_camembert_has_its_own_ids(tmp_path):
-    path = files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model")
-    tokenizer = import_tokenizer(files.directory(path.parent, "Camembert"), tmp_path / "out")
-    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    assert tokenizer.vocabulary.specials == {"bos": 5, "cls": 5, "pad": 1, "eos": 6, "sep": 6, "unk": 3, "mask": 124}
-    assert [tokenizer.piece(token) for token in (0, 2, 4)] == ["<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"]
-    for text in files.NASTY:
-        # its 32,000 pieces have the ids from 4 on; the unknown one has 3, and 4 is not used
-        assert ids(tokenizer, [text])[0] == [3 if token == 0 else token + 4 for token in model.encode(text)]
-
-
-def test_pegasus_has_103_more_ids_than_its_model(tmp_path):
-    path = files.sentencepiece_model(tmp_path / "x", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
-    tokenizer = import_tokenizer(files.directory(path.parent, "Pegasus"), tmp_path / "out")
-    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    assert tokenizer.vocabulary.specials == {"pad": 0, "eos": 1, "unk": 105, "mask": 3}
-    assert tokenizer.vocabulary.size == 120 + 103
-    assert [tokenizer.piece(token) for token in (2, 4, 104)] == ["<mask_1>", "<unk_2>", "<unk_102>"]
-    for text in files.NASTY:
-        assert ids(tokenizer, [text])[0] == [token + 103 for token in model.encode(text)]
-
-
-def test_a_model_of_another_layout_is_refused(tmp_path):
-    path = files.sentencepiece_model(tmp_path / "x")
-    with pytest.raises(IntegrityError, match="expected a model that begins with <pad> </s>, as those of pegasus do"):
-        import_tokenizer(files.directory(path.parent, "Pegasus"), tmp_path / "out")
+    assert tokenizer.vocabulary.specials == roles
+    for text in files.corpus()[:9]:
+        assert ids(tokenizer, [text])[0] == [3 if token == 0 else token + more for token in model.encode(text)]
 
 
 def test_t5_has_its_first_sentinel_at_the_highest_id(tmp_path):
-    path = files.sentencepiece_model(tmp_path / "t5", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    path = files.t5_model(tmp_path / "t5")
     tokenizer = import_tokenizer(files.directory(path.parent, "T5"), tmp_path / "out")
     assert tokenizer.vocabulary.sentinels == tuple(range(219, 119, -1))
     assert tokenizer.piece(219) == "<extra_id_0>"
@@ -147,7 +131,7 @@ def test_t5_has_its_first_sentinel_at_the_highest_id(tmp_path):
 
 
 def test_a_user_defined_piece_with_a_role_is_not_found_in_text(tmp_path):
-    path = files.sentencepiece_model(tmp_path, user_defined_symbols=["<mask>", "(x)"])
+    path = files.t5_model(tmp_path, user_defined_symbols=["<mask>", "(x)"])
     tokenizer = import_tokenizer(path, tmp_path / "out")
     mask = tokenizer.vocabulary.specials["mask"]
     marks = ids(tokenizer, ["a<mask>b (x) c"])[0]
@@ -183,20 +167,28 @@ def test_pieces_that_do_not_exist_are_refused(tmp_path, options, said):
         import_tokenizer(files.wordpiece(tmp_path), tmp_path / "out", **options)
 
 
-def test_holes_are_refused(tmp_path):
-    path = files.wordpiece(tmp_path)
+def test_ids_without_a_piece_get_one_that_no_text_gives(tmp_path):
+    path = files.wordpiece(tmp_path / "wp")
     path.write_text(path.read_text() + "the\n")
-    with pytest.raises(ConfigurationError, match="a piece of its own for each id, got 'the'"):
-        import_tokenizer(path, tmp_path / "out")
+    lines = path.read_text().split()
+    tokenizer = import_tokenizer(path, tmp_path / "a", add=["eos"])
+    assert [tokenizer.piece(token) for token in (len(lines) - 1, len(lines))] == ["the", "</s>"]
+    (hole,) = [token for token in range(len(lines)) if tokenizer.piece(token) != lines[token]]
+    assert tokenizer.vocabulary.special[hole]
+    assert ids(tokenizer, ["the", tokenizer.piece(hole)])[0] == [len(lines) - 1], "the last one"
     merged = files.byte_level(tmp_path / "bl")
     pieces = json.loads(merged.read_text())
     merged.write_text(json.dumps({**pieces, "<|endoftext|>": len(pieces) + 3}))
-    with pytest.raises(ConfigurationError, match="without holes, got 3"):
-        import_tokenizer(merged, tmp_path / "out")
+    tokenizer = import_tokenizer(merged, tmp_path / "b", add=["pad"])
+    assert tokenizer.vocabulary.specials["eos"] == len(pieces) + 3
+    assert tokenizer.vocabulary.specials["pad"] == len(pieces) + 4
+
+
+def test_an_added_token_whose_id_is_taken_is_refused(tmp_path):
     folder = files.directory(
-        files.sentencepiece_model(tmp_path / "sp").parent, "Llama", {"added_tokens_decoder": {"130": "<x>"}}
+        files.wordpiece(tmp_path / "wp").parent, "Bert", {"added_tokens_decoder": {"130": {"content": "<x>"}}}
     )
-    with pytest.raises(ConfigurationError, match=r"ids from 120 on, got \[130\]"):
+    with pytest.raises(ConfigurationError, match=r"such as '<x>': 130 in the files"):
         import_tokenizer(folder, tmp_path / "out")
 
 
@@ -233,7 +225,7 @@ def test_errors_name_the_file_that_was_given(imported, tmp_path, name, damage):
     source, tokenizer = imported["bpe" if name == "ours" else name]
     source = tokenizer.vocabulary.folder if name == "ours" else source
     given = Path(shutil.copytree(source if name == "ours" else source.parent, tmp_path / "given"))
-    for file in sorted(given.iterdir()):
+    for file in sorted(filter(Path.is_file, given.rglob("*"))):
         whole = file.read_bytes()
         file.write_bytes(DAMAGE[damage](whole))
         said = message(lambda: import_tokenizer(given if name == "ours" else given / source.name, tmp_path / "copy"))
@@ -242,12 +234,12 @@ def test_errors_name_the_file_that_was_given(imported, tmp_path, name, damage):
 
 
 @pytest.mark.parametrize(
-    ("pad_id", "pad"), [("eos", "<|endoftext|>"), (0, None), (-1, None), (10**6, None), (None, None), ([3], None)]
+    ("pad_id", "pad"), [("own", "<|pad|>"), (0, None), (-1, None), (10**6, None), (None, None), ([3], None)]
 )
 def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_id, pad):
-    size = len(json.loads(files.byte_level(tmp_path).read_text()))
-    files.directory(tmp_path, "GPT2")
-    (tmp_path / "config.json").write_text(json.dumps({"pad_token_id": size - 1 if pad_id == "eos" else pad_id}))
+    size = len(json.loads(files.byte_level(tmp_path).read_text())) + 1
+    files.directory(tmp_path, "GPT2", {"additional_special_tokens": ["<|pad|>"]})
+    (tmp_path / "config.json").write_text(json.dumps({"pad_token_id": size - 1 if pad_id == "own" else pad_id}))
     tokenizer = import_tokenizer(tmp_path, tmp_path / "out")
     assert tokenizer.vocabulary.specials.get("pad") == (None if pad is None else size - 1)
 
@@ -267,23 +259,13 @@ TEXTS = [
 
 @settings(max_examples=60)
 @given(st.one_of(st.sampled_from(TEXTS), st.text(max_size=20), st.lists(st.sampled_from(files.WORDS)).map(" ".join)))
-def test_a_text_is_decoded_as_its_owner_does(imported, text):
+def test_a_text_is_decoded_as_its_owner_does(imported, owners, text):
     """By the owner's library; an unknown token shows as its piece here."""
-    for name in ("unigram", "bpe", "byte_level", "json"):
-        path, tokenizer = imported[name]
+    for name in NAMES[:-1]:  # the last has no decoder
+        _, tokenizer = imported[name]
         found = tokenizer.encode([text])[0].ids.tolist()
-        if tokenizer.vocabulary.special[found].any():
-            continue
-        if name in ("unigram", "bpe"):
-            expected = sentencepiece.SentencePieceProcessor(model_file=str(path)).decode(found)
-        elif name == "byte_level":
-            model = Tokenizer(models.BPE.from_file(str(path), str(path.parent / "merges.txt")))
-            model.decoder = decoders.ByteLevel()
-            expected = model.decode(found)
-        else:
-            model = Tokenizer.from_file(str(path))
-            expected = model.decode(found) if model.decoder is not None else tokenizer.decode_part(found)
-        assert tokenizer.decode(found) == expected, name
+        if not tokenizer.vocabulary.special[found].any():
+            assert tokenizer.decode(found) == owners[name].backend_tokenizer.decode(found), name
 
 
 METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}

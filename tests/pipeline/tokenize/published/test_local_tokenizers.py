@@ -7,6 +7,8 @@ import pytest
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers.character import Character
 from tests.pipeline.task_files import make_sets, write_vocabulary
 
 
@@ -25,8 +27,11 @@ def test_its_own_folder_an_output_and_an_imported_model(ours: Path, tmp_path: Pa
     for place in (ours, ours.parents[1], ours.parent, model):
         found = own_tokenizer(place)
         assert found is not None
-        assert found.kind == "wordpiece"
-        assert {path.name for path in found.files} == {"name", "published.json", "vocab.txt", "vocabulary.json"}
+        assert found.kind == "tokenizer_json"
+        names = {str(path.relative_to(found.folder)) for path in found.files}
+        own = {"name", "published.json", "tokenizer.json", "vocabulary.json"}
+        assert own < names
+        assert {name for name in names - own if not name.startswith("source/")} == set()
 
 
 @pytest.mark.parametrize("name", ["name", "vocabulary.json"])
@@ -59,13 +64,25 @@ def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path: Path, listed: bool
         own_tokenizer(run)
 
 
-def test_importing_ours_is_a_copy_that_takes_no_keys(ours: Path, tmp_path: Path) -> None:
+def test_importing_ours_is_a_copy_to_which_an_imported_one_adds_tokens(ours: Path, tmp_path: Path) -> None:
     copied = import_tokenizer(ours, tmp_path / "copy")
-    for path in ours.iterdir():
-        assert (tmp_path / "copy" / path.name).read_bytes() == path.read_bytes()
+    for path in filter(Path.is_file, ours.rglob("*")):
+        assert (tmp_path / "copy" / path.relative_to(ours)).read_bytes() == path.read_bytes()
     assert copied.vocabulary.folder == tmp_path / "copy"
-    with pytest.raises(ConfigurationError, match="takes no further keys"):
-        import_tokenizer(ours, tmp_path / "other", add=["bos"])
+    size = copied.vocabulary.size
+    assert import_tokenizer(ours, tmp_path / "other", add=["bos"]).vocabulary.specials["bos"] == size
+    again = import_tokenizer(tmp_path / "other", tmp_path / "third", specials={"eos": "[SEP]"}, pad_by_eos=True)
+    assert again.vocabulary.specials == {**copied.vocabulary.specials, "bos": size, "eos": 3}
+    with pytest.raises(ConfigurationError, match="takes no tokenizer_class"):
+        import_tokenizer(ours, tmp_path / "fourth", tokenizer_class="BertTokenizer")
+
+
+def test_one_that_was_trained_here_takes_no_keys(tmp_path: Path) -> None:
+    folder = tmp_path / "trained"
+    save_tokenizer(Character.train(["the cat"], Character.Options(size=500), folder), "character", folder)
+    assert import_tokenizer(folder, tmp_path / "copy", pad_by_eos=True).vocabulary.specials["pad"] == 0
+    with pytest.raises(ConfigurationError, match="takes no add"):
+        import_tokenizer(folder, tmp_path / "other", add=["bos"])
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"data: {a: 1, a: 2}\n"], ids=["bytes", "keys"])

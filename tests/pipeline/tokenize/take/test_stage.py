@@ -10,10 +10,11 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
 from tests.pipeline.miniature import write_corpus, write_recipe
-from tests.pipeline.tokenize.published.published_files import byte_level
+from tests.pipeline.tokenize.published.published_files import LIKE_T5, byte_level, sentencepiece_model
 
 
 def recipe(tmp_path, tokenizer):
@@ -39,7 +40,8 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     examples = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train")
     facts = examples.manifest.tokenizer
     assert (facts.name, facts.vocab_size) == ("tokenizer_json", size + 4)
-    assert facts.special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, "mask": size + 3, "eos": size - 1}
+    end = dict.fromkeys(("bos", "eos", "unk"), size - 1)  # the roles that GPT2Tokenizer gives
+    assert facts.special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, "mask": size + 3, **end}
     assert vocabulary_of(examples.path, facts.fingerprint).folder == tmp_path / "out" / "tokenizer" / "tokenizer"
     assert load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer").vocabulary.fingerprint == facts.fingerprint
     report = json.loads((tmp_path / "out" / "tokenizer" / "report.json").read_text())
@@ -53,14 +55,11 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     ("options", "said"),
     [
         ("", "objective 'masked_lm' (masked_lm) needs the special token"),
-        ("", "padding of rows needs the special token 'pad', the tokenizer has: none; `tokenizer.add: true` adds"),
-        ("", "tokenizer.specials='{pad: PIECE}' gives the role to a piece that it has"),
         (", specials: {mask: x0}", "the vocabulary of"),
     ],
 )
 def test_what_the_tokenizer_lacks_is_said_before_any_stage(tmp_path, capsys, options, said):
     path = byte_level(tmp_path / "published")
-    path.write_text(path.read_text(encoding="utf-8").replace("<|endoftext|>", "<|other|>"), encoding="utf-8")
     assert main(["--config", str(recipe(tmp_path, f"{{path: {path}{options}}}"))]) == 64
     assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "out").exists()
@@ -84,24 +83,33 @@ def test_what_rows_of_a_task_need_is_added_too(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
     assert main(["--config", str(write_recipe(tmp_path, TASK.format(**facts, further=", add: true")))]) == 0
     special_ids = open_shards(tmp_path / "out" / "tasks" / "sst2" / "train").manifest.tokenizer.special_ids
-    assert special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, "eos": size - 1}
+    end = dict.fromkeys(("bos", "eos", "unk"), size - 1)
+    assert special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, **end}
 
 
-def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog):
-    """As decoders such as GPT-2 are used; `add` appends a pad instead."""
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, is_imported):
+    """As decoders such as GPT-2 are used; `add` appends a pad instead. Also by the folder of `import-model`."""
     path = byte_level(tmp_path / "published")
     size = len(json.loads(path.read_text()))
+    if is_imported:
+        import_tokenizer(path, tmp_path / "model" / "tokenizer")
+        path = tmp_path / "model"
     file = recipe(tmp_path, f"{{path: {path}}}")
     file.write_text(file.read_text(encoding="utf-8").replace("masked_lm", "causal_lm"), encoding="utf-8")
     assert main(["--config", str(file)]) == 0
     facts = open_shards(tmp_path / "out" / "corrupt" / "causal_lm" / "train").manifest.tokenizer
-    assert (facts.vocab_size, facts.special_ids) == (size, {"pad": size - 1, "eos": size - 1})
+    assert (facts.vocab_size, facts.special_ids) == (size, dict.fromkeys(("bos", "eos", "pad", "unk"), size - 1))
     assert "no pad token: rows are filled up with <|endoftext|>" in caplog.text
 
 
-def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path):
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path, is_imported):
     path = byte_level(tmp_path / "published")
     size = len(json.loads(path.read_text()))
+    if is_imported:
+        import_tokenizer(path, tmp_path / "model" / "tokenizer")
+        path = tmp_path / "model"
     file = recipe(tmp_path, f"{{path: {path}, add: true, specials: {{pad: <|endoftext|>}}}}")
     assert main(["--config", str(file)]) == 0
     facts = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train").manifest.tokenizer
@@ -118,3 +126,14 @@ def test_roles_are_checked_when_the_recipe_is_read():
     with pytest.raises(ConfigurationError, match="expected roles among pad cls sep mask bos eos unk, got maks"):
         validate(TokenizerConfig, {"path": "x", "specials": {"maks": "x"}}, "recipe")
     assert validate(TokenizerConfig, {"path": "x", "sentinels": "[unused{}]"}, "recipe").sentinels == "[unused{}]"
+
+
+def test_a_bare_file_is_read_by_the_class_that_the_recipe_names(tmp_path, capsys):
+    path = sentencepiece_model(tmp_path / "bare", **LIKE_T5)
+    assert main(["--config", str(recipe(tmp_path, f"{{path: {path}}}"))]) == 64
+    assert "name the class by tokenizer.tokenizer_class" in " ".join(capsys.readouterr().err.split())
+    file = recipe(tmp_path, f"{{path: {path}, tokenizer_class: T5Tokenizer, add: true}}")
+    assert main(["--config", str(file)]) == 0
+    facts = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train").manifest.tokenizer
+    assert {"pad": 0, "eos": 1, "unk": 2}.items() <= facts.special_ids.items()
+    assert len(facts.sentinels) == 100

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
-from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 
 
 def test_facts_come_back_and_a_changed_byte_is_noticed(tmp_path):
     facts = Published(
-        specials={"mask": "<m>"}, sentinels=["<e>"], behind=["<e>"], added=["<e>"], spares=["<r>"], lower_case=True,
-        steps=["quotes", "lower"],
+        specials={"mask": "<m>"}, sentinels=["<e>"], added=["<e>"], spares=["<r>"], lower_case=True,
+        single=["<m>", "$A"], pair=["$A", "$B"], max_length=9, notes=["a note"],
     )  # fmt: skip
     facts.save(tmp_path)
     assert Published.load(tmp_path) == facts
@@ -21,9 +23,7 @@ def test_facts_come_back_and_a_changed_byte_is_noticed(tmp_path):
 
 
 def test_pieces_with_roles_are_special():
-    facts = Published(
-        specials={"mask": "<m>", "cls": "<m>"}, sentinels=["<e>"], modes={"R": "<r>"}, behind=["<e>", "<r>"]
-    )
+    facts = Published(specials={"mask": "<m>", "cls": "<m>"}, sentinels=["<e>"], modes={"R": "<r>"})
     table = PieceTable([b" a\n", None, b"<m>\n", None, None], ["_a", "<c>", "<m>", "<e>", "<r>"])
     vocabulary = facts.vocabulary(table, {"name": "x"})
     assert vocabulary.special.tolist() == [False, True, True, True, True]
@@ -31,15 +31,7 @@ def test_pieces_with_roles_are_special():
     assert vocabulary.word_start.tolist() == [True, False, False, False, False]
     assert vocabulary.ends_in_space is not None
     assert vocabulary.ends_in_space.tolist() == [True, False, False, False, False]
-    assert (
-        vocabulary.fingerprint
-        != Published(specials={"mask": "<m>"}, behind=["<e>", "<r>"]).vocabulary(table, {"name": "x"}).fingerprint
-    )
+    assert vocabulary.fingerprint != replace(facts, sentinels=[]).vocabulary(table, {"name": "x"}).fingerprint
+    assert vocabulary.fingerprint == replace(facts, notes=["guessed"]).vocabulary(table, {"name": "x"}).fingerprint
     with pytest.raises(ConfigurationError, match="has no '<q>'"):
         Published(specials={"mask": "<q>"}).vocabulary(table, {})
-
-
-def test_a_repeated_piece_is_named():
-    check_distinct(["a", "b"], "x")
-    with pytest.raises(ConfigurationError, match="x: expected a piece of its own for each id, got 'a' for 0 and 2"):
-        check_distinct(["a", "b", "a"], "x")

@@ -12,11 +12,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import pieces_of, read_json
-from tests.pipeline.tokenize.published.published_files import byte_level, unigram_json
+from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, pieces_of, read_json
+from tests.pipeline.tokenize.published.published_files import byte_level, t5_model, unigram_json, wordpiece
 from tests.pipeline.tokenize.tokenizers.real_texts import DATA, all_texts
 
-PUBLISHED = (byte_level, unigram_json)
+PUBLISHED = (byte_level, unigram_json, wordpiece, t5_model)
 
 
 def test_pieces_are_spelt_by_the_models_kind(tmp_path):
@@ -41,6 +42,19 @@ def test_pieces_are_in_the_order_of_their_ids_without_holes(tmp_path):
         pieces_of(facts, "x")
     with pytest.raises(IntegrityError, match="not a tokenizer"):
         read_json(tmp_path / "none.json")
+
+
+def added(content, token, **flags):
+    plain = dict.fromkeys(("lstrip", "rstrip", "single_word", "normalized", "special"), False)
+    return {"content": content, "id": token, **plain, **flags}
+
+
+def test_an_added_token_with_another_id_than_in_the_library_is_refused(tmp_path):
+    facts = read_json(unigram_json(tmp_path))
+    size = len(facts["model"]["vocab"])
+    facts["added_tokens"] += [added("<t>", size + 1), added("<s>", size)]
+    with pytest.raises(ConfigurationError, match=f"'<t>' has the id {size + 1} in the file, {size} in the"):
+        TokenizerJson(facts, Published())
 
 
 @pytest.mark.data

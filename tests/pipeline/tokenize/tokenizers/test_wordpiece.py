@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 import unicodedata
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.wordpiece import WordPiece
@@ -20,7 +20,6 @@ from tests.pipeline.tokenize.published.published_files import NASTY, corpus, wor
 from tests.pipeline.tokenize.tokenizers.real_texts import DATA, all_texts
 from tests.pipeline.tokenize.tokenizers.slow_learner import slow_learner, slow_letters
 
-PUBLISHED = (wordpiece,)
 IDEOGRAPHS = [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
               (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)]  # fmt: skip
 
@@ -69,11 +68,18 @@ def slow_ids(text: str, pieces: dict[str, int], unknown: int, lower_case: bool) 
     return ids
 
 
+def loaded(path, lower_case=True, **specials):
+    """A vocabulary of BERT's in the folder that it has."""
+    roles = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]", **specials}
+    Published(specials=roles, lower_case=lower_case).save(path.parent)
+    return WordPiece.load(path.parent)
+
+
 @pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
 def case(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wordpiece")
     path = wordpiece(folder, cased=not request.param)
-    tokenizer = import_tokenizer(path, folder / "out")
+    tokenizer = loaded(path, request.param)
     pieces = {name: number for number, name in enumerate(WordPiece.names(path))}
     specials = {tokenizer.piece(token) for token in tokenizer.vocabulary.specials.values()}
     ordinary = {name: number for name, number in pieces.items() if name not in specials}
@@ -90,7 +96,7 @@ def test_ids_are_those_of_the_algorithm(case):
 def test_a_word_that_serves_as_a_special_token_is_spelt(tmp_path):
     path = wordpiece(tmp_path)
     pieces = {name: number for number, name in enumerate(WordPiece.names(path)) if name != "cat"}
-    tokenizer = import_tokenizer(path, tmp_path / "out", specials={"eos": "cat"})
+    tokenizer = loaded(path, eos="cat")
     ids = tokenizer.encode(["the cat cats"])[0].ids.tolist()
     assert ids == slow_ids("the cat cats", pieces, pieces["[UNK]"], lower_case=True)
     assert tokenizer.vocabulary.specials["eos"] not in ids
@@ -147,26 +153,20 @@ def test_tokens_begin_at_their_characters(case):
 
 
 def test_decode_writes_a_space_before_each_word(tmp_path):
-    tokenizer = import_tokenizer(wordpiece(tmp_path), tmp_path / "out")
+    tokenizer = loaded(wordpiece(tmp_path))
     ids = tokenizer.encode(["Unaffable cat,\nrunning"])[0].ids
     assert tokenizer.decode(ids) == "unaffable cat , running"
     assert tokenizer.decode_part(ids) == " unaffable cat , running"
     assert tokenizer.decode([6, ids[0]]) == "[MASK] una"
 
 
-def test_capitals_say_whether_text_is_lowered(tmp_path):
-    assert import_tokenizer(wordpiece(tmp_path), tmp_path / "a").vocabulary.size
-    for cased, asked, lowers in ((False, None, True), (True, None, False), (True, True, True)):
-        import_tokenizer(wordpiece(tmp_path, cased=cased), tmp_path / "b", lower_case=asked)
-        assert Published.load(tmp_path / "b").lower_case == lowers
-
-
 @pytest.mark.data
 @pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_ids_of_real_texts_are_those_of_the_algorithm(tmp_path, lower_case):
-    path = Path(os.environ[DATA]) / "hf" / "bert-base-uncased" / "vocab.txt"
-    tokenizer = import_tokenizer(path, tmp_path, lower_case=lower_case)
+    source = Path(os.environ[DATA]) / "hf" / "bert-base-uncased" / "vocab.txt"
+    path = Path(shutil.copy(source, tmp_path))
+    tokenizer = loaded(path, lower_case)
     pieces = {name: number for number, name in enumerate(WordPiece.names(path))}
     ordinary = {
         name: token for name, token in pieces.items() if name not in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

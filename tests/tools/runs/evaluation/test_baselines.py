@@ -22,7 +22,8 @@ def test_texts_are_those_of_the_file(tmp_path: Path) -> None:
     rows = set_rows(open_shards(sets / "dev"))
     found = texts_of(rows, load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer"))
     answers = answers_of(rows, ONE).tolist()
-    assert sorted(zip((text for (text,) in found), answers, strict=True)) == sorted(sentences(81)[60:])
+    expected = [(text.replace(" .", "."), label) for text, label in sentences(81)[60:]]  # as BERT's decoder writes it
+    assert sorted(zip((text for (text,) in found), answers, strict=True)) == sorted(expected)
 
 
 def test_the_most_frequent_class_and_the_mean() -> None:

@@ -1,0 +1,328 @@
+"""Read published tokenizers with transformers' `AutoTokenizer`: a child process without torch, network and their code.
+
+The child reads requests from its standard input and writes answers to its standard output, a line of JSON each. It does
+not import torch, which would take four times as long as the rest.
+"""
+
+import base64
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+
+DESCRIPTIONS: Final = (
+    *("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"),
+    *("merges.txt", "vocab.bpe"),
+)
+"""Files that belong to a file next to them."""
+_RENAMED: Final = {"encoder.json": "vocab.json", "vocab.bpe": "merges.txt"}
+"""GPT-2's own names, and those that transformers reads: given the former, it makes an empty tokenizer."""
+_MODELS: Final = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model")
+_BINARY: Final = (".model", ".tiktoken")
+_RANKS: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n")
+_NAMES: Final = {
+    "pad": ("[PAD]", "<pad>"),
+    "cls": ("[CLS]", "<cls>"),
+    "sep": ("[SEP]", "<sep>"),
+    "mask": ("[MASK]", "<mask>"),
+    "bos": ("<s>", "[BOS]", "<|begin_of_text|>"),
+    "eos": ("</s>", "[EOS]", "<|endoftext|>", "<|end_of_text|>"),
+    "unk": ("[UNK]", "<unk>"),
+}
+"""Names of special pieces by role, if neither the class nor the template names one."""
+_LONGEST: Final = 10**9
+"""A larger `model_max_length` is transformers' word for none."""
+
+
+def describe(path: str, tokenizer_class: str | None, texts: list[str]) -> dict[str, Any]:
+    """Return the tokenizer of a folder or file as transformers reads it, and its ids of texts.
+
+    The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (piece by role), `single` and `pair` (the
+    special pieces around one and two texts, `$A` and `$B`), `padding_side`, `max_length`, `chat_template`, `ids`
+    (without special tokens), and `notes`, a line for each assumption.
+
+    Raises:
+        ConfigurationError: transformers cannot read the folder, or has other ids than its files.
+    """
+    source = Path(path)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        _link_files(source, folder)
+        named, notes = _name_class(source, folder, tokenizer_class)
+        stated: dict[str, int | None] = dict(_convert_ranks(folder, named))
+        tokenizer = _load(source, temporary)
+        stated |= _stated_ids(folder, tokenizer.vocab_files_names.values())
+        pad_id = _read(folder / "config.json").get("pad_token_id")
+        stated_class = source.is_dir() and not tokenizer_class and _states_class(source)
+        needed = {name for name in tokenizer.vocab_files_names.values() if (folder / name).exists()}
+    backend, kind = tokenizer.backend_tokenizer, type(tokenizer).__name__
+    if rate := getattr(backend.model, "dropout", None):
+        notes.append(f"BPE dropout {rate:g} is off: the ids of a text are always the same")
+        backend.model.dropout = None
+    ids: dict[str, int] = backend.get_vocab(with_added_tokens=True)
+    if wrong := [piece for piece, token in stated.items() if piece not in ids or token not in (None, ids[piece])]:
+        raise ConfigurationError(
+            f"tokenizer.path {source}: {len(wrong):,} of its {len(stated):,} pieces have other ids in {kind}, such as "
+            f"{wrong[0]!r}: {stated[wrong[0]]} in the files, {ids.get(wrong[0])} there; name its class by "
+            "tokenizer.tokenizer_class"
+        )
+    facts = json.loads(backend.to_str())
+    special = {entry["content"]: entry["id"] for entry in facts["added_tokens"] if entry["special"]}
+    if appended := [piece for piece, token in special.items() if piece not in stated and token >= len(stated)]:
+        listed = f"{', '.join(appended[:3])} and {len(appended) - 3} more" if len(appended) > 3 else ", ".join(appended)
+        notes.append(f"{kind} appends {listed}, which the files do not name")
+    single, pair = _frame(backend.encode("a")), _frame(backend.encode("a", "b"))
+    return {
+        "tokenizer": facts,
+        "roles": _find_roles(tokenizer, ids, special, single, pad_id),
+        "tokenizer_class": kind if stated_class and all((source / name).exists() for name in needed) else "",
+        "single": single,
+        "pair": pair,
+        "padding_side": tokenizer.padding_side,
+        "max_length": tokenizer.model_max_length if tokenizer.model_max_length < _LONGEST else None,
+        "chat_template": bool(tokenizer.chat_template),
+        "ids": tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else [],
+        "notes": notes,
+    }
+
+
+def _load(source: Path, folder: str) -> Any:
+    """Return the tokenizer of a folder, or say why transformers does not read it."""
+    from transformers import AutoTokenizer, TokenizersBackend
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # whatever a class raises
+        text = " ".join(str(error).replace(f"{folder}/", "").replace(folder, "the folder").split())
+        reason = f"transformers cannot read it: {type(error).__name__}: {text}"
+        if "trust_remote_code" in text:
+            reason = "its tokenizer is code of its own (auto_map), which is never run: name a class by tokenizer_class"
+        raise ConfigurationError(f"tokenizer.path {source}: {reason}") from error
+    if not isinstance(tokenizer, TokenizersBackend):
+        raise ConfigurationError(
+            f"tokenizer.path {source}: transformers reads it by {type(tokenizer).__name__}, which has no form in the "
+            "`tokenizers` library: give a folder with its tokenizer.json, or train a tokenizer"
+        )
+    return tokenizer
+
+
+def _find_roles(
+    tokenizer: Any, ids: Mapping[str, int], special: Mapping[str, int], single: list[str], pad_id: Any
+) -> dict[str, str]:
+    """Return the piece of each role: by its class, else by the template and the model, else by the pieces' names."""
+    roles = {role: piece for role, names in _NAMES.items() for piece in reversed(names) if piece in ids}
+    by_class = {role: piece for role in _NAMES if (piece := getattr(tokenizer, f"{role}_token"))}
+    if by_id := [piece for piece, token in special.items() if token == pad_id and piece != by_class.get("unk")]:
+        roles["pad"] = by_id[0]
+    if single[0] in special and single[-1] in special and "$A" in single:  # a template of BERT's kind
+        roles |= {"cls": single[0], "sep": single[-1]}
+    return roles | by_class
+
+
+def _link_files(source: Path, folder: Path) -> None:
+    """Link the files of a tokenizer under the names that transformers knows."""
+    if source.is_dir():
+        files = {file.name: file for file in sorted(source.iterdir()) if file.is_file()}
+    else:
+        names = {".txt": "vocab.txt", ".json": "tokenizer.json"}
+        own = source.name if source.name in ("vocab.json", "encoder.json") else names.get(source.suffix, source.name)
+        files = {name: file for name in DESCRIPTIONS if (file := source.parent / name).is_file()}
+        files[own] = source
+    files |= {new: files[old] for old, new in _RENAMED.items() if old in files and new not in files}
+    models = [file for name, file in files.items() if name.endswith(".model")]
+    if len(models) == 1 and "tokenizer.json" not in files and not _is_ranked(models[0]):
+        files |= dict.fromkeys(_MODELS, models[0])  # each class has its own name for this file
+    for name, file in files.items():
+        (folder / name).symlink_to(file.resolve())
+    if not any(name in ("vocab.txt", "vocab.json", "tokenizer.json") or name.endswith(_BINARY) for name in files):
+        raise ConfigurationError(
+            f"tokenizer.path {source}: expected tokenizer.json, vocab.txt, vocab.json with merges.txt, a `.model` or a "
+            f"`.tiktoken` file, got {', '.join(files) or 'nothing'}"
+        )
+
+
+def _is_ranked(path: Path) -> bool:
+    """Return whether a file begins with a line of ranks, as `*.tiktoken` and Llama 3's `tokenizer.model` do."""
+    with path.open("rb") as file:
+        return _RANKS.fullmatch(file.readline(4096)) is not None
+
+
+def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
+    """Give a file of ranks the form that its class reads; return its pieces, none if there is no such file."""
+    from transformers import TokenizersBackend
+    from transformers.convert_slow_tokenizer import TikTokenConverter
+    from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
+
+    ranks = next((file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)), None)
+    if ranks is None or (folder / "tokenizer.json").is_file():
+        return {}
+    converter: Any = TikTokenConverter
+    pieces, merges = converter().extract_vocab_merges_from_model(str(ranks))
+    if tokenizer_class_from_name(chosen) is TokenizersBackend:
+        ranks.rename(folder / "tokenizer.model")
+    else:
+        ranks.unlink()  # the link
+        (folder / "vocab.json").write_text(json.dumps(pieces), encoding="utf-8")
+        (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, merges)]), encoding="utf-8")
+    return dict(pieces)
+
+
+def _read_ranks(path: str) -> dict[bytes, int]:
+    """Read a file of ranks: a token in base64, a space and a rank in each line; Whisper's has `=` for no token."""
+    lines = [line.split() for line in Path(path).read_bytes().splitlines() if line]
+    try:
+        return {base64.b64decode(token, validate=True): int(rank) for token, rank in lines if token != b"="}
+    except ValueError as error:
+        raise IntegrityError(f"{path}: expected base64, a space and a rank in each line ({error})") from error
+
+
+def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, list[str]]:
+    """Return the class of a tokenizer, written into the folder's configuration if it is not there, and assumptions."""
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+
+    config, model = _read(folder / "tokenizer_config.json"), _read(folder / "config.json")
+    if given:
+        if tokenizer_class_from_name(given) is None:
+            raise ConfigurationError(f"tokenizer.tokenizer_class: transformers has no class {given!r}")
+        config.pop("auto_map", None)
+        chosen, notes = {"tokenizer_class": given}, list[str]()
+    elif "auto_map" in config or config.get("tokenizer_class") or model.get("tokenizer_class"):
+        notes = ["auto_map is not used: no code of a folder is run"] if "auto_map" in config else []
+        return str(config.get("tokenizer_class") or model.get("tokenizer_class")), notes
+    elif named := TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type"))):
+        return named, [f"no tokenizer_class: read as {named}, by the model_type {model['model_type']} of config.json"]
+    elif (folder / "tokenizer.json").is_file():
+        return "", ["no tokenizer_class: the roles of special tokens are those that their names and the template say"]
+    else:
+        chosen = _guess_class(source, folder)
+        stated = ", ".join(f"{key} {value}" for key, value in chosen.items())
+        notes = [
+            f"no tokenizer_class and no model_type: {stated}, by the file; tokenizer.tokenizer_class names another"
+        ]
+    (folder / "tokenizer_config.json").unlink(missing_ok=True)
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | chosen), encoding="utf-8")
+    return str(chosen["tokenizer_class"]), notes
+
+
+def _states_class(folder: Path) -> bool:
+    """Return whether a folder says which class reads its tokenizer."""
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
+
+    model = _read(folder / "config.json")
+    named = _read(folder / "tokenizer_config.json").get("tokenizer_class") or model.get("tokenizer_class")
+    return bool(named) or model.get("model_type") in TOKENIZER_MAPPING_NAMES
+
+
+def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
+    """Return the class that a bare file most likely belongs to; ConfigurationError if any would be a guess."""
+    if (folder / "vocab.txt").is_file():
+        pieces = _lines(folder / "vocab.txt")
+        lower = not any("A" <= letter <= "Z" for piece in pieces if piece[:1] != "[" for letter in piece)
+        return {"tokenizer_class": "BertTokenizer", "do_lower_case": lower}
+    if (folder / "spiece.model").is_file():
+        model = _sentencepiece(folder / "spiece.model")
+        pieces = [piece.piece for piece in model.pieces]
+        if model.trainer_spec.model_type == 1 and pieces[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]:
+            return {"tokenizer_class": "AlbertTokenizer"}
+        if model.trainer_spec.model_type == 2 and model.trainer_spec.byte_fallback and pieces[0] == "<unk>":
+            return {"tokenizer_class": "LlamaTokenizer"}
+    elif (folder / "vocab.json").is_file():
+        from tokenizers.pre_tokenizers import ByteLevel
+
+        if _read(folder / "vocab.json").keys() >= set(ByteLevel.alphabet()):
+            return {"tokenizer_class": "GPT2Tokenizer"}
+    raise ConfigurationError(
+        f"tokenizer.path {source}: the file does not say how its library cuts texts: name the class by "
+        "tokenizer.tokenizer_class, such as T5Tokenizer, XLMRobertaTokenizer, OpenAIGPTTokenizer, Qwen2Tokenizer or, "
+        "for the ranks of Llama 3, PreTrainedTokenizerFast"
+    )
+
+
+def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
+    """Return the pieces that the files name, with their ids; None where the class orders them."""
+    known, config = set(names), _read(folder / "tokenizer_config.json")
+    added: dict[str, int | None] = {
+        _content(entry): int(token) for token, entry in config.get("added_tokens_decoder", {}).items()
+    }
+    added |= _read(folder / "added_tokens.json")
+    if facts := _read(folder / "tokenizer.json"):
+        pieces = facts["model"]["vocab"]
+        stated = dict(pieces) if isinstance(pieces, dict) else {entry[0]: token for token, entry in enumerate(pieces)}
+        return stated | {entry["content"]: entry["id"] for entry in facts["added_tokens"]} | added
+    if "vocab.txt" in known and (folder / "vocab.txt").is_file():
+        return {piece.rstrip(): token for token, piece in enumerate(_lines(folder / "vocab.txt"))} | added
+    if "vocab.json" in known and (folder / "vocab.json").is_file():
+        return _read(folder / "vocab.json") | added
+    models = (folder / name for name in (*known, "tokenizer.model") if name.endswith(".model"))
+    model = next(filter(Path.is_file, models), None)
+    if model is None or _is_ranked(model):
+        return added
+    return {piece.piece: None for piece in _sentencepiece(model).pieces if piece.type == piece.NORMAL} | added
+
+
+def _sentencepiece(path: Path) -> Any:
+    from sentencepiece import sentencepiece_model_pb2
+
+    try:
+        return sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+    except Exception as error:  # protobuf's own class
+        raise IntegrityError(f"{path.resolve()}: not a SentencePiece model ({error})") from error
+
+
+def _frame(encoding: Any) -> list[str]:
+    """Return the special pieces around the texts of an encoding, which are `$A` and `$B`."""
+    frame: list[str] = []
+    for text, pieces in groupby(zip(encoding.sequence_ids, encoding.tokens, strict=True), key=itemgetter(0)):
+        frame += [piece for _, piece in pieces] if text is None else [("$A", "$B")[text]]
+    return frame or ["$A"]
+
+
+def _lines(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _content(entry: Any) -> str:
+    return str(entry["content"] if isinstance(entry, Mapping) else entry)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise IntegrityError(f"{path.resolve()}: not JSON ({error}); restore the file, or remove it") from error
+    return data if isinstance(data, dict) else {}
+
+
+def main() -> None:
+    """Answer the requests of standard input; what libraries print goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false"}
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    from transformers.convert_slow_tokenizer import TikTokenConverter
+
+    converter: Any = TikTokenConverter
+    converter.load_tiktoken_bpe = staticmethod(_read_ranks)  # instead of that of the package `tiktoken`
+    for line in sys.stdin:
+        try:
+            answer = describe(**json.loads(line))
+        except Exception as error:
+            reason = str(error) if isinstance(error, ClozelineError) else f"{type(error).__name__}: {error}"
+            answer = {"error": reason, "damaged": not isinstance(error, ConfigurationError)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,315 @@
+"""Folders of other projects: the ids of AutoTokenizer for every key that its classes read, or refused by name."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+import transformers
+from tokenizers import pre_tokenizers
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from tests.pipeline.tokenize.published import published_files as files
+from tests.pipeline.tokenize.published.published_folders import (
+    CUT,
+    FOLDERS,
+    bert,
+    byte_level,
+    dropout,
+    library,
+    suffixed,
+    words,
+    write,
+)
+
+MORE = [
+    "Müde ÜBER 中文。",
+    "the millpond watershed, watersheds",
+    "1,000 don't ``x'' a<think>b </think>",
+    "x\r\ny\u3000z\u00a0",
+]
+TEXTS = [*files.NASTY, *MORE, *files.corpus()[:16]]
+
+
+def load(folder):
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    if getattr(theirs.backend_tokenizer.model, "dropout", None):
+        theirs.backend_tokenizer.model.dropout = None
+    return theirs
+
+
+def check(folder, out, theirs, **options):
+    """Import a folder; compare it with transformers' reading of it in this process."""
+    ours = import_tokenizer(folder, out, **options)
+    special = [ours.piece(token) for token in np.flatnonzero(ours.vocabulary.special)]
+    rows = [encoding.ids for encoding in ours.encode(TEXTS)]
+    plain = [number for number, text in enumerate(TEXTS) if not any(piece in text for piece in special)]
+    assert len(plain) > 30
+    expected = theirs(TEXTS, add_special_tokens=False)["input_ids"]
+    assert [rows[number].tolist() for number in plain] == [expected[number] for number in plain]
+    # text never becomes a special piece but the unknown one
+    outside = ours.vocabulary.special.copy()
+    outside[ours.vocabulary.specials.get("unk", 0)] &= "unk" not in ours.vocabulary.specials
+    for piece in special:
+        (encoding,) = ours.encode([f"a {piece} b\0{piece}"])
+        assert not outside[encoding.ids].any(), piece
+    # each added token has the id of the file, and an ordinary one is found in text
+    for token, entry in theirs.added_tokens_decoder.items():
+        assert ours.piece(token) == entry.content
+        if not entry.special:
+            assert token in ours.encode([f" {entry.content} "])[0].ids
+    assert ours.vocabulary.size == max(theirs.get_vocab().values()) + 1
+    for role, token in ours.vocabulary.specials.items():
+        assert getattr(theirs, f"{role}_token_id") in (token, None)
+    assert load_tokenizer(out).vocabulary.fingerprint == ours.vocabulary.fingerprint
+    return ours
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_has_the_ids_of_transformers(tmp_path, name):
+    folder = FOLDERS[name](tmp_path / "in")
+    theirs = load(folder)
+    ours = check(folder, tmp_path / "out", theirs)
+    theirs.save_pretrained(tmp_path / "saved")
+    again = check(tmp_path / "saved", tmp_path / "again", load(tmp_path / "saved"))
+    assert again.vocabulary.size == ours.vocabulary.size
+
+
+def test_a_note_names_what_is_left_out(tmp_path):
+    import_tokenizer(dropout(tmp_path / "in"), tmp_path / "out")
+    assert any("dropout 0.5" in note for note in guesses(tmp_path / "out"))
+    import_tokenizer(FOLDERS["special merges"](tmp_path / "merges"), tmp_path / "out2")
+    assert any(note.startswith("2 merges") for note in guesses(tmp_path / "out2"))
+
+
+REFUSED = {
+    "auto_map": (
+        lambda folder: write(bert(folder), tokenizer_config={"tokenizer_class": "OwnTokenizer",
+                                                             "auto_map": {"AutoTokenizer": [None, "own.Own"]}}),
+        "code of its own"),
+    "XLM": (lambda folder: suffixed(folder, "XLM", "<unk>"), "sacremoses"),
+    "CTRL": (lambda folder: suffixed(folder, "CTRL", "<unk>"), "CTRLTokenizer, which has no form"),
+    "unknown is the end": (
+        lambda folder: library(folder, words("</s>"), pre_tokenizer=CUT(),
+                               config={"unk_token": "</s>", "eos_token": "</s>"}), "which is eos as well"),
+    "letters": (lambda folder: write(folder, vocab={"a": 0, "b": 1}), "name the class"),
+    "nothing": (lambda folder: write(folder, readme={}), "expected tokenizer.json, vocab.txt"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_refused_by_name(tmp_path, name):
+    make, said = REFUSED[name]
+    with pytest.raises(ConfigurationError, match=said) as error:
+        import_tokenizer(make(tmp_path / "in"), tmp_path / "out")
+    assert str(tmp_path / "in") in str(error.value)
+
+
+def test_old_names_of_gpt2_and_a_file_give_what_the_folder_gives(tmp_path):
+    """Given `encoder.json` and `vocab.bpe`, GPT2Tokenizer is empty, without an error."""
+    files.byte_level(tmp_path / "new")
+    write(tmp_path / "new", tokenizer_config={"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True})
+    files.byte_level(tmp_path / "old", "encoder.json", "vocab.bpe")
+    write(tmp_path / "old", tokenizer_config={"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True})
+    expected = import_tokenizer(tmp_path / "new", tmp_path / "a").vocabulary.fingerprint
+    for number, source in enumerate(("new/vocab.json", "old", "old/encoder.json")):
+        found = import_tokenizer(tmp_path / source, tmp_path / f"b{number}")
+        assert found.vocabulary.fingerprint == expected
+
+
+@pytest.mark.parametrize(("family", "name"), [("GPT2", "x.tiktoken"), ("PreTrained", "tokenizer.model")])
+def test_ranks_are_read_as_the_class_reads_vocabulary_and_merges(tmp_path, family, name):
+    """Merging the neighbors of lowest rank until none is left."""
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    ranks = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" t", b" the", b"ca", b"cat", b" c", b" cat"]
+    assert len(letters) == 256
+    lines = [f"{base64.b64encode(token).decode()} {rank}" for rank, token in enumerate(ranks)]
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    kind = "GPT2Tokenizer" if family == "GPT2" else "PreTrainedTokenizerFast"
+    ours = import_tokenizer(tmp_path / name, tmp_path / "out", tokenizer_class=kind)
+    for text in ("the cat", "cat the", "thecat 中"):
+        assert b"".join(ours_bytes(ours, token, ranks) for token in ours.encode([text])[0].ids) == text.encode()
+    assert ours.encode(["the cat"])[0].ids.tolist() == [ranks.index(b"the"), ranks.index(b" cat")]
+    with pytest.raises(ConfigurationError, match="name the class"):
+        import_tokenizer(tmp_path / name, tmp_path / "other")
+
+
+def ours_bytes(ours, token, ranks):
+    return ranks[token] if token < len(ranks) else ours.piece(token).encode()
+
+
+def test_a_model_type_names_the_class(tmp_path):
+    folder = files.t5_model(tmp_path / "in").parent
+    (folder / "tokenizer_config.json").unlink()
+    write(folder, config={"model_type": "t5"})
+    ours = import_tokenizer(folder, tmp_path / "out")
+    assert len(ours.vocabulary.sentinels) == 100
+    assert any("model_type t5" in note for note in guesses(tmp_path / "out"))
+
+
+FRAMES = {
+    "bert": (bert, ["[CLS]", "$A", "[SEP]"], ["[CLS]", "$A", "[SEP]", "$B", "[SEP]"]),
+    "roberta": (FOLDERS["roberta"], ["<s>", "$A", "</s>"], ["<s>", "$A", "</s>", "</s>", "$B", "</s>"]),
+    "t5": (FOLDERS["t5"], ["$A", "</s>"], ["$A", "</s>", "$B", "</s>"]),
+    "llama": (FOLDERS["llama prefix"], ["$A", "</s>"], ["$A", "</s>", "$B", "</s>"]),
+    "words": (FOLDERS["words"], ["$A"], ["$A", "$B"]),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_the_template_is_recorded(tmp_path, name):
+    make, single, pair = FRAMES[name]
+    folder = make(tmp_path / "in")
+    import_tokenizer(folder, tmp_path / "out")
+    facts = json.loads((tmp_path / "out" / "published.json").read_text())
+    assert (facts["single"], facts["pair"]) == (single, pair)
+    theirs = load(folder)
+    found = theirs.convert_ids_to_tokens(theirs("the")["input_ids"])
+    assert [piece for piece in found if piece in theirs.all_special_tokens] == [each for each in single if each != "$A"]
+
+
+@pytest.mark.parametrize("family", ["Roberta", "Bart", "XLMRoberta"])
+def test_a_saved_tokenizer_json_has_the_roles_of_its_class(tmp_path, family):
+    """cls and sep stand in the class or the template alone."""
+    if family == "XLMRoberta":
+        folder = files.directory(files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model").parent, family)
+    else:
+        folder = byte_level(tmp_path / "x", family)
+    saved = load(folder)
+    saved.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = import_tokenizer(tmp_path / "tokenizer.json", tmp_path / "out")
+    roles = {role: getattr(saved, f"{role}_token_id") for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk")}
+    assert tokenizer.vocabulary.specials == roles
+
+
+USED = """
+    add_bos_token add_eos_token add_prefix_space additional_special_tokens bos_token clean_text cls_token do_lower_case
+    eos_token extra_ids extra_special_tokens keep_accents legacy mask_token model_max_length pad_token remove_space
+    sep_token split_by_punct strip_accents tokenize_chinese_chars unk_id unk_token wordpieces_prefix vocab merges
+    vocab_file merges_file _spm_precompiled_charsmap
+    offset mask_token_sent legacy_behaviour src_lang tgt_lang chain_break_token eot_token fill_token middle_token
+    prefix_token suffix_token question_token entity_1_token entity_2_token entity_mask2_token entity_mask_token
+    entity_pad_token entity_unk_token entity_vocab
+"""
+"""Keys that change ids or special pieces: AutoTokenizer reads them; the folders above vary those of common classes."""
+CARRIED = """
+    errors trim_offsets clean_up_tokenization_spaces use_default_system_prompt language task predict_timestamps
+    normalizer_file max_depth max_width pad_width tags_dict max_entity_length max_mention_length token_type_ids_pattern
+    only_label_first_subword cls_token_box pad_token_box sep_token_box pad_token_label
+"""
+"""Keys that change no id of a text: they stay in the published files."""
+
+
+def test_every_key_of_the_classes_is_used_or_carried():
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
+
+    kinds = [getattr(transformers, name, None) for name in set(TOKENIZER_MAPPING_NAMES.values()) - {None}]
+    kinds = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, transformers.TokenizersBackend)]
+    keys = {key for kind in kinds for key in inspect.signature(kind.__init__).parameters}
+    assert len(kinds) > 40
+    assert keys - {"self", "args", "kwargs"} - {*USED.split(), *CARRIED.split()} == set()
+
+
+def test_transformers_is_imported_in_the_child_alone(tmp_path):
+    """Neither it nor torch by a pipeline, its workers, nor torch by the child."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "def note(event, arguments):\n"
+        "    if event == 'import' and arguments[0] in ('torch', 'transformers'):\n"
+        f"        with open({str(tmp_path / 'log')!r}, 'a') as log:\n"
+        "            log.write(f'{arguments[0]} {os.getpid()} {\" \".join(sys.orig_argv)}\\n')\n"
+        "sys.addaudithook(note)\n"
+    )
+    files.byte_level(tmp_path / "published")
+    (tmp_path / "texts").mkdir()
+    for number in range(3):
+        (tmp_path / "texts" / f"{number}.txt").write_text("the cat sat on the mat. " * 300)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"{{corpus: c, output: {tmp_path}/out, input: {tmp_path}/texts, clean: {{language: null, filters: []}},\n"
+        f"tokenizer: {{path: {tmp_path}/published, add: true}}, encode: {{}}, group: {{}},\n"
+        "corrupt: [{name: masked_lm, max_length: 64}], heldout: {fraction: 0}, executor: {name: local, workers: 2},\n"
+        "plan: {unit_bytes: 4096}}\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "clozeline.pipeline", "--config", str(recipe)],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert {line.split(" ")[0] for line in lines if "auto_tokenizer" in line} == {"transformers"}
+    assert [line for line in lines if "auto_tokenizer" not in line] == []
+    assert len({line.split(" ")[1] for line in lines}) == 1, "one child for all stages"
+
+
+DATA = Path(os.environ.get("CLOZELINE_DATA", ""))
+REPORTS = """bert_added bert_keep_accents bert_spaces bl_split json_cfg_special qwen_like roberta_added roberta_prefix
+    wordlevel""".split()  # noqa: SIM905
+real = lambda test: pytest.mark.data(  # noqa: E731
+    pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")(test)
+)
+
+
+@real
+@pytest.mark.parametrize("name", REPORTS)
+def test_reported_folders(tmp_path, name):
+    folder = DATA / "reports" / "tokenizers" / name
+    check(folder, tmp_path / "out", load(folder))
+
+
+BARE = {
+    "albert": "AlbertTokenizer", "bert-base-uncased": "BertTokenizer", "gpt2": "GPT2Tokenizer",
+    "llama2": "LlamaTokenizer", "pegasus": None,
+}  # fmt: skip
+
+
+@real
+@pytest.mark.parametrize("name", BARE)
+def test_real_files(tmp_path, name):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    names = {"encoder.json": "vocab.json", "vocab.bpe": "merges.txt"}
+    for file in (DATA / "hf" / name).iterdir():
+        if file.suffix == ".zst":
+            import zstandard
+
+            (folder / file.stem).write_bytes(zstandard.ZstdDecompressor().decompress(file.read_bytes(), 1 << 28))
+        else:
+            (folder / names.get(file.name, file.name)).symlink_to(file)
+    source = DATA / "hf" / name if BARE[name] else folder
+    if BARE[name]:
+        write(folder, tokenizer_config={"tokenizer_class": BARE[name]})
+    check(source, tmp_path / "out", load(folder))
+
+
+@real
+def test_real_ranks_have_the_ids_of_their_vocabulary_and_merges(tmp_path):
+    ranked = import_tokenizer(DATA / "hf" / "whisper", tmp_path / "a", tokenizer_class="GPT2Tokenizer")
+    merged = import_tokenizer(DATA / "hf" / "gpt2", tmp_path / "b")
+    assert [each.ids.tolist() for each in ranked.encode(TEXTS)] == [each.ids.tolist() for each in merged.encode(TEXTS)]
+
+
+@real
+@pytest.mark.parametrize(
+    "name", ["test_ja_model", "test_sentencepiece", "test_sentencepiece_bpe", "test_sentencepiece_no_bos"]
+)
+def test_real_models_without_a_class(tmp_path, name):
+    path = DATA / "hf" / "sp_fixtures" / f"{name}.model"
+    with pytest.raises(ConfigurationError, match="name the class"):
+        import_tokenizer(path, tmp_path / "out")
+    if name == "sentencepiece_no_bos":  # the layout of PEGASUS and T5, but for the pad
+        ours = import_tokenizer(path, tmp_path / "t5", tokenizer_class="T5Tokenizer")
+        theirs = sentencepiece.SentencePieceProcessor(model_file=str(path))
+        texts = files.corpus()
+        assert [each.ids.tolist() for each in ours.encode(texts)] == theirs.encode(texts)
