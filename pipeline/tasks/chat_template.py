@@ -22,7 +22,7 @@ from clozeline.files import parse_json
 from clozeline.pipeline.tasks import chat_sandbox
 from clozeline.pipeline.tasks.chat_sandbox import Message, Rendering
 from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, TaskItem
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_pieces
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 from clozeline.pipeline.vocabulary import SPECIALS
 
@@ -42,7 +42,7 @@ def write_dialogues(items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) 
     Raises:
         ConfigurationError: the folder has no chat template, or it ends its process, as by too much CPU time.
     """
-    specials = special_pieces(tokenizer)
+    specials = special_ids(tokenizer)
     template, variables = read_chat_template(tokenizer)
     if "strftime_now" in template:
         _LOG.warning("tasks.reader.template: the chat template writes the date: rows of another day are others")

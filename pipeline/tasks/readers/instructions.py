@@ -20,7 +20,7 @@ from clozeline.pipeline.tasks.readers import (
 )
 from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_pieces
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
 
 _ROLES: Final = ("system", "user", "assistant")
 _CHAT: Final = "chat"
@@ -119,7 +119,7 @@ class Instructions(TaskReader):
             from clozeline.pipeline.tasks.chat_template import write_dialogues
 
             return write_dialogues(items, tokenizer)
-        specials, id_of = special_pieces(tokenizer), tokenizer.vocabulary.id_of
+        specials, id_of = special_ids(tokenizer), tokenizer.vocabulary.id_of
         fields = re.compile(f"{_FIELD}|(?P<piece>{any_of(specials)})")
 
         def fill(role: str, content: str) -> Iterator[Part]:

@@ -8,11 +8,11 @@ from clozeline.pipeline.tokenize.tokenizers._tokenizer import (
     is_trainable,
     load_tokenizer,
     save_tokenizer,
-    special_pieces,
+    special_ids,
     tokenizer_facts,
     trainable,
     vocabulary_of,
 )
 
 __all__ = ["Encoding", "Tokenizer", "any_of", "find_tokenizer", "is_trainable", "load_tokenizer", "save_tokenizer",
-           "special_pieces", "tokenizer_facts", "trainable", "vocabulary_of"]  # fmt: skip
+           "special_ids", "tokenizer_facts", "trainable", "vocabulary_of"]  # fmt: skip

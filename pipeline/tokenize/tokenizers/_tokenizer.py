@@ -123,7 +123,7 @@ def is_trainable(name: str) -> bool:
     return hasattr(registry.find(_REGISTRY, name), "train")
 
 
-def special_pieces(tokenizer: Tokenizer) -> dict[str, int]:
+def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
     """Return the id of each special piece by its name."""
     ids = np.flatnonzero(tokenizer.vocabulary.special).tolist()
     return {piece: token for token in ids if (piece := tokenizer.piece(token))}

@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.chat_sandbox import Rendering
 from clozeline.pipeline.tasks.chat_template import _sandbox, read_chat_template, write_dialogues
 from clozeline.pipeline.tasks.readers import Dialogue, Rejected
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, special_pieces
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, special_ids
 from tests.pipeline.tasks.chat_folders import MARKED, PLAIN, import_folder, write_folder
 
 KINDS = ("bytes", "metaspace", "llama")
@@ -80,8 +80,8 @@ def test_ids_and_answers_are_those_of_transformers(kind: str, tmp_path: Path) ->
 def test_nothing_in_a_message_becomes_a_special_token(kind: str, template: str, tmp_path: Path) -> None:
     """The special tokens are those of a dialogue without such names; the text is what the template writes."""
     ours = import_folder(write_folder(tmp_path / "source", kind, template), tmp_path / "ours")
-    specials = special_pieces(ours)
-    special_ids = {*specials.values()} - {specials["<unk>"]}
+    specials = special_ids(ours)
+    reserved = {*specials.values()} - {specials["<unk>"]}
     names = [
         *specials,
         *(f"\0{name}" for name in specials),
@@ -93,7 +93,7 @@ def test_nothing_in_a_message_becomes_a_special_token(kind: str, template: str, 
     items = write_dialogues([dialogue([("user", text), ("assistant", text)]) for text in contents], ours)
     expected = None
     for content, item in zip(contents, items, strict=True):
-        found = [token for token in written(item)[0] if token in special_ids]
+        found = [token for token in written(item)[0] if token in reserved]
         expected = expected or found
         assert found == expected
         text = "".join(part.text for part in item.parts)
@@ -104,7 +104,7 @@ def test_nothing_in_a_message_becomes_a_special_token(kind: str, template: str, 
 def test_a_row_that_could_write_marks_is_rejected(tmp_path: Path) -> None:
     """The private names are made of these characters."""
     ours = import_folder(write_folder(tmp_path / "source", "bytes", PLAIN["chatml"]), tmp_path / "ours")
-    forged = f"\U000f0000{special_pieces(ours)['<|im_end|>']}\U000f0001"
+    forged = f"\U000f0000{special_ids(ours)['<|im_end|>']}\U000f0001"
     items = write_dialogues([dialogue([("user", forged), ("assistant", "b")]), Rejected("fields", 1)], ours)
     assert list(items) == [Rejected("private_use", 0), Rejected("fields", 1)]
 
