@@ -30,7 +30,7 @@ def import_transformers(purpose: str) -> ModuleType:
 
 @contextmanager
 def refusals_of(folder: Path) -> Iterator[None]:
-    """Raise a ConfigurationError with the first sentence of transformers where it cannot read or run a folder's model."""
+    """Raise a ConfigurationError with the first sentence of transformers where it cannot run the model of a folder."""
     try:
         yield
     except (ClozelineError, MemoryError):
