@@ -108,11 +108,16 @@ class TokenizerJson(ByteMerges):
     def rename_specials(self, names: Mapping[int, str]) -> tokenizers.Tokenizer:
         """Return the library with these names of special ids, which a text can spell; an appended id may be another."""
         facts: dict[str, Any] = json.loads(self._model.to_str())
-        hidden = {self._model.id_to_token(token): name for token, name in names.items()}
+        model, hidden = facts["model"], {self._model.id_to_token(token): name for token, name in names.items()}
         hidden.pop(None, None)  # of appended ids, which the library does not know
-        _rename_pieces(facts["model"], hidden)
+        if isinstance(model["vocab"], dict):
+            model["vocab"] = {hidden.get(piece, piece): token for piece, token in model["vocab"].items()}
+        else:
+            model["vocab"] = [[hidden.get(piece, piece), score] for piece, score in model["vocab"]]
+        if (unknown := model.get("unk_token")) in hidden:
+            model["unk_token"] = hidden[unknown]
         for entry in facts["added_tokens"]:
-            entry |= {"content": hidden[entry["content"]], "normalized": False} if entry["content"] in hidden else {}
+            entry["content"] = hidden.get(entry["content"], entry["content"])
         library, added = _read_text(json.dumps(facts), self.FILE), self.to_tokenizers().get_added_tokens_decoder()
         for token, name in names.items():
             like = added.get(token, tokenizers.AddedToken(name))
@@ -166,19 +171,15 @@ def pieces_of(facts: dict[str, Any], where: str) -> list[str]:
 def _without_specials(facts: dict[str, Any], bare: set[str]) -> dict[str, Any]:
     """Return the file with special pieces renamed so that no text contains them; the ids stay."""
     model = dict(facts["model"])
-    _rename_pieces(model, {name: HIDDEN + name for name in bare})
+    hidden = {name: HIDDEN + name for name in bare}
+    if isinstance(model["vocab"], dict):
+        model["vocab"] = {hidden.get(name, name): token for name, token in model["vocab"].items()}
+    else:
+        model["vocab"] = [[hidden.get(name, name), *rest] for name, *rest in model["vocab"]]
+    if model.get("unk_token") in hidden:
+        model["unk_token"] = hidden[model["unk_token"]]
     added = [entry for entry in facts["added_tokens"] if entry["content"] not in bare]
     return {**facts, "added_tokens": added, "model": model, "post_processor": None}
-
-
-def _rename_pieces(model: dict[str, Any], names: Mapping[str, str]) -> None:
-    """Give pieces of a file's `model` other names."""
-    if isinstance(model["vocab"], dict):
-        model["vocab"] = {names.get(name, name): token for name, token in model["vocab"].items()}
-    else:
-        model["vocab"] = [[names.get(name, name), *rest] for name, *rest in model["vocab"]]
-    if model.get("unk_token") in names:
-        model["unk_token"] = names[model["unk_token"]]
 
 
 def _byte_converter(facts: dict[str, Any]) -> Callable[[str], bytes]:

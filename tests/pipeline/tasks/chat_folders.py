@@ -33,7 +33,7 @@ PLAIN = {
     "{% if m.role == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
     "{% else %}{{ ' ' + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}",
     "llama3": "{% set loop_messages = messages %}{% for m in loop_messages %}{% set content = '<|im_start|>' + m['role'] + "
-    "'<|user|>\n\n' + m['content'] | trim + '<|eot|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}"
+    "'<|user|>\n\n' + m['content'] | trim + '<|eot|>\n' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}"
     "{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant<|user|>\n\n' }}{% endif %}",
     "mistral": "{%- if not tools is defined %}{%- set tools = none %}{%- endif %}{%- set ns = namespace(index=0) %}{{- bos_token }}"
     "{%- for m in messages if m.role != 'system' %}{%- if (m.role == 'user') != (ns.index % 2 == 0) %}"
