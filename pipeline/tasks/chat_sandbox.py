@@ -42,8 +42,9 @@ class Rendering:
         The spans are what the template marks with `{% generation %}`. Without such marks, an answer is what its
         message adds to the rendering of the messages before it, of which the text must be a continuation.
         """
-        from transformers.utils import chat_template_utils as chats
+        from transformers.utils import chat_template_utils
 
+        chats: Any = chat_template_utils
         control, _ = chats._get_control_token_patterns(tuple(self.specials))
         chat = [{"role": role, "content": content} for role, content in messages]
         marked = bool(_MARKED.search(self.template))

@@ -28,7 +28,7 @@ from clozeline.pipeline.vocabulary import SPECIALS
 
 _LOG: Final = logging.getLogger(__name__)
 _START, _END = "\U000f0000", "\U000f0001"
-"""What transformers writes around the name of a special token in a message."""
+"""Characters that transformers writes around the name of a special token in a message."""
 _PRIVATE: Final = re.compile(f"{_START}[0-9]+{_END}")
 _Ask: TypeAlias = Callable[[Sequence[Message]], dict[str, Any]]
 
@@ -112,7 +112,7 @@ class _ChatEncoder:
     Its special tokens have private names, which replace those that the template writes.
     """
 
-    def __init__(self, tokenizer: Tokenizer, specials: dict[str, int]) -> None:
+    def __init__(self, tokenizer: object, specials: dict[str, int]) -> None:
         if not isinstance(tokenizer, TokenizerJson):
             raise ConfigurationError("tasks.reader.template: chat needs a published tokenizer with a tokenizer.json")
         names = any_of(specials)

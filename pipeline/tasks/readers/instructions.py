@@ -115,7 +115,7 @@ class Instructions(TaskReader):
 
     def complete(self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
         """Return the dialogues with the parts of the template; ConfigurationError if it needs a missing token."""
-        if self.options.template == _CHAT:
+        if isinstance(templates := self.options.template, str):
             from clozeline.pipeline.tasks.chat_template import write_dialogues
 
             return write_dialogues(items, tokenizer)
@@ -123,7 +123,7 @@ class Instructions(TaskReader):
         fields = re.compile(f"{_FIELD}|(?P<piece>{any_of(specials)})")
 
         def fill(role: str, content: str) -> Iterator[Part]:
-            template, at, is_target = self.options.template[role], 0, False
+            template, at, is_target = templates[role], 0, False
             for match in fields.finditer(template):
                 if template[at : match.start()]:
                     yield Part(template[at : match.start()])
