@@ -8,6 +8,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.chat_sandbox import Rendering
 from clozeline.pipeline.tasks.chat_template import _sandbox
+from tests.pipeline.tasks.chat_folders import PLAIN
 
 PAIR = [("user", "a"), ("assistant", "b")]
 
@@ -60,3 +61,16 @@ def test_neither_worker_nor_sandbox_import_torch() -> None:
         "assert 'transformers' in sys.modules and 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_answers_of_a_template_without_marks() -> None:
+    """Characters that each answer adds; a template that drops earlier thoughts has no such text."""
+    rendering = Rendering(PLAIN["thinking"], {}, [])
+    chat = [*PAIR, ("user", "c"), ("assistant", "thought</think>d")]
+    found = rendering.render(chat)
+    assert [found["text"][begin:end] for begin, end in found["spans"]] == [
+        "b<|im_end|>\n",
+        "thought</think>d<|im_end|>\n",
+    ]
+    assert rendering.render([*chat, *PAIR])["refused"] == "no_prefix"
+    assert Rendering("{{ messages | length }}", {}, []).render(PAIR)["refused"] == "no_prefix"
