@@ -134,7 +134,9 @@ class _ChatEncoder:
         for span in answer["spans"]:
             begin, end = (news[at := bisect(olds, edge) - 1] + edge - olds[at] for edge in span)
             first, stop = int(np.searchsorted(ends, begin, "right")), int(np.searchsorted(starts, end))
-            if answer["marked"]:  # as transformers, up to the first token of the last character
+            # as transformers, up to the first token of the last character; where that character has no token, to the
+            # one before, as transformers would go on to the end of the row
+            if answer["marked"]:
                 stop = min(stop, int(np.searchsorted(ends, end - 1, "right")) + 1)
             elif first < stop and (starts[first] < begin or ends[stop - 1] > end):
                 return None

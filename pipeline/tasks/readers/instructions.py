@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import (
@@ -46,6 +46,8 @@ class Instructions(TaskReader):
         `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}` is
         `User: 2 + 2?\nAssistant: 4</s>`, with the loss on ` 4</s>`
     """
+
+    VERSION: ClassVar[int] = 2
 
     @config_class
     class Options:
