@@ -24,6 +24,11 @@ MODES: Final = ("R", "S", "X")
 
 _BITMAPS: Final = ("special", "word_start", "ends_in_space")
 
+
+class SentinelError(ConfigurationError):
+    """Rows need more sentinels than the tokenizer has."""
+
+
 ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks"
 """The way out where an objective needs special tokens."""
 

@@ -147,7 +147,7 @@ def texts_of(item: TaskItem) -> tuple[str, ...]:
     if isinstance(item, SourceTarget):
         return item.source, *item.targets
     if isinstance(item, Dialogue):
-        return tuple(part.text for part in item.parts if not part.special)
+        return tuple(content for _, content in item.messages)
     return item.overlap_texts
 
 

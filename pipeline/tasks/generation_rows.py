@@ -19,18 +19,9 @@ _LABEL_IDS: Final = Feature("label_ids", "ids", 1, "ids at label_positions, each
 
 
 def part_ids(parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary) -> list[NDArray[Any]]:
-    """Return the ids of each part; `encodings` covers the parts that are not special tokens.
-
-    Raises:
-        ConfigurationError: the vocabulary lacks a special token of the template.
-    """
+    """Return the ids of each part; `encodings` covers the parts that are texts."""
     texts = iter(encodings)
-    return [
-        np.array([vocabulary.id_of(part.text, "the template of the task")], vocabulary.id_dtype)
-        if part.special
-        else next(texts).ids
-        for part in parts
-    ]
+    return [next(texts).ids if part.ids is None else np.array(part.ids, vocabulary.id_dtype) for part in parts]
 
 
 class GenerationRows(TaskRows[SourceTarget | Dialogue]):
@@ -39,8 +30,8 @@ class GenerationRows(TaskRows[SourceTarget | Dialogue]):
     per_token: ClassVar = 4
 
     def texts(self, item: SourceTarget | Dialogue) -> Sequence[str]:
-        """Return the texts of all parts except the special tokens."""
-        return [part.text for part in item.parts if not part.special]
+        """Return the texts of all parts that are not encoded yet."""
+        return [part.text for part in item.parts if part.ids is None]
 
 
 class TargetRows(GenerationRows):
@@ -94,8 +85,9 @@ class TurnRows(GenerationRows):
         parts = part_ids(item.parts, encodings, vocabulary)
         if any(part.is_target and not len(ids) for part, ids in zip(item.parts, parts, strict=True)):
             return "no_tokens"
-        # the special tokens of the frame around the parts; a template may already end with the tail
-        head, tail = (frame.ids(roles, vocabulary) for roles in (frame.head, frame.tail))
+        # the special tokens of the frame around the parts; a template may write all of them, or end with the tail
+        is_framed = isinstance(item, Dialogue) and item.is_framed
+        head, tail = (frame.ids(() if is_framed else roles, vocabulary) for roles in (frame.head, frame.tail))
         if len(tail) and parts[-1][-1:].tolist() == tail.tolist():
             tail = tail[:0]
         ids = np.concatenate((head, *parts, tail)).astype(vocabulary.id_dtype)

@@ -107,9 +107,10 @@ class TaskSets(Pass[TaskCounts]):
         if source.is_training and self.code_switch is not None:
             switcher = read_switcher(self.code_switch, self.limits, self.seed, "tasks")
             items = code_switch(items, switcher, reader.facts)
-        rows = builder.rows(items)
+        rejected: list[Rejected] = []
+        rows = builder.rows(_note_rejected(reader.complete(items, builder.tokenizer), rejected))
         add_counts(builder.counts, {"notes": notes})
-        if len(rows) and (shown := _details(read, reader.unit)):
+        if len(rows) and (shown := _details(rejected, reader.unit)):
             _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(shown))
         output.inputs[source.source] = file_hash(source.path)
         if len(rows):
@@ -118,7 +119,7 @@ class TaskSets(Pass[TaskCounts]):
             counted = builder.counts["examples"], builder.counts["tokens"]
             require_written(f"tasks {source.split}", counted, (info.rows, info.tokens))
         elif file.layout.has_labels and builder.counts["refused"].keys() != {"no_label"}:
-            reasons = _reasons(read, builder.counts, reader.unit)
+            reasons = _reasons(rejected, builder.counts, reader.unit)
             raise ConfigurationError(f"{source.path}: no row of it is an example: {reasons}")
         else:
             _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout.name)
@@ -233,16 +234,23 @@ def _all_rows(reader: TaskReader, file: TaskFile, counts: SplitCounts) -> Iterat
     require_equal(f"tasks: {file.path}", "rows of the file", reader.row_count(file), "rows read", counts["rows_read"])
 
 
-def _reasons(items: Iterable[TaskItem | Rejected], counts: SplitCounts, unit: str) -> str:
+def _note_rejected(items: Iterable[TaskItem | Rejected], rejected: list[Rejected]) -> Iterator[TaskItem | Rejected]:
+    for item in items:
+        if isinstance(item, Rejected):
+            rejected.append(item)
+        yield item
+
+
+def _reasons(items: Iterable[Rejected], counts: SplitCounts, unit: str) -> str:
     """Return the number of rejected rows per reason, and the first details."""
     rejected = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items())
     return "; ".join((rejected, *_details(items, unit)))
 
 
-def _details(items: Iterable[TaskItem | Rejected], unit: str) -> list[str]:
+def _details(items: Iterable[Rejected], unit: str) -> list[str]:
     """Return the first different details of rejected rows, each with its line or row."""
     details: dict[str, int] = {}
     for item in items:
-        if isinstance(item, Rejected) and item.detail:
+        if item.detail:
             details.setdefault(item.detail, item.index + 1)
     return [f"{unit} {number}: {detail}" for detail, number in list(details.items())[:_DETAILS]]

@@ -17,7 +17,7 @@ from clozeline.model.checkpoints import build_checkpoint
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, model_path, natural, positive, run_tool
 from clozeline.tools.models.export.exportable import open_exportable
-from clozeline.tools.models.export.quiet_transformers import import_transformers
+from clozeline.tools.models.export.quiet_transformers import import_transformers, refusals_of
 
 Logits = Callable[[Tensor], list[Tensor]]
 """Return the scores of each head, in the order of the heads' names, as classes of transformers have them."""
@@ -33,6 +33,8 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
             f"the models' heads have {widths[0]} and {widths[1]} scores: expected as many; "
             "exports drop the rows that pad a vocabulary, so compare two exports, or the run with its export"
         )
+    if not widths[0]:
+        raise ConfigurationError("the models have no heads with scores: name a class with a head under architectures")
     return max(float((a - b).abs().max()) for a, b in zip(*sides, strict=True))
 
 
@@ -54,17 +56,21 @@ def _run_ours(folder: Path) -> tuple[Logits, int]:
 def _run_transformers(folder: Path) -> tuple[Logits, int]:
     """Return a function that computes a model's logits with transformers; local files only, no remote code."""
     transformers = import_transformers("--theirs")
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    architecture = getattr(transformers, (config.architectures or ["none"])[0], None)
-    if architecture is None:
-        raise ConfigurationError(f"{folder}: config.json names no class of transformers under architectures")
-    model: Any = architecture.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
+    with refusals_of(folder):
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        architecture = getattr(transformers, (config.architectures or ["none"])[0], None)
+        if architecture is None:
+            raise ConfigurationError(f"{folder}: config.json names no class of transformers under architectures")
+        model: Any = architecture.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
+        rows = int(config.get_text_config().vocab_size)
 
     def logits(ids: Tensor) -> list[Tensor]:
         more = {"decoder_input_ids": ids} if config.is_encoder_decoder else {}
-        return [value for name, value in model(input_ids=ids, **more).items() if name.endswith("logits")]
+        with refusals_of(folder):
+            scores = model(input_ids=ids, **more).items()
+        return [value for name, value in scores if name.endswith("logits")]
 
-    return logits, int(config.vocab_size)
+    return logits, rows
 
 
 def _compare(options: argparse.Namespace) -> int:

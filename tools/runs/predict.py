@@ -23,7 +23,7 @@ from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.one_or_more import Names
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.pipeline.tasks.readers import TaggedWords
+from clozeline.pipeline.tasks.readers import TaggedWords, TaskReader
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.labeled_texts import task_reader
@@ -90,7 +90,7 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     number, first, counts = 0, 0, Counter[str]()
     while group := list(islice(items, options.part_rows)):
         if not parts.has(number):
-            parts.write(number, _records_of(opened, group, first))
+            parts.write(number, _records_of(opened, reader, group, first))
         number, first = number + 1, first + len(group)
     if not number:
         raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
@@ -101,12 +101,12 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     return counts
 
 
-def _records_of(opened: TaskRun, group: Sequence[Item], first: int) -> list[Record]:
+def _records_of(opened: TaskRun, reader: TaskReader, group: Sequence[Item], first: int) -> list[Record]:
     """Return the records of some rows in their order; rows without a prediction say why."""
     from clozeline.tools.runs.inference.row_predictions import predict_records
 
     items = [item for item, _ in group]
-    rows, uids, missing = build_rows(opened, items)
+    rows, uids, missing = build_rows(opened, reader, items)
     records: dict[int, Record] = {number: {"rejected": reason} for number, reason in missing.items()}
     for row, record in predict_records(opened, rows):
         records[uids[rows.fixed["document_uid"][row].tobytes()]] = record

@@ -7,6 +7,7 @@ from typing import Any
 from clozeline.configuration.config import adapter_of, former_names, load_config, validate
 from clozeline.errors import ConfigurationError, reading_run
 from clozeline.hub import fetch_folder
+from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 
 
@@ -27,6 +28,19 @@ def with_source(value: Any) -> Any:
     if not source.is_dir():
         raise ConfigurationError(f"model.init_from: {source}: no such folder; expected a run, or a folder with a model")
     return {**_plain_model(source), **value}
+
+
+def unset_head_key(model: ModelConfig, head: str, key: str) -> str:
+    """Return how to unset a key of a head, which may come from the model in `init_from`."""
+    if model.init_from is not None:
+        theirs = with_source({"init_from": str(model.init_from)}).get("heads", {}).get(head)
+        if (
+            isinstance(theirs, Mapping)
+            and theirs.get(key) == adapter_of(HeadConfig).dump_python(model.heads[head], mode="json")[key]
+        ):
+            empty = {"labels": "[]", "multi_label": "false"}.get(key, "null")
+            return f"set model.heads.{head}.{key}={empty} for a new head (model.init_from brings the key)"
+    return "leave the key out"
 
 
 def _plain_model(source: Path) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """Span corruption: replace spans with sentinels; the target lists the spans (T5)."""
 
+from bisect import bisect_left
 from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -27,7 +30,7 @@ from clozeline.pipeline.kernels.sampling import (
     rows_of,
 )
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
-from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
+from clozeline.pipeline.vocabulary import ADD_SPECIALS, SENTINELS, SentinelError, Vocabulary
 from clozeline.seeding import SLOTS
 
 
@@ -104,11 +107,14 @@ class SpanCorruption(Objective):
         # there are enough sentinels for a full row; shorter rows never need more
         marks = int(self.plan(np.array([self.content_length]))[1][0])
         needed = marks + options.final_sentinel
-        if needed > len(self._sentinels):
+        if needed > (have := len(self._sentinels)):
+            ways = [ADD_SPECIALS] if have < SENTINELS else []
+            if needed > (most := max(have, SENTINELS)):
+                ways.insert(0, f"{most} are enough for input_length: {self._longest_input(most)}")
             raise self.refuse_options(
                 f"a row of {self.content_length} tokens has {marks} spans and needs {needed} sentinels, the tokenizer "
-                f"has {len(self._sentinels)}; lower noise_density or input_length, or raise mean_noise_span_length; "
-                f"{ADD_SPECIALS}"
+                f"has {have}; {', and '.join(ways)}",
+                SentinelError,
             )
         used = self._sentinels[:needed]
         if len(set(used.tolist())) < needed or not vocabulary.special[used].all():
@@ -119,6 +125,18 @@ class SpanCorruption(Objective):
         pair = (inputs, targets) if options.cross_documents else (inputs, targets, *DOCUMENT_FEATURES)
         joined = (inputs, prefix) if options.attention == "prefix" else (inputs, *MASKED_FEATURES[1:])
         self.features = pair if options.architecture == "encoder_decoder" else joined
+
+    def _longest_input(self, sentinels: int) -> int:
+        """Return the largest `input_length` whose rows need no more sentinels."""
+
+        def needs_more(length: int) -> bool:
+            other = copy(self)
+            other.options = replace(self.options, input_length=length)
+            return int(other.plan(np.array([other._longest_row()]))[1][0]) + self.options.final_sentinel > sentinels
+
+        # an input has a token for each sentinel
+        lengths = range(sentinels, self.options.input_length)
+        return lengths[bisect_left(lengths, True, key=needs_more) - 1]
 
     def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return the number of noise tokens and of spans of rows of `lengths` content tokens."""

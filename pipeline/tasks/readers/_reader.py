@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers._task_items import LabeledText, Rejected, TaskItem
 from clozeline.pipeline.tasks.readers._text_lines import line_count
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 
 TASK: Final = "task"
 """Objective name in the manifests of task sets."""
@@ -144,6 +145,10 @@ class TaskReader(ABC):
     @abstractmethod
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
         """Yield every row of a file, without lines that are not rows, such as a header."""
+
+    def complete(self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
+        """Return the rows with what the tokenizer determines, such as the ids of a template; by default as they are."""
+        return items
 
     def row_count(self, file: TaskFile) -> int:
         """Return the number of rows, counted independently of `read` as a check: by default one per line."""

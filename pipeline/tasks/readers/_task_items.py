@@ -150,32 +150,35 @@ class Part:
     """A piece of a templated text; its text is encoded separately and never becomes a special token."""
 
     text: str
-    """the text, or the role of a special token such as `eos`"""
-    special: bool = False
+    """the text, without special tokens"""
     is_target: bool = False
     """true if the loss covers it"""
+    ids: tuple[int, ...] | None = None
+    """tokens of what is encoded already, such as a special token; None: those of the text"""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """Messages as a model reads them; the loss covers the answers."""
+    """Messages up to the last answer; the loss covers the answers."""
 
-    parts: tuple[Part, ...]
-    """parts of all messages; the last is a target"""
-    opening: str
-    """the first message"""
+    messages: tuple[tuple[str, str], ...]
+    """role and content of each"""
     index: int
     group: str | None = None
+    parts: tuple[Part, ...] = ()
+    """the messages in their template; empty until the tokenizer is known"""
+    is_framed: bool = False
+    """true if the template writes all special tokens of a row"""
 
     @property
     def overlap_texts(self) -> tuple[str, ...]:
         """The first message."""
-        return (self.opening,)
+        return (self.messages[0][1],)
 
     @property
     def answers(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """The text before each answer, and the answer, without special tokens."""
-        texts = ["" if part.special else part.text for part in self.parts]
+        texts = [part.text for part in self.parts]
         return tuple(
             ("".join(texts[:begin]), ("".join(texts[begin:end]).strip(),)) for begin, end in answer_runs(self.parts)
         )
@@ -185,7 +188,7 @@ def answer_runs(parts: Sequence[Part]) -> list[tuple[int, int]]:
     """Return the runs of target parts as (first, after last) indices.
 
     Example:
-        >>> end, answer = Part("eos", True, True), Part("b", is_target=True)
+        >>> end, answer = Part("", True, (2,)), Part("b", is_target=True)
         >>> answer_runs([Part("a"), answer, end, Part("c"), answer])
         [(1, 3), (4, 5)]
     """

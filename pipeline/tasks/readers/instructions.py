@@ -1,10 +1,10 @@
 """Reader of instructions and dialogues; the loss covers the assistant's messages (arXiv 2203.02155)."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import (
@@ -14,31 +14,40 @@ from clozeline.pipeline.tasks.readers import (
     Rejected,
     TaskFacts,
     TaskFile,
+    TaskItem,
     TaskReader,
     keep_texts,
 )
 from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
 
 _ROLES: Final = ("system", "user", "assistant")
-_FIELD: Final = re.compile(r"(?P<space>\s*)\{content\}|\{(?P<special>\w+)\}")
+_CHAT: Final = "chat"
+_FIELD: Final = r"(?P<space>\s*)\{content\}|\{(?P<special>\w+)\}"
 _TEMPLATE: Final = {"system": "{content}\n", "user": "User: {content}\n", "assistant": "Assistant: {content}{eos}\n"}
 
 
 class Instructions(TaskReader):
     r"""JSON lines with a list of messages, each with a role and a content, and a template per role.
 
-    A template is text with `{content}` and names of special tokens, such as `{eos}`. The loss covers the contents of
-    the assistant and the special tokens after them. White space before `{content}` belongs to the content. Nothing in a
-    message becomes a special token.
+    A template is text with `{content}` and special tokens: by role, such as `{eos}`, or as the tokenizer writes them,
+    such as `<|end|>`. The loss covers the contents of the assistant and the special tokens after them. White space
+    before `{content}` belongs to the content. Nothing in a message becomes a special token.
+
+    `template: chat` is the chat template of a published tokenizer. The loss covers what it marks with
+    `{% generation %}`, else what each answer adds to the text before it.
 
     Messages after the last answer are dropped. Rejected lines: `fields`, no messages or one of another form;
-    `unknown_role`; `empty_text`; `no_answer`, no message of the assistant, or one that comes first.
+    `unknown_role`; `empty_text`; `no_answer`, no message of the assistant, or one that comes first. A chat template
+    also rejects: `template`, it raises an error; `no_prefix`, an answer changes the text before it; `private_use`.
 
     Example:
         `{"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]}` is
         `User: 2 + 2?\nAssistant: 4</s>`, with the loss on ` 4</s>`
     """
+
+    VERSION: ClassVar[int] = 2
 
     @config_class
     class Options:
@@ -52,18 +61,20 @@ class Instructions(TaskReader):
         """field of a message with its text"""
         roles: dict[str, str] = field(default_factory=dict)
         """other names of roles: {human: user, gpt: assistant}"""
-        template: dict[str, str] = field(default_factory=lambda: dict(_TEMPLATE))
-        """text of a message of each role: {user: "User: {content}\\n", assistant: "Assistant: {content}{eos}\\n"}"""
+        template: dict[str, str] | Literal["chat"] = field(default_factory=lambda: dict(_TEMPLATE))
+        """text of a message of each role: {user: "User: {content}\\n", assistant: "Assistant: {content}{eos}\\n"}; or
+        chat, the chat template of the tokenizer's folder"""
         metrics: list[Metric] = field(default_factory=lambda: ["exact_match"])
         """metrics of the last answer of each dialogue, main metric first: exact_match, bleu, chrf, rouge1, rouge2,
         rougeL, rougeLsum"""
 
         def __post_init__(self) -> None:
-            if unknown := sorted({*self.template, *self.roles.values()} - set(_ROLES)):
+            template = dict.fromkeys(_ROLES, "{content}") if self.template == _CHAT else self.template
+            if unknown := sorted({*template, *self.roles.values()} - set(_ROLES)):
                 raise ValueError(f"template, roles: expected {', '.join(_ROLES)}, got {unknown[0]!r}")
-            if missing := sorted({"user", "assistant"} - set(self.template)):
+            if missing := sorted({"user", "assistant"} - set(template)):
                 raise ValueError(f"template: expected an entry for {' and '.join(missing)}")
-            for role, text in self.template.items():
+            for role, text in template.items():
                 if text.count("{content}") != 1:
                     raise ValueError(f"template.{role}: expected {{content}} once, got {text!r}")
 
@@ -90,10 +101,7 @@ class Instructions(TaskReader):
         answers = [number for number, (role, _) in enumerate(messages) if role == "assistant"]
         if not answers or answers[0] == 0:
             return Rejected("no_answer", index)
-        parts = tuple(part for role, text in messages[: answers[-1] + 1] for part in self._fill_template(role, text))
-        while not parts[-1].is_target:
-            parts = parts[:-1]
-        return Dialogue(parts, messages[0][1], index)
+        return Dialogue(tuple(messages[: answers[-1] + 1]), index)
 
     def _parse_message(self, message: Any) -> tuple[str, str] | str:
         """Return role and content of a message, or the reason to reject it."""
@@ -103,20 +111,40 @@ class Instructions(TaskReader):
         if not isinstance(role, str) or not isinstance(content, str):
             return "fields"
         role = self.options.roles.get(role, role)
-        if role not in self.options.template:
+        if role not in (_ROLES if self.options.template == _CHAT else self.options.template):
             return "unknown_role"
         return (role, content) if content.strip() else "empty_text"
 
-    def _fill_template(self, role: str, content: str) -> Iterator[Part]:
-        template, at, is_target = self.options.template[role], 0, False
-        for match in _FIELD.finditer(template):
-            if template[at : match.start()]:
-                yield Part(template[at : match.start()])
-            if match["special"] is None:
-                is_target = role == "assistant"
-                yield Part(match["space"] + content, is_target=is_target)
-            else:
-                yield Part(match["special"], special=True, is_target=is_target)
-            at = match.end()
-        if template[at:]:
-            yield Part(template[at:])
+    def complete(self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
+        """Return the dialogues with the parts of the template; ConfigurationError if it needs a missing token."""
+        if isinstance(templates := self.options.template, str):
+            from clozeline.pipeline.tasks.chat_template import write_dialogues
+
+            return write_dialogues(items, tokenizer)
+        specials, id_of = special_ids(tokenizer), tokenizer.vocabulary.id_of
+        fields = re.compile(f"{_FIELD}|(?P<piece>{any_of(specials)})")
+
+        def fill(role: str, content: str) -> Iterator[Part]:
+            template, at, is_target = templates[role], 0, False
+            for match in fields.finditer(template):
+                if template[at : match.start()]:
+                    yield Part(template[at : match.start()])
+                if match["piece"]:
+                    yield Part("", is_target, (specials[match["piece"]],))
+                elif match["special"]:
+                    yield Part("", is_target, (id_of(match["special"], "the template of the task"),))
+                else:
+                    is_target = role == "assistant"
+                    yield Part(match["space"] + content, is_target)
+                at = match.end()
+            if template[at:]:
+                yield Part(template[at:])
+
+        return (_fill_messages(item, fill) if isinstance(item, Dialogue) else item for item in items)
+
+
+def _fill_messages(item: Dialogue, fill: Callable[[str, str], Iterator[Part]]) -> Dialogue:
+    parts = [part for role, content in item.messages for part in fill(role, content)]
+    while not parts[-1].is_target:
+        parts.pop()
+    return replace(item, parts=tuple(parts))

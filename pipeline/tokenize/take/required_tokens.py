@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
-from clozeline.pipeline.vocabulary import SPECIALS, Vocabulary
+from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, SentinelError, Vocabulary
 
 _SIZE: Final = 1024
 
@@ -37,6 +37,9 @@ def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterato
     """Yield the roles (specials, `sentinels`, `modes`) that some user needs and the vocabulary lacks.
 
     Each user checks a complete vocabulary, then one without the role: a role is needed if the second check fails.
+
+    Raises:
+        SentinelError: a user needs more sentinels than can be added.
     """
     complete = foreseen_vocabulary(_SIZE, 0)
     lacking: dict[str, Vocabulary] = {
@@ -53,6 +56,10 @@ def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterato
 def _accepts(user: User, vocabulary: Vocabulary) -> bool:
     try:
         user(vocabulary)
+    except SentinelError:
+        if len(vocabulary.sentinels) == SENTINELS:
+            raise
+        return False
     except ConfigurationError:
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -120,6 +121,17 @@ def trainable() -> list[str]:
 def is_trainable(name: str) -> bool:
     """Return whether an algorithm can be trained."""
     return hasattr(registry.find(_REGISTRY, name), "train")
+
+
+def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the id of each special piece by its name."""
+    ids = np.flatnonzero(tokenizer.vocabulary.special).tolist()
+    return {piece: token for token in ids if (piece := tokenizer.piece(token))}
+
+
+def any_of(pieces: Iterable[str]) -> str:
+    """Return a regular expression of pieces, the longest first."""
+    return "|".join(map(re.escape, sorted(pieces, key=len, reverse=True))) or "(?!)"
 
 
 def save_tokenizer(tokenizer: Tokenizer, name: str, folder: Path) -> None:

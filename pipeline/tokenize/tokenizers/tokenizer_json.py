@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -110,6 +110,26 @@ class TokenizerJson(ByteMerges):
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
         return _read_text(json.dumps(self._facts), self.FILE)
+
+    def rename_specials(self, names: Mapping[int, str]) -> tokenizers.Tokenizer:
+        """Return the library with these names of special ids, which a text can spell; an appended id may be another."""
+        facts: dict[str, Any] = json.loads(self._model.to_str())
+        model, hidden = facts["model"], {self._model.id_to_token(token): name for token, name in names.items()}
+        hidden.pop(None, None)  # of appended ids, which the library does not know
+        if isinstance(model["vocab"], dict):
+            model["vocab"] = {hidden.get(piece, piece): token for piece, token in model["vocab"].items()}
+        else:
+            model["vocab"] = [[hidden.get(piece, piece), score] for piece, score in model["vocab"]]
+        if (unknown := model.get("unk_token")) in hidden:
+            model["unk_token"] = hidden[unknown]
+        for entry in facts["added_tokens"]:
+            entry["content"] = hidden.get(entry["content"], entry["content"])
+        library, added = _read_text(json.dumps(facts), self.FILE), self.to_tokenizers().get_added_tokens_decoder()
+        for token, name in names.items():
+            like = added.get(token, tokenizers.AddedToken(name))
+            flags = {flag: getattr(like, flag) for flag in ("lstrip", "rstrip", "single_word")}
+            library.add_tokens([tokenizers.AddedToken(name, normalized=False, **flags)])
+        return library
 
 
 def _bounds(row: tokenizers.Encoding, side: Literal[0, 1]) -> NDArray[np.int64]:

@@ -25,7 +25,6 @@ from clozeline.pipeline.tasks.readers import (
     Choices,
     Dialogue,
     LabeledText,
-    Part,
     Question,
     Rejected,
     SourceTarget,
@@ -176,7 +175,7 @@ def test_every_row_with_a_text_is_an_item(tmp_path: Path, reader: dict[str, obje
         (Question("q", "c", ((0, "c"),), "k", 0), ("q", "c")),
         (Choices("c", ("x", "y"), 0, 0), ("c", "x", "y")),
         (SourceTarget("s", ("t", "u"), "prefix: ", 0), ("s", "t", "u")),
-        (Dialogue((Part("bos", special=True), Part("hi"), Part("ho", is_target=True)), "hi", 0), ("hi", "ho")),
+        (Dialogue((("user", "hi"), ("assistant", "ho")), 0), ("hi", "ho")),
     ],
 )
 def test_texts_of_each_type_of_item(item: object, texts: tuple[str, ...]) -> None:

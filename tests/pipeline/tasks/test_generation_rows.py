@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.generation_rows import TargetRows, TurnRows, part_ids
 from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, SourceTarget, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, Frame
@@ -18,11 +17,15 @@ FACTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
 ENDING = Frame("encoder_decoder", (), (), ("sep",), segments=False)
 """The frame of T5 with another token at the end: the small vocabulary has no `</s>`."""
 EOS = len(SPECIALS)
-END = Part("eos", special=True, is_target=True)
-TWO = Dialogue(
-    (Part("a film"), Part(" good [EOS] plot", is_target=True), END, Part("very"), Part("bad", is_target=True), END),
-    "a film",
-    0,
+END = Part("", is_target=True, ids=(EOS,))
+
+
+def dialogue(index: int, *parts: Part, is_framed: bool = False) -> Dialogue:
+    return Dialogue((("user", "a"), ("assistant", "b")), index, parts=parts, is_framed=is_framed)
+
+
+TWO = dialogue(
+    0, Part("a film"), Part(" good [EOS] plot", is_target=True), END, Part("very"), Part("bad", is_target=True), END
 )
 
 
@@ -55,8 +58,8 @@ def test_the_loss_is_on_the_answers_alone(words: Tokenizer) -> None:
 
 def test_a_row_loses_its_end_and_counts_it(words: Tokenizer) -> None:
     kind = TurnRows(FACTS, Form(FRAMES["gpt"], 8), words, "corpus", "f")
-    long = Dialogue((Part("a film with no heart . one plot"), Part("bad", is_target=True), END), "a", 1)
-    empty = Dialogue((Part("a"), Part("\u0300", is_target=True), END), "a", 2)
+    long = dialogue(1, Part("a film with no heart . one plot"), Part("bad", is_target=True), END)
+    empty = dialogue(2, Part("a"), Part("\u0300", is_target=True), END)
     (row,) = list(kind.rows([TWO, long, empty]))
     assert len(row["input_ids"]) == 8
     assert kind.counts["refused"] == {"too_long": 1, "no_tokens": 1}
@@ -107,11 +110,19 @@ def test_both_texts_end(tmp_path: Path) -> None:
 
 def test_texts_and_special_tokens_keep_their_order(tmp_path: Path) -> None:
     tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
-    parts = [Part("a film"), Part("sep", special=True), Part("[SEP] bad", is_target=True)]
-    encodings = tokenizer.encode([part.text for part in parts if not part.special])
+    parts = [Part("a film"), Part("", ids=(3,)), Part("[SEP] bad", is_target=True)]
+    encodings = tokenizer.encode([part.text for part in parts if part.ids is None])
     first, end, last = part_ids(parts, encodings, tokenizer.vocabulary)
     assert (first.tolist(), end.tolist()) == (encodings[0].ids.tolist(), [3])
     assert last.tolist() == encodings[1].ids.tolist()
     assert 3 not in last
-    with pytest.raises(ConfigurationError, match="the template of the task needs the special token 'eos'"):
-        part_ids([Part("eos", special=True)], [], tokenizer.vocabulary)
+
+
+def test_a_template_that_writes_all_special_tokens_gets_no_frame(words: Tokenizer) -> None:
+    """What follows the last answer stays, and no loss is on it."""
+    kind = TurnRows(FACTS, Form(FRAMES["gpt"], 32), words, "corpus", "f")
+    encoded = [Part("a", ids=(7, 8)), Part("b", is_target=True, ids=(9,)), Part("c", ids=(7,))]
+    (row,) = list(kind.rows([dialogue(0, *encoded, is_framed=True)]))
+    assert row["input_ids"].tolist() == [7, 8, 9, 7]
+    assert (row["label_positions"].tolist(), row["label_ids"].tolist()) == ([2], [9])
+    assert json.loads(row["record"].tobytes()) == {"source": "a", "targets": ["b"]}

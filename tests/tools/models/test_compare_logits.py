@@ -1,3 +1,6 @@
+import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,35 @@ def test_models_of_other_vocabularies(tmp_path: Path, capsys: pytest.CaptureFixt
     error = capsys.readouterr().err
     assert "the models' heads have [37] and [41] scores" in error
     assert "compare two exports, or the run with its export" in error
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"model_type": "unheard_of"}, "model type `unheard_of`"),
+        ({"architectures": ["GPT2Model"]}, "no heads|heads have"),
+        ({"architectures": ["AutoTokenizer"]}, "transformers refuses it"),
+        ({"architectures": ["ViTForImageClassification"], "model_type": "vit"}, "transformers refuses it"),
+        ({"vocab_size": 7}, "transformers refuses it"),
+        ({"activation_function": "unheard_of"}, "transformers refuses it.*unheard_of"),
+        (b"{", "not a valid JSON file"),
+    ],
+)
+def test_a_folder_that_transformers_refuses_is_a_mistake_of_the_user(
+    tmp_path: Path, change: dict[str, object] | bytes, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved(tmp_path / "good", "gpt2")
+    shutil.copytree(tmp_path / "good", tmp_path / "bad")
+    file = tmp_path / "bad" / "config.json"
+    file.write_bytes(
+        change if isinstance(change, bytes) else json.dumps(json.loads(file.read_bytes()) | change).encode()
+    )
+    for pair in (("good", "bad"), ("bad", "bad")):
+        capsys.readouterr()
+        assert main([*(str(tmp_path / name) for name in pair), "--theirs"]) == 64
+        error = capsys.readouterr().err
+        assert re.search(reason, error)
+        assert "Traceback" not in error
 
 
 def test_the_largest_difference() -> None:

@@ -2,9 +2,13 @@
 
 import logging
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ClozelineError, ConfigurationError
 
 
 def import_transformers(purpose: str) -> ModuleType:
@@ -22,3 +26,15 @@ def import_transformers(purpose: str) -> ModuleType:
     for library in ("torchao", "torch.utils._pytree"):  # transformers loads torchao if it is installed
         logging.getLogger(library).setLevel(logging.ERROR)
     return transformers
+
+
+@contextmanager
+def refusals_of(folder: Path) -> Iterator[None]:
+    """Raise a ConfigurationError with the first sentence of transformers where it cannot run the model of a folder."""
+    try:
+        yield
+    except (ClozelineError, MemoryError):
+        raise
+    except Exception as error:  # transformers and the libraries below it raise all kinds
+        reason = re.split(r"(?<=[.!?])\s", " ".join(str(error).split()), maxsplit=1)[0]
+        raise ConfigurationError(f"{folder}: transformers refuses it: {reason} ({type(error).__name__})") from error

@@ -11,6 +11,7 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import (
     Choices,
+    Dialogue,
     LabeledText,
     Question,
     Rejected,
@@ -22,6 +23,7 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tasks.readers._column_files import column_rows, open_columns, value_at
 from clozeline.pipeline.tasks.readers._json_file import read_whole_json
 from clozeline.pipeline.tasks.readers._sentence_lines import sentence_lines
+from clozeline.pipeline.tasks.readers.instructions import Instructions
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
 from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
@@ -132,6 +134,8 @@ def _item_of(
             return Rejected("fields", index)
         begin = joined.get("begin", "")
         return Choices(joined["context"], tuple(f"{begin} {choice.strip()}".strip() for choice in choices), 0, index)
+    if facts.head == "lm" and isinstance(reader, Instructions):
+        return Dialogue((("user", joined["source"]), ("assistant", joined["source"])), index)
     if facts.head == "lm":
         prefix, suffix = (str(getattr(reader.options, name, "")) for name in ("prefix", "suffix"))
         return SourceTarget(joined["source"], (joined["source"],), prefix, index, suffix=suffix)
@@ -151,7 +155,9 @@ def _squad_questions(path: Path, limits: Limits) -> Iterator[Item]:
         raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
 
 
-def build_rows(opened: TaskRun, items: Sequence[TaskItem | Rejected]) -> tuple[Rows, dict[bytes, int], dict[int, str]]:
+def build_rows(
+    opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]
+) -> tuple[Rows, dict[bytes, int], dict[int, str]]:
     """Return the rows of the items as in training, the item of each document uid, and reasons of items without rows."""
     objective = opened.train.manifest.objective
     assert objective is not None, "a set of examples"
@@ -160,6 +166,7 @@ def build_rows(opened: TaskRun, items: Sequence[TaskItem | Rejected]) -> tuple[R
     builder = ROW_TYPES[opened.facts.head, frame.architecture](
         opened.facts, form, opened.trained.tokenizer, _CORPUS, _CORPUS
     )
+    items = list(reader.complete(items, opened.trained.tokenizer))
     rows = builder.rows(items)
     uids = {document_uid(_CORPUS, _CORPUS, "row", item.index): number for number, item in enumerate(items)
             if not isinstance(item, Rejected)}  # fmt: skip

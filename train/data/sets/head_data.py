@@ -6,6 +6,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import Manifest
 from clozeline.registry import find, names
+from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.head_features import HEAD_OF_COLUMN
 
 _AFTER_GENERATOR = frozenset({"token", "corrective"})
@@ -48,7 +49,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
         if model.heads[name].multi_label and target in served and "labels" not in columns:
             raise ConfigurationError(
                 f"{key}: model.heads.{name}.multi_label: expected false, as the column label of a shard set has one "
-                "class per row, got true: remove the key"
+                f"class per row, got true: {unset_head_key(model, name, 'multi_label')}"
             )
         own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
         if target not in served and "label_index" in find("clozeline.model.heads", name).needs and labeled:

@@ -9,6 +9,7 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
+from clozeline.train.configuration.model_source import unset_head_key
 
 _NO_RANGE: Final = HeadConfig().range
 
@@ -26,11 +27,12 @@ def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) 
         facts = facts_of(manifest)
         for name, target in model.targets.items():
             if facts is not None and target == facts.head:
-                heads[name] = _set_answers(heads[name], facts, f"model.heads.{name}", where)
+                heads[name] = _set_answers(replace(model, heads=heads), name, facts, where)
     return replace(model, heads=heads) if heads != model.heads else model
 
 
-def _set_answers(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> HeadConfig:
+def _set_answers(model: ModelConfig, name: str, facts: TaskFacts, where: str) -> HeadConfig:
+    head, key = model.heads[name], f"model.heads.{name}"
     # scores: range and threshold
     if facts.head == "regression":
         unset = head.output == "sigmoid" and head.range == _NO_RANGE
@@ -47,11 +49,11 @@ def _set_answers(head: HeadConfig, facts: TaskFacts, key: str, where: str) -> He
     if head.labels and head.labels != facts.labels:
         raise ConfigurationError(
             f"{key}.labels: expected {', '.join(facts.labels)} in this order, as {where} has, got "
-            f"{', '.join(head.labels)}: an index would mean another label; train on sets of one task, or leave the "
-            "key out"
+            f"{', '.join(head.labels)}: an index would mean another label; train on sets of one task, or "
+            f"{unset_head_key(model, name, 'labels')}"
         )
     if head.classes not in (None, len(facts.labels)):
-        why = f"got {head.classes}: leave the key out, the set says it"
+        why = f"got {head.classes}: {unset_head_key(model, name, 'classes')}, the set says it"
         raise ConfigurationError(f"{key}.classes: {where} has {len(facts.labels)}: {', '.join(facts.labels)}; {why}")
     if head.multi_label and not facts.multi_label:
         return replace(head, labels=facts.labels)  # `refuse_unfit_heads` says that the set has one class per row

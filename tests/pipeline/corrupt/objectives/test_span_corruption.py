@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,3 +171,30 @@ def test_special_ids_inside_are_refused() -> None:
     rows = Rows.concatenate([one_sample(ids, [0]) for ids in ([300, 301], [300, 301, 302, 2])])
     with pytest.raises(ValueError, match="row 1 holds the reserved id 2 at 3"):
         wide("span_corruption").corrupt(rows, np.zeros(2, np.uint16), 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"input_length": 2048, "mean_noise_span_length": 2.0}, {"input_length": 900, "noise_density": 0.5, "mode": "X"},
+     {"noise_density": 0.5, "target_length": 513, "final_sentinel": True}, {"input_length": 3000, "placement": "t5"}],
+)  # fmt: skip
+def test_too_few_sentinels_name_the_longest_input_that_has_enough(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"128 are enough for input_length: \d+$") as refused:
+        build_objective({"name": "span_corruption", **options}, WORDS)
+    enough = int(str(refused.value).rpartition(" ")[2])
+    build_objective({"name": "span_corruption", **options, "input_length": enough}, WORDS)
+    with pytest.raises(ConfigurationError, match="needs 129 sentinels"):
+        build_objective({"name": "span_corruption", **options, "input_length": enough + 1}, WORDS)
+
+
+def test_sentinels_are_added_only_where_that_is_enough() -> None:
+    """A tokenizer that has all of ours cannot get more."""
+    few = replace(WORDS, sentinels=WORDS.sentinels[:100])
+    for words, length, added, shorter in (
+        (few, 1500, True, False),
+        (few, 2048, True, True),
+        (WORDS, 2048, False, True),
+    ):
+        with pytest.raises(ConfigurationError) as refused:
+            build_objective({"name": "span_corruption", "input_length": length, "mean_noise_span_length": 2.0}, words)
+        assert ("tokenizer.add" in str(refused.value), "input_length:" in str(refused.value)) == (added, shorter)

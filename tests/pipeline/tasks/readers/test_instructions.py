@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.generation_rows import TurnRows
 from clozeline.pipeline.tasks.readers import Dialogue, Part
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
 
@@ -15,12 +20,24 @@ def said(*messages: tuple[str, Any]) -> str:
     return json.dumps({"messages": [{"role": role, "content": content} for role, content in messages]}) + "\n"
 
 
-def test_a_dialogue_is_written_in_its_template(tmp_path: Path) -> None:
+@pytest.fixture
+def words(tmp_path: Path) -> Tokenizer:
+    pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[EOS]", "a", "film", "good", "user", ":")
+    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    return import_tokenizer(tmp_path / "vocab.txt", tmp_path / "ours")
+
+
+def special(token: int, *, is_target: bool = False) -> Part:
+    return Part("", is_target, (token,))
+
+
+def test_a_dialogue_is_written_in_its_template(tmp_path: Path, words: Tokenizer) -> None:
     """The answers alone are learnt, with the special token that ends them; what follows the last answer is left out."""
     text = said(("system", "Be short."), ("user", "2 + 2?"), ("assistant", "4"), ("user", "{eos}?"),
                 ("assistant", "</s> {content}"), ("user", "Thanks."))  # fmt: skip
-    (item,) = items_of(reader_of("instructions"), written(tmp_path, text))
-    end = Part("eos", special=True, is_target=True)
+    reader = reader_of("instructions")
+    (item,) = reader.complete(items_of(reader, written(tmp_path, text)), words)
+    end = special(5, is_target=True)
     assert item.parts == (
         Part("Be short."), Part("\n"), Part("User:"), Part(" 2 + 2?"), Part("\n"), Part("Assistant:"),
         Part(" 4", is_target=True), end, Part("\n"), Part("User:"), Part(" {eos}?"), Part("\n"), Part("Assistant:"),
@@ -33,20 +50,41 @@ def test_a_dialogue_is_written_in_its_template(tmp_path: Path) -> None:
     assert (item.overlap_texts, item.index) == (("Be short.",), 0)
 
 
-def test_other_names_and_another_template(tmp_path: Path) -> None:
+def test_other_names_and_another_template(tmp_path: Path, words: Tokenizer) -> None:
     line = json.dumps({"chat": {"turns": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}})
     reader = reader_of(
         "instructions", messages="chat.turns", role="from", content="value", metrics=["bleu"],
         roles={"human": "user", "gpt": "assistant"},
         template={"user": "{cls}{content}{sep}", "assistant": "{content} (end){sep}"},
     )  # fmt: skip
-    (item,) = items_of(reader, written(tmp_path, line))
-    sep = Part("sep", special=True)
+    (item,) = reader.complete(items_of(reader, written(tmp_path, line)), words)
     assert item.parts == (
-        Part("cls", special=True), Part("Hi"), sep, Part("Hello", is_target=True), Part(" (end)"),
-        Part("sep", special=True, is_target=True),
-    )  # fmt: skip
+        special(2),
+        Part("Hi"),
+        special(3),
+        Part("Hello", is_target=True),
+        Part(" (end)"),
+        special(3, is_target=True),
+    )
     assert reader.facts.metrics == ("bleu",)
+    other = reader_of("instructions", template={"user": "{bos}{content}", "assistant": "{content}"})
+    with pytest.raises(ConfigurationError, match="the template of the task needs the special token 'bos'"):
+        list(other.complete([item], words))
+
+
+def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_path: Path, words: Tokenizer) -> None:
+    """A token that ends an answer is learnt, as one that is named by its role."""
+    template = {"user": "[CLS]user: {content}[SEP]\n", "assistant": "[CLS]\n{content}[EOS]\n"}
+    reader = reader_of("instructions", template=template)
+    text = said(("user", "[SEP] good"), ("assistant", "[EOS]"))
+    (item,) = reader.complete(items_of(reader, written(tmp_path, text)), words)
+    assert item.parts == (
+        special(2), Part("user:"), Part(" [SEP] good"), special(3), Part("\n"), special(2),
+        Part("\n[EOS]", is_target=True), special(5, is_target=True),
+    )  # fmt: skip
+    (row,) = TurnRows(reader.facts, Form(FRAMES["gpt"], 64), words, "corpus", "f").rows([item])
+    ids = row["input_ids"].tolist()
+    assert [ids.count(token) for token in (2, 3, 5)] == [2, 1, 1]
 
 
 def test_every_other_line_has_a_reason(tmp_path: Path) -> None:
@@ -67,8 +105,9 @@ def test_every_other_line_has_a_reason(tmp_path: Path) -> None:
         ({"template": {"user": "{content}"}}, "an entry for assistant"),
         ({"template": {"user": "{content}", "assistant": "{eos}"}}, "content"),
         ({"roles": {"gpt": "bot"}}, "expected system, user, assistant, got 'bot'"),
+        ({"template": "chat", "roles": {"gpt": "bot"}}, "expected system, user, assistant, got 'bot'"),
     ],
-    ids=["missing", "content", "role"],
+    ids=["missing", "content", "role", "chat"],
 )
 def test_mistakes(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):

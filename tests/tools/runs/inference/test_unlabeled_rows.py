@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,8 +16,13 @@ from clozeline.pipeline.tasks.readers import (
     SourceTarget,
     TaggedWords,
     TaskFacts,
+    facts_of,
 )
-from clozeline.tools.runs.inference.unlabeled_rows import _item_of
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.tools.runs.evaluation.generation_scores import _prompt_of
+from clozeline.tools.runs.evaluation.labeled_texts import task_reader
+from clozeline.tools.runs.inference.unlabeled_rows import _item_of, build_rows
+from tests.pipeline.task_files import make_chat_sets, open_split
 
 READER: Any = SimpleNamespace(options=SimpleNamespace(prefix="summarize: "))
 
@@ -51,3 +57,17 @@ def test_rows_of_each_head(head: str, values: dict[str, list[Any]], expected: ob
 
 def test_a_question_keeps_its_id() -> None:
     assert item("span", {"question": ["Who?"], "context": ["Ada."]}, "q7").key == "q7"
+
+
+def test_a_source_is_a_message_of_the_run_template(tmp_path: Path) -> None:
+    """The answer is generated after what the template writes before it, as in training."""
+    sets = make_chat_sets(tmp_path)
+    train, tokenizer = open_split(sets, "train"), load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer")
+    facts = facts_of(train.manifest)
+    opened: Any = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
+    reader = task_reader(train.manifest)
+    asked = _item_of({"source": ["a good film"]}, opened, reader, 0, None)
+    rows, uids, missing = build_rows(opened, reader, [asked, Rejected("fields", 1)])
+    prompt, dot = (found.ids.tolist() for found in tokenizer.encode(["a good film", "."]))
+    assert (len(rows), [*uids.values()], missing) == (1, [0], {1: "fields"})
+    assert _prompt_of(rows, 0) == [*prompt, *dot]

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
+from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import Manifest
+from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.task_answers import with_answers
 from tests.pipeline.task_files import make_sets, open_split
 from tests.shard_sets import rows, write_set
@@ -93,3 +97,34 @@ def test_scored_pairs_without_a_threshold_are_for_a_head_without_negatives(manif
     assert (answered.heads["similarity"].range, answered.heads["similarity"].alike) == ((0.0, 5.0), None)
     with pytest.raises(ConfigurationError, match=r"similarity\.negatives: SET also holds pairs with a low score"):
         with_answers(model(similarity=HeadConfig()), [("SET", scored)])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "key", "way_out"),
+    [
+        ({"labels": ["b", "a", "c"]}, "labels", []),
+        ({"labels": ["1", "0"]}, "labels", []),
+        ({"classes": 3}, "classes", None),
+    ],
+    ids=["names", "order", "number"],
+)
+def test_a_key_that_the_first_model_brings_is_named_so(
+    tmp_path: Path, manifest: Manifest, theirs: dict[str, Any], key: str, way_out: Any
+) -> None:
+    """It cannot be left out; what the message says to set is accepted."""
+    plain = to_plain(model(classification=HeadConfig()))
+    plain["heads"]["classification"] = theirs
+    (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml({"model": plain}), encoding="utf-8")
+    given = {"init_from": str(tmp_path)}
+    with pytest.raises(ConfigurationError) as refused:
+        with_answers(validate(ModelConfig, with_source(given), "model"), [("SET", manifest)])
+    key = f"model.heads.classification.{key}"
+    assert f"set {key}={json.dumps(way_out)} for a new head (model.init_from brings the key)" in str(refused.value)
+    plain = with_source(given)
+    plain["heads"]["classification"][key.rpartition(".")[2]] = way_out
+    answered = with_answers(validate(ModelConfig, plain, "model"), [("SET", manifest)])
+    assert answered.heads["classification"].labels == ("0", "1")
+    # a key that the user wrote over it is left out
+    plain["heads"]["classification"] = {"labels": ["x", "y"]}
+    with pytest.raises(ConfigurationError, match="leave the key out"):
+        with_answers(validate(ModelConfig, plain, "model"), [("SET", manifest)])

@@ -1,0 +1,201 @@
+"""Write dialogues by the chat template of a published tokenizer, with the ids and the answers of transformers."""
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from clozeline.errors import ConfigurationError
+from clozeline.files import parse_json
+from clozeline.pipeline.tasks import chat_sandbox
+from clozeline.pipeline.tasks.chat_sandbox import Message, Rendering
+from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, TaskItem
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
+from clozeline.pipeline.vocabulary import SPECIALS
+
+_LOG: Final = logging.getLogger(__name__)
+_START, _END = "\U000f0000", "\U000f0001"
+"""Characters that transformers writes around the name of a special token in a message."""
+_PRIVATE: Final = re.compile(f"{_START}[0-9]+{_END}")
+_Ask: TypeAlias = Callable[[Sequence[Message]], dict[str, Any]]
+
+
+def write_dialogues(items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterator[TaskItem | Rejected]:
+    """Yield the dialogues with the parts that the chat template of the tokenizer's folder gives them.
+
+    Rejected dialogues: `template`, it raises an error or writes too much; `no_prefix`, it marks no answers, and an
+    answer changes the text before it; `no_answer`, no token is an answer; `private_use`, U+F0000 or U+F0001.
+
+    Raises:
+        ConfigurationError: the folder has no chat template, or it ends its process, as by too much CPU time.
+    """
+    specials = special_ids(tokenizer)
+    template, variables = read_chat_template(tokenizer)
+    if "strftime_now" in template:
+        _LOG.warning("tasks.reader.template: the chat template writes the date: rows of another day are others")
+    encoder = _ChatEncoder(tokenizer, specials)
+    with _sandbox(Rendering(template, variables, list(specials))) as ask:
+        for item in items:
+            yield _write(item, ask, encoder) if isinstance(item, Dialogue) else item
+
+
+def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
+    """Return the chat template of a tokenizer's folder, and its variables: `bos_token` and the other special tokens.
+
+    Raises:
+        ConfigurationError: the folder has no chat template, or several without a default.
+    """
+    vocabulary = tokenizer.vocabulary
+    variables = {f"{role}_token": tokenizer.piece(token) for role, token in vocabulary.specials.items()}
+    for folder in () if vocabulary.folder is None else (vocabulary.folder / "source", vocabulary.folder):
+        config, of_map = (_read_object(folder / name) for name in ("tokenizer_config.json", "special_tokens_map.json"))
+        template = _read_text(folder / "chat_template.jinja") or config.get("chat_template")
+        if isinstance(template, list):  # several by name
+            template = next((entry.get("template") for entry in template if entry.get("name") == "default"), None)
+        if isinstance(template, str):
+            # transformers reads the map only next to older configurations
+            for name, token in {**config, **({} if "added_tokens_decoder" in config else of_map)}.items():
+                if name.removesuffix("_token") in SPECIALS:
+                    variables[name] = token["content"] if isinstance(token, dict) else token
+            return template, {name: token for name, token in variables.items() if token is not None}
+    raise ConfigurationError(
+        f"tasks.reader.template: chat is the chat template of a published tokenizer, and {vocabulary.folder} has none: "
+        "expected chat_template.jinja, or chat_template in tokenizer_config.json; give a template for each role"
+    )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path}: expected text in UTF-8, got {error}") from error
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        found = parse_json(_read_text(path) or "{}")
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: expected JSON, got {error}") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _write(item: Dialogue, ask: _Ask, encoder: "_ChatEncoder") -> Dialogue | Rejected:
+    """Return a dialogue with the parts of its rendered text."""
+    contents = tuple(content for _, content in item.messages)
+    if any(mark in content for content in contents for mark in (_START, _END)):
+        return Rejected("private_use", item.index, texts=contents)
+    answer = ask(item.messages)
+    if "text" not in answer:
+        return Rejected(answer["refused"], item.index, answer["detail"], contents)
+    parts = encoder.parts(answer)
+    if parts is None or not any(part.is_target for part in parts):
+        return Rejected("no_prefix" if parts is None else "no_answer", item.index, texts=contents)
+    return replace(item, parts=tuple(parts), is_framed=True)
+
+
+class _ChatEncoder:
+    """Encodes rendered texts as transformers does, but what messages write never becomes a special token.
+
+    Its special tokens have private names, which replace those that the template writes.
+    """
+
+    def __init__(self, tokenizer: object, specials: dict[str, int]) -> None:
+        if not isinstance(tokenizer, TokenizerJson):
+            raise ConfigurationError("tasks.reader.template: chat needs a published tokenizer with a tokenizer.json")
+        names = any_of(specials)
+        self._names = re.compile(f"{_START}({names}){_END}|[{_START}{_END}]|({names})")
+        self._specials = specials
+        self._library = tokenizer.rename_specials({token: _private(token) for token in specials.values()})
+        self._ids = np.arange(self._library.get_vocab_size() + 1)
+        for token in specials.values():
+            self._ids[self._library.token_to_id(_private(token))] = token
+
+    def parts(self, answer: dict[str, Any]) -> list[Part] | None:
+        """Return the parts of an answer of the sandbox; None if a token crosses the edge of an unmarked answer."""
+        text, olds, news = self._rename(answer["text"])
+        row = self._library.encode(text, add_special_tokens=False)
+        if not (ids := self._ids[row.ids]).size:
+            return []
+        starts, ends = np.array(row.offsets, np.int64).reshape(-1, 2).T
+        has_loss = np.zeros(len(ids), np.bool_)  # [T]
+        for span in answer["spans"]:
+            begin, end = (news[at := bisect(olds, edge) - 1] + edge - olds[at] for edge in span)
+            first, stop = int(np.searchsorted(ends, begin, "right")), int(np.searchsorted(starts, end))
+            # as transformers, up to the first token of the last character; where that character has no token, to the
+            # one before, as transformers would go on to the end of the row
+            if answer["marked"]:
+                stop = min(stop, int(np.searchsorted(ends, end - 1, "right")) + 1)
+            elif first < stop and (starts[first] < begin or ends[stop - 1] > end):
+                return None
+            has_loss[first:stop] = True
+        edges = [*np.flatnonzero(np.diff(has_loss, prepend=~has_loss[:1])).tolist(), len(ids)]
+        cuts = [0, *starts[edges[1:-1]].tolist(), len(text)]
+        return [
+            Part(_PRIVATE.sub("", text[cut:stop]), bool(has_loss[begin]), tuple(ids[begin:end].tolist()))
+            for (begin, end), (cut, stop) in zip(pairwise(edges), pairwise(cuts), strict=True)
+        ]
+
+    def _rename(self, text: str) -> tuple[str, list[int], list[int]]:
+        """Return a text with the private names, and the characters, old and new, from which on it is the same."""
+        pieces, olds, news = [], [0], [0]
+        for match in self._names.finditer(text):
+            written = match[1] or (_private(self._specials[match[2]]) if match[2] else "")
+            pieces += [text[olds[-1] : match.start()], written]
+            news.append(news[-1] + match.start() - olds[-1] + len(written))
+            olds.append(match.end())
+        return "".join((*pieces, text[olds[-1] :])), olds, news
+
+
+def _private(token: int) -> str:
+    return f"{_START}{token}{_END}"
+
+
+@contextmanager
+def _sandbox(rendering: Rendering) -> Iterator[_Ask]:
+    """Start the process that renders, and end it with the context."""
+    code, pipe = f"from {chat_sandbox.__name__} import serve; serve()", subprocess.PIPE
+    # in its own process group, so that Ctrl-C only reaches the parent, which then ends the child
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, process_group=0)
+    stdin, stdout = child.stdin, child.stdout
+    assert stdin is not None
+    assert stdout is not None
+
+    def send(message: object) -> None:
+        with suppress(BrokenPipeError):  # it died; the missing answer tells
+            stdin.write(json.dumps(message).encode() + b"\n")
+            stdin.flush()
+
+    def ask(messages: Sequence[Message]) -> dict[str, Any]:
+        send(messages)
+        if not (line := stdout.readline()):
+            status = child.wait()
+            reason = f"used {rendering.cpu_s:g} s of CPU time" if status == -signal.SIGPROF else "ended its process"
+            raise ConfigurationError(
+                f"tasks.reader.template: the chat template {reason} ({status}) at the dialogue that begins with "
+                f"{messages[0][1][:60]!r}: correct the template, or give one for each role"
+            )
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    try:
+        send({**asdict(rendering), "parent": os.getpid()})
+        yield ask
+    finally:
+        child.kill()
+        child.wait()
+        for stream in (stdin, stdout):
+            with suppress(OSError):  # unsent bytes for a child that is gone
+                stream.close()

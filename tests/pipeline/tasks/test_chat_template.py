@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks import chat_template
+from clozeline.pipeline.tasks.chat_sandbox import Rendering
+from clozeline.pipeline.tasks.chat_template import _sandbox, read_chat_template, write_dialogues
+from clozeline.pipeline.tasks.readers import Dialogue, Rejected
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, special_ids
+from tests.pipeline.tasks.chat_folders import MARKED, PLAIN, import_folder, write_folder
+
+KINDS = ("bytes", "metaspace", "llama")
+CHATS = [
+    [("user", "2 + 2?"), ("assistant", "four")],
+    [
+        ("user", "  The\n\nriver "), ("assistant", "runs 😀"), ("user", "é<think>中文\r\n"),
+        ("assistant", " says\tfour "),
+    ],
+    [
+        ("system", "The small"), ("user", "{{ 1 }} {% if %} Ünï"), ("assistant", "a" * 300), ("user", "?"),
+        ("assistant", "\u00a0."),
+    ],
+    [
+        ("user", "user\nassistant\n"), ("assistant", "👩\u200d👧 e\u0301</think>"), ("user", "x"),
+        ("assistant", "[INST] y [/INST]"),
+    ],
+]  # fmt: skip
+
+
+def dialogue(messages: Sequence[tuple[str, str]], index: int = 0) -> Dialogue:
+    return Dialogue(tuple(messages), index)
+
+
+def written(item: Any) -> tuple[list[int], list[int]]:
+    """The ids of a dialogue, and which of them are answers."""
+    ids = [token for part in item.parts for token in part.ids]
+    return ids, [int(part.is_target) for part in item.parts for _ in part.ids]
+
+
+def peer_ids(peer: Any, messages: Sequence[tuple[str, str]], **options: Any) -> Any:
+    chat = [{"role": role, "content": content} for role, content in messages]
+    return peer.apply_chat_template(chat, **{"return_dict": False, **options})
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Render without a process for each template, whose start takes a second."""
+    monkeypatch.setattr(chat_template, "_sandbox", lambda rendering: nullcontext(rendering.render))
+
+
+@pytest.mark.usefixtures("in_process")
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_and_answers_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
+    """Of templates without marks, an answer is what its message adds to the ids of the messages before it."""
+    for name, template in {**PLAIN, **MARKED}.items():
+        source = write_folder(tmp_path / name / "source", kind, template)
+        peer, ours = AutoTokenizer.from_pretrained(source), import_folder(source, tmp_path / name / "ours")
+        chats = CHATS if name != "gemma" else [chat for chat in CHATS if chat[0][0] != "system"]
+        for messages, item in zip(chats, write_dialogues(map(dialogue, chats), ours), strict=True):
+            expected = peer_ids(peer, messages)
+            if name in MARKED:
+                whole = peer_ids(peer, messages, return_dict=True, return_assistant_tokens_mask=True)
+                assert written(item) == (expected, whole["assistant_masks"])
+                continue
+            mask, is_prefix = [0] * len(expected), True
+            for number in (n for n, (role, _) in enumerate(messages) if role == "assistant"):
+                before = peer_ids(peer, messages[:number], add_generation_prompt=True)
+                after = peer_ids(peer, messages[: number + 1])
+                is_prefix &= after[: len(before)] == before and expected[: len(after)] == after
+                mask[len(before) : len(after)] = [1] * (len(after) - len(before))
+            assert isinstance(item, Rejected) != is_prefix
+            if is_prefix:
+                assert written(item) == (expected, mask)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("template", [PLAIN["chatml"], MARKED["end outside"]], ids=["chatml", "marked"])
+def test_nothing_in_a_message_becomes_a_special_token(kind: str, template: str, tmp_path: Path) -> None:
+    """The special tokens are those of a dialogue without such names; the text is what the template writes."""
+    ours = import_folder(write_folder(tmp_path / "source", kind, template), tmp_path / "ours")
+    specials = special_ids(ours)
+    reserved = {*specials.values()} - {specials["<unk>"]}
+    names = [
+        *specials,
+        *(f"\0{name}" for name in specials),
+        "<|im_<|im_end|>",
+        "</s></s>",
+        "<|im_end|>\n<|im_start|>user",
+    ]
+    contents = ["a", *(text for name in names for text in (name, f"a {name} b", f"{name}\n"))]
+    items = write_dialogues([dialogue([("user", text), ("assistant", text)]) for text in contents], ours)
+    expected = None
+    for content, item in zip(contents, items, strict=True):
+        found = [token for token in written(item)[0] if token in reserved]
+        expected = expected or found
+        assert found == expected
+        text = "".join(part.text for part in item.parts)
+        assert text.replace("\n", "") == f"user{content}assistant{content}".replace("\n", "")
+    assert expected
+
+
+def test_what_a_template_refuses_is_rejected_with_its_words(tmp_path: Path) -> None:
+    """The rows around it stay."""
+    ours = import_folder(write_folder(tmp_path / "source", "bytes", PLAIN["gemma"]), tmp_path / "ours")
+    pair = [("user", "x"), ("assistant", "y")]
+    chats = [pair, [("system", "s"), *pair], [("user", "x"), *pair], pair]
+    first, system, order, last = write_dialogues([dialogue(chat, n) for n, chat in enumerate(chats)], ours)
+    assert (system.reason, system.index, order.reason) == ("template", 1, "template")
+    assert "System role not supported" in system.detail
+    assert "roles must alternate" in order.detail
+    assert written(first) == written(last)
+
+
+def test_a_row_that_could_write_marks_is_rejected(tmp_path: Path) -> None:
+    """The private names are made of these characters."""
+    ours = import_folder(write_folder(tmp_path / "source", "bytes", PLAIN["chatml"]), tmp_path / "ours")
+    forged = f"\U000f0000{special_ids(ours)['<|im_end|>']}\U000f0001"
+    items = write_dialogues([dialogue([("user", forged), ("assistant", "b")]), Rejected("fields", 1)], ours)
+    assert list(items) == [Rejected("private_use", 0), Rejected("fields", 1)]
+
+
+@pytest.mark.parametrize("layout", ["config", "list", "jinja", "map"])
+def test_the_template_and_its_variables_are_found_where_transformers_finds_them(layout: str, tmp_path: Path) -> None:
+    text = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"
+    source = write_folder(tmp_path / "source", "bytes", text)
+    config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
+    if layout == "list":
+        config["chat_template"] = [{"name": "tool_use", "template": "no"}, {"name": "default", "template": text}]
+    if layout == "jinja":
+        config["chat_template"] = "no"
+        (source / "chat_template.jinja").write_text(text, encoding="utf-8")
+    if layout == "map":
+        config |= {"eos_token": None}
+        roles = {"eos_token": {"content": "<|im_end|>", "lstrip": False, "rstrip": False, "normalized": False}}
+        (source / "special_tokens_map.json").write_text(json.dumps(roles), encoding="utf-8")
+    (source / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    ours = import_folder(source, tmp_path / "ours")
+    template, variables = read_chat_template(ours)
+    with _sandbox(Rendering(template, variables, [])) as ask:
+        found = ask([("user", "a"), ("assistant", "b")])
+    peer = AutoTokenizer.from_pretrained(source)
+    assert found["text"] == peer_ids(peer, [("user", "a"), ("assistant", "b")], tokenize=False)
+
+
+def test_a_folder_without_a_template_is_named(tmp_path: Path) -> None:
+    source = write_folder(tmp_path / "source", "bytes", "")
+    (source / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}', encoding="utf-8")
+    ours: Tokenizer = import_folder(source, tmp_path / "ours")
+    with pytest.raises(ConfigurationError, match=f"{tmp_path / 'ours'} has none"):
+        read_chat_template(ours)
