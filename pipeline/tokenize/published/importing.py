@@ -77,6 +77,8 @@ def import_tokenizer(
         if own is not None:
             for file in own.files:
                 shutil.copyfile(file, folder / file.name)
+            if (published_files := where / "source").is_dir():
+                shutil.copytree(published_files, folder / "source", dirs_exist_ok=True)
             tokenizer: Tokenizer = load_tokenizer(folder)
             roles = tokenizer.vocabulary.specials
             fills = pad_by_eos and own.kind == KIND and "pad" not in roles and "eos" in roles

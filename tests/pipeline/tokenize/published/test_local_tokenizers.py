@@ -62,8 +62,11 @@ def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path: Path, listed: bool
 
 
 def test_importing_ours_is_a_copy_to_which_an_imported_one_adds_tokens(ours: Path, tmp_path: Path) -> None:
+    (ours / "source").mkdir()
+    (ours / "source" / "README").write_text("as it was published", encoding="utf-8")
     copied = import_tokenizer(ours, tmp_path / "copy")
-    for path in ours.iterdir():
+    assert (tmp_path / "copy" / "source" / "README").read_text(encoding="utf-8") == "as it was published"
+    for path in filter(Path.is_file, ours.iterdir()):
         assert (tmp_path / "copy" / path.name).read_bytes() == path.read_bytes()
     assert copied.vocabulary.folder == tmp_path / "copy"
     size = copied.vocabulary.size
