@@ -248,7 +248,7 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
 
 def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
     """Return the pieces that the files name, with their ids; None where the class orders them."""
-    known, config = set(names), _read(folder / "tokenizer_config.json")
+    config = _read(folder / "tokenizer_config.json")
     added: dict[str, int | None] = {
         _content(entry): int(token) for token, entry in config.get("added_tokens_decoder", {}).items()
     }
@@ -257,15 +257,17 @@ def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
         pieces = facts["model"]["vocab"]
         stated = dict(pieces) if isinstance(pieces, dict) else {entry[0]: token for token, entry in enumerate(pieces)}
         return stated | {entry["content"]: entry["id"] for entry in facts["added_tokens"]} | added
-    if "vocab.txt" in known and (folder / "vocab.txt").is_file():
-        return {piece.rstrip(): token for token, piece in enumerate(_lines(folder / "vocab.txt"))} | added
-    if "vocab.json" in known and (folder / "vocab.json").is_file():
-        return _read(folder / "vocab.json") | added
-    models = (folder / name for name in (*known, "tokenizer.model") if name.endswith(".model"))
-    model = next(filter(Path.is_file, models), None)
-    if model is None or _is_ranked(model):
+    # the file that the class reads, else any: a class that finds none of its files makes an empty tokenizer
+    known = ("vocab.txt", "vocab.json", *_MODELS)
+    ordered = (folder / name for name in (*names, *known) if name in known or name.endswith(".model"))
+    file = next(filter(Path.is_file, ordered), None)
+    if file is None or _is_ranked(file):
         return added
-    return {piece.piece: None for piece in _sentencepiece(model).pieces if piece.type == piece.NORMAL} | added
+    if file.suffix == ".txt":
+        return {piece.rstrip(): token for token, piece in enumerate(_lines(file))} | added
+    if file.suffix == ".json":
+        return _read(file) | added
+    return {piece.piece: None for piece in _sentencepiece(file).pieces if piece.type == piece.NORMAL} | added
 
 
 def _sentencepiece(path: Path) -> Any:

@@ -151,6 +151,7 @@ def test_a_published_model_learns_added_tokens_and_goes_back(tmp_path: Path, one
     published, imported, output, out = (tmp_path / name for name in ("published", "imported", "run", "out"))
     pieces = json.loads(byte_level(published).read_text(encoding="utf-8"))
     saved(published, "bert", vocab_size=len(pieces), hidden_act="gelu")
+    (published / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}', encoding="utf-8")
     assert import_model([str(published), str(imported)]) == 0
     texts = write_corpus(tmp_path / "texts", 30)
     recipe = RECIPE.format(output=tmp_path / "data", texts=texts, published=published)

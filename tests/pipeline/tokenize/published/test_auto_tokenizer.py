@@ -102,6 +102,7 @@ REFUSED = {
     "unknown is the end": (
         lambda folder: library(folder, words("</s>"), pre_tokenizer=CUT(),
                                config={"unk_token": "</s>", "eos_token": "</s>"}), "which is eos as well"),
+    "empty": (lambda folder: byte_level(folder, "Bert"), "336 of its 336 pieces have other ids in BertTokenizer"),
     "letters": (lambda folder: write(folder, vocab={"a": 0, "b": 1}), "name the class"),
     "nothing": (lambda folder: write(folder, readme={}), "expected tokenizer.json, vocab.txt"),
 }  # fmt: skip
