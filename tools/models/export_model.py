@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
-from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
+from clozeline.pipeline.tokenize.published.exporting import END, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.published.source_files import GENERATION, SOURCE
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, byte_count, model_path, natural, require_model, run_tool, some_path
@@ -68,15 +68,16 @@ def _export(options: argparse.Namespace) -> None:
             shutil.rmtree(folder)
             raise
         print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, {loaded}")
-        print(*(f"  {note}" for note in (*exportable.checkpoint.notes, tokenizer)), sep="\n")
+        notes = (*exportable.checkpoint.notes, tokenizer, _compare_frames(folder, exportable))
+        print(*(f"  {note}" for note in notes if note), sep="\n")
 
 
 def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
     if exportable.tokenizer is None:
         return "without a tokenizer: none was found"
     config = exportable.checkpoint.config
-    end: Frame | None = "end" if config.position.kind == "t5" else None
-    frame: Frame | None = "none" if config.architecture == "decoder" else end
+    of_family = Frame() if config.architecture == "decoder" else END if config.position.kind == "t5" else None
+    frame = of_family if exportable.frame is None else exportable.frame
     report = export_tokenizer(
         exportable.tokenizer, folder, frame=frame, max_length=config.position.limit, type_ids=config.type_vocab_size > 1
     )
@@ -88,6 +89,24 @@ def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
     if report.changed:
         lines.append(f"written anew from {', '.join(report.changed)}: tokenizer.json, tokenizer_config.json")
     return "\n  ".join(lines)
+
+
+def _compare_frames(folder: Path, exportable: Exportable) -> str:
+    """Return a line about the special tokens of training rows, if the set of the run is there."""
+    if exportable.tokenizer is None or exportable.rows is None:
+        return ""
+    from clozeline.pipeline.shards import open_shards
+    from clozeline.tools.models.export.framed_rows import compare_frames
+    from clozeline.tools.models.export.quiet_transformers import import_transformers
+
+    try:
+        rows = open_shards(exportable.rows)
+    except ClozelineError:  # it may have been moved
+        return ""
+    exported = import_transformers("export-model").AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    prompt = exportable.checkpoint.config.architecture == "decoder"
+    ids = (row["input_ids"] for row in rows if "input_ids" in row)
+    return compare_frames(ids, load_tokenizer(exportable.tokenizer), exported, is_prompt=prompt)
 
 
 def _write_folder(

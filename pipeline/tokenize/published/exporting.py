@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import tokenizers
@@ -20,8 +20,19 @@ from clozeline.pipeline.tokenize.published.source_files import GENERATION, SOURC
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 
-Frame = Literal["pair", "end", "none"]
-"""Template of special tokens: `pair` is cls, text, sep, as in BERT; `end` is text, eos, as in T5."""
+
+class Frame(NamedTuple):
+    """Roles of the special tokens before a text, between a pair, and after the last text."""
+
+    head: tuple[str, ...] = ()
+    between: tuple[str, ...] = ()
+    tail: tuple[str, ...] = ()
+
+
+PAIR: Final = Frame(("cls",), ("sep",), ("sep",))
+"""`[CLS] a [SEP] b [SEP]`, as in BERT."""
+END: Final = Frame((), ("eos",), ("eos",))
+"""`a </s>`, as in T5."""
 
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
@@ -73,8 +84,8 @@ def export_tokenizer(
     Args:
         folder: tokenizer folder, written by `train_tokenizer` or `import_tokenizer`.
         out: output directory, created if missing.
-        frame: template of special tokens; default: that of a published `tokenizer.json`, else `pair` if the tokenizer
-            has cls and sep, else none.
+        frame: special tokens around texts, if the publisher's files are not written back; default: those of a published
+            `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else none.
         max_length: maximum input length of the model in tokens, to record in the configuration.
         type_ids: whether the model reads segment ids, as BERT does.
         texts: texts to compare; default: 200 in many scripts.
@@ -104,8 +115,8 @@ def export_tokenizer(
     _add_specials(model, tokenizer, added)
     if frame is None:
         own = model.post_processor is not None  # a published file has its own template
-        frame = "pair" if not own and {"cls", "sep"} <= vocabulary.specials.keys() else "none"
-    if frame != "none":
+        frame = PAIR if not own and {"cls", "sep"} <= vocabulary.specials.keys() else Frame()
+    if any(frame):
         model.post_processor = _make_template(tokenizer, frame)
     model.no_truncation()
     model.no_padding()
@@ -153,13 +164,14 @@ def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer, added: Coll
 
 def _make_template(tokenizer: Tokenizer, frame: Frame) -> Any:
     id_of = tokenizer.vocabulary.id_of
-    roles = ("cls", "sep") if frame == "pair" else ("eos",)
-    ids = [id_of(role, f"the frame '{frame}' of an exported tokenizer") for role in roles]
-    pieces = [tokenizer.piece(token) for token in ids]
-    single = [*pieces[:-1], "$A", pieces[-1]]
-    special_tokens = list(dict(zip(pieces, ids, strict=True)).items())
-    pair = [*single, "$B:1", f"{pieces[-1]}:1"]
-    return processors.TemplateProcessing(single=single, pair=pair, special_tokens=special_tokens)
+    ids = {role: id_of(role, "the special tokens around exported rows") for roles in frame for role in roles}
+    pieces = {role: tokenizer.piece(token) for role, token in ids.items()}
+    head, between, tail = ([pieces[role] for role in roles] for roles in frame)
+    return processors.TemplateProcessing(
+        single=[*head, "$A", *tail],
+        pair=[*head, "$A", *between, "$B:1", *(f"{piece}:1" for piece in tail)],
+        special_tokens=[(piece, ids[role]) for role, piece in pieces.items()],
+    )
 
 
 def _config(tokenizer: Tokenizer, max_length: int | None, *, type_ids: bool) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from clozeline.model.checkpoints import (
 )
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tokenize.published.exporting import Frame
 from clozeline.pipeline.tokenize.published.importing import fills_up_with_end
 from clozeline.tools.runs.data.run_sets import read_recorded_sets
 from clozeline.train.checkpoint.format import Index, steps_in
@@ -43,6 +45,10 @@ class Exportable:
     languages: tuple[str, ...] = ()
     tokenizer: Path | None = None
     """its tokenizer's folder, where there is one"""
+    frame: Frame | None = None
+    """special tokens around the texts of its training rows; None: those of its family"""
+    rows: Path | None = None
+    """its first training set"""
     token_rule: RuleRecord = field(default_factory=dict)
     """rule by which a run drops tokens, which no folder of transformers holds; empty: none"""
 
@@ -108,7 +114,25 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
         tokenizer = tokenizer_of_run(source, trained_on)
     if tokenizer is not None and fills_up_with_end(tokenizer):  # as a pad, the end token would have no gradient
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
-    return Exportable(checkpoint, facts, trained_on.languages, tokenizer, state.token_rule)
+    return Exportable(
+        checkpoint,
+        facts,
+        trained_on.languages,
+        tokenizer,
+        _frame_of(trained_on),
+        Path(trained_on.path),
+        state.token_rule,
+    )
+
+
+def _frame_of(trained_on: RecordedSet) -> Frame | None:
+    """Return the special tokens around texts; a decoder writes the last ones itself."""
+    objective, name = trained_on.objective, trained_on.objective.options.get("frame")
+    if name is None and objective.architecture != "decoder":
+        return None
+    head = ("bos",) if objective.options.get("add_bos") else ()
+    frame = Frame(head) if name is None else Frame(FRAMES[name].head, FRAMES[name].between, FRAMES[name].tail)
+    return frame._replace(tail=()) if objective.architecture == "decoder" else frame
 
 
 def open_adapted(run: Path, step: int | None = None) -> Adapted:

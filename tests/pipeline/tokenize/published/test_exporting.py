@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from clozeline import registry
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
+from clozeline.pipeline.tokenize.published.exporting import END, PAIR, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
@@ -121,12 +121,14 @@ def test_frames(tmp_path):
     assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "cat", "[SEP]"]
     assert read().encode("the", "cat").type_ids == [0, 0, 0, 1, 1]
     assert "token_type_ids" in json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())["model_input_names"]
-    export_tokenizer(folder, tmp_path / "out", frame="end")
+    export_tokenizer(folder, tmp_path / "out", frame=END)
     assert read().encode("the").tokens == ["the", "</s>"]
-    export_tokenizer(folder, tmp_path / "out", frame="none")
+    export_tokenizer(folder, tmp_path / "out", frame=Frame())
     assert read().encode("the").tokens == ["[CLS]", "the", "[SEP]"], "the template of its publisher"
-    with pytest.raises(ConfigurationError, match="frame 'pair' of an exported tokenizer needs the special token 'cls'"):
-        export_tokenizer(folders("json", tmp_path / "j"), tmp_path / "out", frame="pair")
+    export_tokenizer(folder, tmp_path / "out", frame=Frame(("cls",), ("sep", "sep"), ("sep",)))
+    assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "[SEP]", "cat", "[SEP]"]
+    with pytest.raises(ConfigurationError, match=r"the special tokens around exported rows needs .*'cls'"):
+        export_tokenizer(folders("json", tmp_path / "j"), tmp_path / "out", frame=PAIR)
 
 
 def test_differences_are_counted_by_cause(tmp_path):

@@ -1,0 +1,63 @@
+"""Special tokens around training rows, and those that the exported tokenizer writes around the same texts."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
+from clozeline.registry import find
+from clozeline.tools.models.export.framed_rows import compare_frames
+from tests.pipeline.tokenize.published.published_files import corpus
+
+ROBERTA = Frame(FRAMES["roberta"].head, FRAMES["roberta"].between, FRAMES["roberta"].tail)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("tokenizer")
+    kind = find("clozeline.pipeline.tokenize.tokenizers", "byte_bpe")
+    save_tokenizer(kind.train(corpus(), kind.Options(size=480), target), "byte_bpe", target)
+    return target
+
+
+def exported(folder: Path, out: Path, frame: Frame):
+    export_tokenizer(folder, out, frame=frame, texts=())
+    return AutoTokenizer.from_pretrained(out)
+
+
+def test_pairs_of_roberta_are_those_of_the_export(folder: Path, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(folder)
+    texts = [encoding.ids for encoding in tokenizer.encode(corpus())]
+    rows = [FRAMES["roberta"].row(pair, tokenizer.vocabulary, 1000).ids for pair in pairwise(texts)]
+    rows += [FRAMES["roberta"].row([text], tokenizer.vocabulary, 1000).ids for text in texts]
+    assert "30 training rows compared, each" in compare_frames(
+        rows, tokenizer, exported(folder, tmp_path / "right", ROBERTA), is_prompt=False
+    )
+    wrong = compare_frames(rows, tokenizer, exported(folder, tmp_path / "wrong", PAIR), is_prompt=False)
+    assert "30 of 30 training rows otherwise" in wrong
+
+
+def test_prompts_of_a_decoder_begin_as_its_rows(folder: Path, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(folder)
+    roles = tokenizer.vocabulary.specials
+    rows = [np.array([roles["bos"], *text.ids, roles["eos"]]) for text in tokenizer.encode(corpus())]
+    right = compare_frames(rows, tokenizer, exported(folder, tmp_path / "a", Frame(("bos",))), is_prompt=True)
+    assert "30 training rows compared, each" in right
+    wrong = compare_frames(rows, tokenizer, exported(folder, tmp_path / "b", Frame()), is_prompt=True)
+    assert "30 of 30" in wrong
+
+
+def test_masked_and_packed_rows_are_left_out(folder: Path, tmp_path: Path) -> None:
+    tokenizer = load_tokenizer(folder)
+    roles = tokenizer.vocabulary.specials
+    (text,) = tokenizer.encode(["the cat sat"])
+    rows = [np.array([roles["cls"], *text.ids, roles["mask"], *text.ids, roles["sep"]])]
+    rows += [np.array([roles["cls"], *[*text.ids, roles["sep"]] * 3])]
+    assert compare_frames(rows, tokenizer, exported(folder, tmp_path / "out", PAIR), is_prompt=False) == ""
