@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers
 
 from clozeline import registry
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.files import writing
 from clozeline.hub import origin_of
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
@@ -25,8 +25,9 @@ from clozeline.pipeline.tokenize.published.rank_files import (
 )
 from clozeline.pipeline.tokenize.published.source_libraries import Source, find_source, roles_by_name, sentinels_by_name
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
+from clozeline.repair import repair_of
 
 _ALL_BYTES: Final = " ".join(
     map(chr, [*range(0x20, 0x800), *range(0xFFF, 0xD800, 0x1000), *range(0xE001, 0x110000, 0x1FFFF)])
@@ -154,6 +155,12 @@ def _import(
         lower = origin.kind == "wordpiece" and not any(
             "A" <= c <= "Z" for name in pieces if name[:1] != "[" for c in name
         )
+    if origin.kind == "wordpiece":
+        from clozeline.pipeline.tokenize.tokenizers.wordpiece import library_model
+
+        if "unk" not in roles:
+            raise ConfigurationError("tokenizer: WordPiece needs the special token 'unk'; name it in specials")
+        model_file.write_text(library_model(pieces, roles["unk"], lower_case=lower).to_str(), encoding="utf-8")
     facts = Published(
         specials={**roles, **{role: piece for role, piece in added.items() if role in SPECIALS}},
         sentinels=[*marks, *(piece for role, piece in added.items() if role.startswith("sentinel"))],
@@ -198,6 +205,8 @@ def _check_unknown(tokenizer: Tokenizer) -> None:
 
 
 def _write_model(origin: Source, target: Path) -> None:
+    if origin.kind == "wordpiece":
+        return  # it is written with its roles
     if origin.kind != "tokenizer_json":
         shutil.copyfile(origin.files[0], target)
     elif len(origin.files) == 2:
@@ -239,6 +248,8 @@ def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], lis
         from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import pieces_of, read_json
 
         pieces = pieces_of(read_json(model_file), str(model_file))
+    elif origin.kind == "wordpiece":
+        pieces = _read_pieces(origin.files[0])
     else:
         order = {"fairseq": origin.fairseq, "layout": origin.layout} if origin.kind == "sentencepiece_model" else {}
         pieces = kind.names(model_file, **order)
@@ -252,6 +263,21 @@ def _pieces(origin: Source, kind: Any, model_file: Path) -> tuple[list[str], lis
             f"{len(pieces)} on, got {ids[:5]}; a new token would get an id that is taken: remove the added tokens"
         )
     return pieces, outside
+
+
+def _read_pieces(path: Path) -> list[str]:
+    """Return the pieces of a `vocab.txt`, one per line, in order of their ids."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+        if lines == [""]:
+            raise ValueError("it is empty")
+    except (OSError, ValueError) as error:
+        raise IntegrityError(
+            f"{path}: not a WordPiece vocabulary, one piece a line ({error}); {repair_of(path)}"
+        ) from error
+    names = [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
+    check_distinct(names, str(path))
+    return names
 
 
 def _pad_of_model(origin: Source, roles: Mapping[str, str], names: Sequence[str], model_file: Path) -> str | None:

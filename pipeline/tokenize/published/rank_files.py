@@ -15,8 +15,21 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers._pieces import byte_alphabet
-from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import PATTERNS
 from clozeline.repair import repair_of
+
+_CONTRACTED: Final = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_MARKED: Final = (r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]")
+_REST: Final = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+PATTERNS: Final[Mapping[str, str]] = {
+    # possessive quantifiers: no backtracking within a word
+    "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
+    "cl100k": rf"{_CONTRACTED}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_REST}",
+    "qwen": rf"{_CONTRACTED}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_REST}",
+    "o200k": rf"[^\r\n\p{{L}}\p{{N}}]?{_MARKED[0]}*{_MARKED[1]}+{_CONTRACTED}?"
+    rf"|[^\r\n\p{{L}}\p{{N}}]?{_MARKED[0]}+{_MARKED[1]}*{_CONTRACTED}?"
+    rf"|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_REST}",
+}
+"""Pre-tokenization patterns of published models: of GPT-2, GPT-4 and Llama 3, Qwen, and GPT-4o."""
 
 _BY_MODEL_TYPE: Final = {"llama": "cl100k", "qwen2": "qwen", "qwen2_moe": "qwen", "qwen3": "qwen", "qwen3_moe": "qwen",
                          "whisper": "gpt2", "gpt2": "gpt2"}  # fmt: skip

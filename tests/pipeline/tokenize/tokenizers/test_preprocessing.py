@@ -146,16 +146,6 @@ def test_the_steps_are_facts_of_the_folder(tmp_path):
         load_tokenizer(tmp_path / "out")
 
 
-def test_fingerprints_without_steps_are_those_of_versions_that_knew_none(tmp_path):
-    tokenizer = import_tokenizer(files.wordpiece(tmp_path), tmp_path / "out")
-    facts = json.loads((tmp_path / "out" / "published.json").read_text())
-    del facts["steps"], facts["checksum"]
-    names = [tokenizer.piece(token) for token in range(tokenizer.vocabulary.size)]
-    before = fingerprint({"name": "wordpiece", "pieces": names, "published": facts})
-    (tmp_path / "out" / "published.json").write_text(json.dumps(facts))
-    assert load_tokenizer(tmp_path / "out").vocabulary.fingerprint == tokenizer.vocabulary.fingerprint == before
-
-
 def test_an_exported_folder_differs_where_the_library_cannot_follow(tmp_path):
     folder, _ = albert(tmp_path / "f")
     import_tokenizer(folder, tmp_path / "out")

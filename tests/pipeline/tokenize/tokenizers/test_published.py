@@ -29,8 +29,8 @@ def test_pieces_with_roles_are_special():
     assert vocabulary.special.tolist() == [False, True, True, True, True]
     assert (vocabulary.specials, vocabulary.sentinels, vocabulary.modes) == ({"mask": 2, "cls": 2}, (3,), {"R": 4})
     assert vocabulary.word_start.tolist() == [True, False, False, False, False]
-    assert vocabulary.ends_in_space is not None
-    assert vocabulary.ends_in_space.tolist() == [True, False, False, False, False]
+    assert vocabulary.word_end is not None
+    assert vocabulary.word_end.tolist() == [True, False, False, False, False]
     assert (
         vocabulary.fingerprint
         != Published(specials={"mask": "<m>"}, behind=["<e>", "<r>"]).vocabulary(table, {"name": "x"}).fingerprint

@@ -32,13 +32,13 @@ def slow_words(text: str, lower_case: bool) -> list[str]:
         kind = unicodedata.category(character)
         if character in " \t\n\r" or kind == "Zs":
             clean += " "
-        elif character not in "\0\ufffd" and kind not in ("Cc", "Cf"):
+        elif character not in "\0\ufffd" and kind not in ("Cc", "Cf", "Co"):
             apart = any(low <= ord(character) <= high for low, high in IDEOGRAPHS)
             clean += f" {character} " if apart else character
     words: list[str] = []
     for token in clean.split():
         if lower_case:
-            token = "".join(c for c in unicodedata.normalize("NFD", token.lower()) if unicodedata.category(c) != "Mn")
+            token = "".join(c for c in unicodedata.normalize("NFD", "".join(map(str.lower, token))) if unicodedata.category(c) != "Mn")
         opened = False
         for character in token:
             ascii_mark = 33 <= ord(character) <= 126 and not character.isalnum()
@@ -74,7 +74,7 @@ def case(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wordpiece")
     path = wordpiece(folder, cased=not request.param)
     tokenizer = import_tokenizer(path, folder / "out")
-    pieces = {name: number for number, name in enumerate(WordPiece.names(path))}
+    pieces = {name: number for number, name in enumerate(path.read_text().splitlines())}
     specials = {tokenizer.piece(token) for token in tokenizer.vocabulary.specials.values()}
     ordinary = {name: number for name, number in pieces.items() if name not in specials}
     return tokenizer, lambda text: slow_ids(text, ordinary, pieces["[UNK]"], request.param)
@@ -89,7 +89,7 @@ def test_ids_are_those_of_the_algorithm(case):
 
 def test_a_word_that_serves_as_a_special_token_is_spelt(tmp_path):
     path = wordpiece(tmp_path)
-    pieces = {name: number for number, name in enumerate(WordPiece.names(path)) if name != "cat"}
+    pieces = {name: number for number, name in enumerate(path.read_text().splitlines()) if name != "cat"}
     tokenizer = import_tokenizer(path, tmp_path / "out", specials={"eos": "cat"})
     ids = tokenizer.encode(["the cat cats"])[0].ids.tolist()
     assert ids == slow_ids("the cat cats", pieces, pieces["[UNK]"], lower_case=True)
@@ -98,7 +98,7 @@ def test_a_word_that_serves_as_a_special_token_is_spelt(tmp_path):
 
 @settings(max_examples=150)
 @given(
-    text=st.text(st.one_of(st.sampled_from("aΣAß#İ中. \n\u0301\u00ad\x1c"), st.characters(codec="utf-8")), max_size=40)
+    text=st.text(st.one_of(st.sampled_from("aΣAß#İ中. \n\u0301\u00ad\x1c"), st.characters(codec="utf-8", exclude_categories=["Cn"])), max_size=40)
 )
 def test_ids_of_any_text_are_those_of_the_algorithm(case, text):
     tokenizer, slow = case
@@ -167,7 +167,7 @@ def test_capitals_say_whether_text_is_lowered(tmp_path):
 def test_ids_of_real_texts_are_those_of_the_algorithm(tmp_path, lower_case):
     path = Path(os.environ[DATA]) / "hf" / "bert-base-uncased" / "vocab.txt"
     tokenizer = import_tokenizer(path, tmp_path, lower_case=lower_case)
-    pieces = {name: number for number, name in enumerate(WordPiece.names(path))}
+    pieces = {name: number for number, name in enumerate(path.read_text().splitlines())}
     ordinary = {
         name: token for name, token in pieces.items() if name not in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     }
