@@ -87,9 +87,14 @@ class Vocabulary:
             opens[1:] |= self.word_end.take(ids[:-1]) & ~self.special.take(ids[1:])
         return opens
 
+    @property
+    def ends_word(self) -> NDArray[np.bool_]:
+        """[size] bool: `word_end`, all false where it is None."""
+        return np.zeros(self.size, np.bool_) if self.word_end is None else self.word_end
+
     def require_words(self, wanted_by: str) -> None:
         """Raise a ConfigurationError, naming what needs words, if no piece marks where words start or end."""
-        if not self.word_start.any() and (self.word_end is None or not self.word_end.any()):
+        if not (self.word_start | self.ends_word).any():
             raise ConfigurationError(
                 f"{wanted_by} needs words, but this tokenizer does not mark where they start: its pieces carry no "
                 "white space, prefix or suffix; take an objective over tokens, or another tokenizer"

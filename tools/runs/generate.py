@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, require_run, run_tool
-from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
+from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, text_of
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.tools.settings import add_settings, settings_of
 
@@ -37,6 +37,7 @@ def _run(options: argparse.Namespace) -> None:
         _unmask(console, trained, options.text, settings)
         return
     prompt = options.text if settings.allowed is None else options.text.rstrip()  # blanks belong to the allowed texts
+    prompt += blank_after(trained.tokenizer, prompt)
     for continuation in continuations(trained, options.text, settings):
         text = escape(text_of(trained.tokenizer, continuation, settings.stop))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(prompt)

@@ -4,7 +4,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -117,16 +117,24 @@ def corrupt_text(
 
 def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
     """Load a tokenizer folder, or import a published one with the special tokens that the objective needs."""
-    if (path / VOCABULARY_FILE).is_file():
-        return load_tokenizer(path)
     if not path.exists():
         raise ConfigurationError(f"tokenizer {path}: no such file or folder")
-    with tempfile.TemporaryDirectory() as temporary:
-        tokenizer = import_tokenizer(path, Path(temporary) / "plain")
-        needs = find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary)
-        if own_tokenizer(path) is None and (missing := [*needs]):
-            tokenizer = import_tokenizer(path, Path(temporary) / "added", add=missing)
+    files = path.iterdir() if path.is_dir() else [path]
+    written = max((file.stat().st_mtime_ns for file in files), default=0)
+    tokenizer = _read(path.absolute(), written, ())
+    if own_tokenizer(path) is None:
+        missing = find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary)
+        tokenizer = _read(path.absolute(), written, tuple(missing))
     return tokenizer
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, _written: int, add: tuple[str, ...]) -> Tokenizer:
+    """Load or import a tokenizer, with added roles; cached because imports take seconds."""
+    if (path / VOCABULARY_FILE).is_file():
+        return load_tokenizer(path)
+    with tempfile.TemporaryDirectory() as temporary:
+        return import_tokenizer(path, Path(temporary), add=add)
 
 
 def corrupt_first_row(

@@ -16,7 +16,7 @@ from tokenizers import normalizers
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, TableTokenizer
+from clozeline.pipeline.tokenize.tokenizers._pieces import Marks, PieceTable, TableTokenizer
 from clozeline.pipeline.tokenize.tokenizers._preprocessing import DIGIT_COMMAS, normalizers_of, prepare, sources
 from clozeline.pipeline.tokenize.tokenizers._published import Published, check_distinct
 from clozeline.pipeline.tokenize.tokenizers._sentencepiece import KINDS, SPACE, bytes_of, decisive_facts, to_tokenizers
@@ -52,7 +52,8 @@ class SentencepieceModel(TableTokenizer):
         self._pieces, self._order = _layout(self._facts, facts)
         self._pieces_of = np.zeros(len(self._pieces), dtype=np.int64)
         self._pieces_of[self._order] = np.arange(len(self._order))
-        self._table = PieceTable(map(bytes_of, self._pieces), [piece.piece for piece in self._pieces])
+        marks: Marks = "end" if self._facts.trainer_spec.treat_whitespace_as_suffix else "start"
+        self._table = PieceTable(map(bytes_of, self._pieces), [piece.piece for piece in self._pieces], marks)
         self.vocabulary = facts.vocabulary(self._table, decisive_facts("sentencepiece_model", self._facts))
         # a piece with a role must never occur in text: turn user-defined pieces into control pieces
         for piece, token in zip(self._facts.pieces, self._order.tolist(), strict=True):

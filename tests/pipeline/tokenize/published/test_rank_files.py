@@ -16,9 +16,8 @@ from transformers.convert_slow_tokenizer import TikTokenConverter
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
-from clozeline.pipeline.tokenize.published.rank_files import SPECIAL_TOKENS, is_rank_file, read_ranks
+from clozeline.pipeline.tokenize.published.rank_files import PATTERNS, SPECIAL_TOKENS, is_rank_file, read_ranks
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
-from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import PATTERNS
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from tests.pipeline.tokenize.published.published_files import NASTY
 
