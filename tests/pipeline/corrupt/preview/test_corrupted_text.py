@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from clozeline import registry
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.pipeline.corrupt.preview import corrupt_text, corrupted_text
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.vocabulary import SENTINELS
@@ -126,3 +128,21 @@ def test_a_notebook_shows_the_view() -> None:
 def test_wrong_types_get_a_message(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         corrupt_text("masked_lm", **arguments)
+
+
+def test_a_tokenizer_is_imported_once_until_its_files_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    imports = []
+
+    def counted(path: Path, *arguments: object, **options: object) -> object:
+        imports.append(path)
+        return import_tokenizer(path, *arguments, **options)
+
+    monkeypatch.setattr(corrupted_text, "import_tokenizer", counted)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "apple", "##s", "grow", "."]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    rows = [corrupt_text("masked_lm", "Apples grow.", tokenizer=tmp_path, variant=number) for number in range(3)]
+    assert len(imports) == 1
+    assert [row.objective.vocabulary.size for row in rows] == [9, 9, 9]
+    (tmp_path / "vocab.txt").write_text("\n".join([*pieces, "trees"]), encoding="utf-8")
+    os.utime(tmp_path / "vocab.txt", ns=(1, 10**19 // 8))
+    assert corrupt_text("masked_lm", "Apples grow.", tokenizer=tmp_path).objective.vocabulary.size == 10

@@ -26,7 +26,7 @@ def test_its_own_folder_an_output_and_an_imported_model(ours: Path, tmp_path: Pa
         found = own_tokenizer(place)
         assert found is not None
         assert found.kind == "wordpiece"
-        assert {path.name for path in found.files} == {"name", "published.json", "vocab.txt", "vocabulary.json"}
+        assert {path.name for path in found.files} == {"name", "published.json", "tokenizer.json", "vocabulary.json"}
 
 
 @pytest.mark.parametrize("name", ["name", "vocabulary.json"])

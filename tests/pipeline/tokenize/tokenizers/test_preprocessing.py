@@ -17,7 +17,6 @@ from tokenizers import NormalizedString, normalizers
 from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._pieces import fingerprint
 from clozeline.pipeline.tokenize.tokenizers._preprocessing import DIGIT_COMMAS, STEPS, normalizers_of, prepare, sources
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from tests.pipeline.tokenize.published import published_files as files

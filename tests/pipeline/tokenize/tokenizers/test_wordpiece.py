@@ -38,7 +38,11 @@ def slow_words(text: str, lower_case: bool) -> list[str]:
     words: list[str] = []
     for token in clean.split():
         if lower_case:
-            token = "".join(c for c in unicodedata.normalize("NFD", "".join(map(str.lower, token))) if unicodedata.category(c) != "Mn")
+            token = "".join(
+                c
+                for c in unicodedata.normalize("NFD", "".join(map(str.lower, token)))
+                if unicodedata.category(c) != "Mn"
+            )
         opened = False
         for character in token:
             ascii_mark = 33 <= ord(character) <= 126 and not character.isalnum()
@@ -98,7 +102,12 @@ def test_a_word_that_serves_as_a_special_token_is_spelt(tmp_path):
 
 @settings(max_examples=150)
 @given(
-    text=st.text(st.one_of(st.sampled_from("aΣAß#İ中. \n\u0301\u00ad\x1c"), st.characters(codec="utf-8", exclude_categories=["Cn"])), max_size=40)
+    text=st.text(
+        st.one_of(
+            st.sampled_from("aΣAß#İ中. \n\u0301\u00ad\x1c"), st.characters(codec="utf-8", exclude_categories=["Cn"])
+        ),
+        max_size=40,
+    )
 )
 def test_ids_of_any_text_are_those_of_the_algorithm(case, text):
     tokenizer, slow = case
