@@ -7,13 +7,11 @@ batch as arrays, from the same model, loaded again for each round so that its ca
 ids must be equal. Figures are MB of text per CPU second in the median round, and the lowest and highest ratio of a
 round. `stage` is everything that our stage does with a batch: ids, character offsets and sentence starts.
 
-The tokenizers that we train learn from the same texts. Published ones are a unigram `.model` of T5's
-kind, and `tokenizer.json` files exported from ours. The peer is `sentencepiece` for each `.model` and `tokenizers`
-for the rest, including tokenizers that have no other library. Byte BPE also has `tiktoken` as a peer, which our own
-encoder calls too, by another call: tiktoken's batch returns lists, which become arrays here.
+The tokenizers that we train learn from the same texts. Published ones are a unigram `.model` with the trainer's own
+settings, and `tokenizer.json` files exported from ours. The peer is `sentencepiece` for each `.model` and `tokenizers`
+for the rest, whose library we call too, each chunk of a text once.
 """
 
-import json
 import statistics
 import sysconfig
 import tempfile
@@ -26,9 +24,7 @@ from benchmarks.harness import figure, parser, print_table, system_load, write_j
 
 import numpy as np
 import sentencepiece
-import tiktoken
 import tokenizers
-from tiktoken_ext.openai_public import r50k_pat_str
 
 from clozeline import registry
 from clozeline.pipeline.ingest.documents.document import Document
@@ -36,13 +32,11 @@ from clozeline.pipeline.tokenize.encode.tokenize_documents import token_document
 from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
-from clozeline.pipeline.tokenize.tokenizers._pieces import byte_alphabet
 from clozeline.registry import choose
 
 BATCH = 256
 TARGET = 0.9
 TARGETS = {"byte_bpe": 1.0}
-TIKTOKEN = "byte_bpe, tiktoken"
 EXPORTED = ("byte_bpe", "wordpiece", "unigram")
 SENTENCEPIECE = "spiece.model"
 COLUMNS = ("case", "ours", "peer", "peer_name", "ratio", "range", "stage", "unit", "target", "holds")
@@ -104,15 +98,6 @@ def load_peer(folder: Path) -> Encode:
     return lambda texts: [np.array(row.ids) for row in library.encode_batch_fast(texts, add_special_tokens=False)]
 
 
-def load_tiktoken(folder: Path) -> Encode:
-    """Return the batch call of tiktoken, in one thread, with the pieces of a trained byte BPE and GPT-2's pattern."""
-    facts, alphabet = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")), byte_alphabet()
-    names = facts["model"]["vocab"].keys() - {entry["content"] for entry in facts["added_tokens"]}
-    ranks = {bytes(map(alphabet.__getitem__, name)): facts["model"]["vocab"][name] for name in names}
-    model = tiktoken.Encoding("ours", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens={})
-    return lambda texts: list(map(np.array, model.encode_ordinary_batch(texts, num_threads=1)))
-
-
 def check_ids(ours: Encode, peer: Encode, texts: Texts) -> None:
     """Raise a RuntimeError unless both sides give the same ids: they would not do the same work."""
     same = list(map(np.array_equal, ours(texts), peer(texts)))
@@ -140,13 +125,11 @@ def measure(name: str, folder: Path, modules: list[Document], rounds: int) -> di
     batches = [modules[start : start + BATCH] for start in range(0, len(modules), BATCH)]
     texts = [[document.text for document in batch] for batch in batches]
     megabytes = sum(len(text.encode()) for batch in texts for text in batch) / 1e6
-    load = load_tiktoken if name == TIKTOKEN else load_peer
-    check_ids(load_ours(folder), load(folder), [text for batch in texts for text in batch])
-    seconds = [(cpu_seconds(load_ours(folder), texts), cpu_seconds(load(folder), texts)) for _ in range(rounds)]
+    check_ids(load_ours(folder), load_peer(folder), [text for batch in texts for text in batch])
+    seconds = [(cpu_seconds(load_ours(folder), texts), cpu_seconds(load_peer(folder), texts)) for _ in range(rounds)]
     ratios = [peer / ours for ours, peer in seconds]
     ours, peer = (round(megabytes / statistics.median(side), 2) for side in zip(*seconds, strict=True))
     library = "sentencepiece" if (folder / SENTENCEPIECE).exists() else "tokenizers"
-    library = "tiktoken" if name == TIKTOKEN else library
     target = TARGETS.get(name, TARGET)
     row = figure(name, "MB/s", ours, peer, library, target, holds=statistics.median(ratios) >= target)
     stage = round(megabytes / cpu_seconds(load_stage(folder), batches), 2)
@@ -166,7 +149,6 @@ def main() -> None:
         cases: dict[str, Callable[[], Path]] = {
             name: lambda name=name: train(name, texts, size, base / name) for name in trainable()
         }
-        cases[TIKTOKEN] = lambda: train("byte_bpe", texts, size, base / "tiktoken")
         cases["tokenizer_json: T5"] = lambda: import_model(texts, size, base / "json-t5")
         for name in EXPORTED:
             cases[f"tokenizer_json: {name}"] = lambda name=name: import_json(name, texts, size, base / f"json-{name}")

@@ -22,7 +22,7 @@ SENTINELS: Final = 128
 """Sentinels reserved in every tokenizer from day one: enough for every part of UL2."""
 MODES: Final = ("R", "S", "X")
 
-_BITMAPS: Final = ("special", "word_start", "ends_in_space")
+_BITMAPS: Final = ("special", "word_start", "word_end")
 
 
 class SentinelError(ConfigurationError):
@@ -53,9 +53,8 @@ class Vocabulary:
     """[size], occurrences of each id in the corpus, None where unknown"""
     languages: tuple[str, ...] = field(default=(), repr=False)
     """language of each code in the rows of the corpus, empty where unknown"""
-    ends_in_space: NDArray[np.bool_] | None = field(default=None, repr=False)
-    """[size], ids whose piece ends in white space other than a space: a word opens after it. None, as in files that
-    were written before there was this fact, is none of them."""
+    word_end: NDArray[np.bool_] | None = field(default=None, repr=False)
+    """[size], ids after whose piece a word opens: `low</w>`, a newline. None is none of them."""
 
     def __post_init__(self) -> None:
         for name in _BITMAPS:
@@ -82,16 +81,29 @@ class Vocabulary:
     def opens_word(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which tokens open a word by their pieces and those before them, bool [tokens], from ids in text order.
 
-        A piece that begins with white space opens one, and so does a piece after a newline or a tab. Of scripts
-        without spaces, each piece that begins with a character opens one. The caller adds the first token of a row,
-        and the one after a special token.
+        A piece with the mark of a word start (`Ġthe`, `▁the`, without `##`) opens one, and so does a piece after one
+        with the mark of a word end (`low</w>`) or after a newline. Of scripts without spaces, each piece that begins
+        with a character opens one. The caller adds the first token of a row, and the one after a special token.
 
-        Example: `the` `Ċ` `cat` `s` gives no, yes, yes, no.
+        Example: `the` `Ċ` `cat` `s` gives no, yes, yes, no; `low` `er</w>` `cat</w>` gives no, no, yes.
         """
         opens: NDArray[np.bool_] = self.word_start.take(ids)
-        if self.ends_in_space is not None and len(ids):
-            opens[1:] |= self.ends_in_space.take(ids[:-1]) & ~self.special.take(ids[1:])
+        if self.word_end is not None and len(ids):
+            opens[1:] |= self.word_end.take(ids[:-1]) & ~self.special.take(ids[1:])
         return opens
+
+    @property
+    def ends_word(self) -> NDArray[np.bool_]:
+        """[size] bool: `word_end`, all false where it is None."""
+        return np.zeros(self.size, np.bool_) if self.word_end is None else self.word_end
+
+    def require_words(self, wanted_by: str) -> None:
+        """Raise a ConfigurationError, naming what needs words, if no piece marks where words start or end."""
+        if not (self.word_start | self.ends_word).any():
+            raise ConfigurationError(
+                f"{wanted_by} needs words, but this tokenizer does not mark where they start: its pieces carry no "
+                "white space, prefix or suffix; take an objective over tokens, or another tokenizer"
+            )
 
     @cached_property
     def reserved(self) -> NDArray[np.bool_]:
@@ -126,8 +138,8 @@ class Vocabulary:
         """Write as JSON; bitmaps packed to bits, base64."""
         fields = asdict(self)
         del fields["folder"], fields["token_counts"], fields["languages"]
-        if self.ends_in_space is None or not self.ends_in_space.any():
-            del fields["ends_in_space"]
+        if self.word_end is None or not self.word_end.any():
+            del fields["word_end"]
         for name in fields.keys() & {*_BITMAPS}:
             fields[name] = base64.b64encode(np.packbits(fields[name]).tobytes()).decode()
         path.write_text(json.dumps(seal(fields), indent=1, sort_keys=True) + "\n", encoding="utf-8")

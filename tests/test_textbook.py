@@ -37,8 +37,8 @@ def merges(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_merges_are_those_of_the_paper(merges: Path) -> None:
     """Figure 1's algorithm and its ten merges (arXiv 1508.07909)."""
-    pieces = json.loads((merges / "pieces.json").read_text(encoding="utf-8"))
-    assert ["".join(pair) for pair in pieces["merges"][:10]] == (
+    model = json.loads((merges / "tokenizer.json").read_text(encoding="utf-8"))["model"]
+    assert ["".join(pair) for pair in model["merges"][:10]] == (
         ["es", "est", "est_", "lo", "low", "ne", "new", "newest_", "low_", "wi"]
     )
     tokenizer = load_tokenizer(merges)

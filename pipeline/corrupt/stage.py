@@ -70,4 +70,6 @@ def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
         train, heldout = (splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout"))
         samples += f"\n= {train // variants:,} x {variants} variants" + (f"\n+ {heldout:,} held out" if heldout else "")
     out = f"{amount(total['examples'], 'example')}\n{total['tokens']:,} tokens"
+    if overmasked := total.get("overmasked"):
+        out += f"\n{overmasked:,} with labels on more than half of the row"
     return Row(samples, out, (("sample", total["skipped"]),))

@@ -34,7 +34,7 @@ def test_a_vocabulary_is_read_as_it_was_saved(tmp_path):
 
 
 def test_words_open_after_a_newline_and_never_at_a_special():
-    saved = replace(vocabulary(), ends_in_space=np.arange(21) == 4)
+    saved = replace(vocabulary(), word_end=np.arange(21) == 4)
     ids = np.array([3, 4, 3, 5, 4, 4, 3, 4, 1, 3, 2, 4], np.uint16)
     starts = [token % 3 == 2 for token in ids.tolist()]
     after = [False, *(before == 4 and token != 1 for before, token in pairwise(ids.tolist()))]
@@ -49,13 +49,13 @@ def test_words_open_after_a_newline_and_never_at_a_special():
 @pytest.mark.parametrize("bits", [None, 0, 4])
 def test_what_ends_in_white_space_is_in_the_file_where_there_is_any(tmp_path, bits):
     bitmap = None if bits is None else np.arange(21) == (bits or -1)
-    replace(vocabulary(), ends_in_space=bitmap).save(tmp_path / "vocabulary.json")
+    replace(vocabulary(), word_end=bitmap).save(tmp_path / "vocabulary.json")
     found, fields = (
         Vocabulary.load(tmp_path / "vocabulary.json"),
         json.loads((tmp_path / "vocabulary.json").read_text()),
     )
-    assert ("ends_in_space" in fields) == bool(bits)
-    assert (None if found.ends_in_space is None else found.ends_in_space.tolist()) == (
+    assert ("word_end" in fields) == bool(bits)
+    assert (None if found.word_end is None else found.word_end.tolist()) == (
         bitmap.tolist() if bits and bitmap is not None else None
     )
 
@@ -76,7 +76,7 @@ def test_an_absent_special_is_named_with_what_there_is():
         vocabulary().id_of("cls", "masked_lm")
 
 
-@pytest.mark.parametrize("field", ["special", "word_start", "ends_in_space", "token_counts"])
+@pytest.mark.parametrize("field", ["special", "word_start", "word_end", "token_counts"])
 def test_bitmaps_and_counts_have_one_place_an_id(field):
     with pytest.raises(IntegrityError, match="20"):
         replace(vocabulary(), **{field: np.zeros(20, np.uint64 if field == "token_counts" else np.bool_)})

@@ -33,7 +33,7 @@ def smallest(key: np.uint64, stream: int, size: int, count: int) -> list[int]:
 def slow_words(ids: Sequence[int], vocabulary: Vocabulary) -> list[Word]:
     """Words of one row of content."""
     found: list[Word] = []
-    run, inside, ends = 0, False, vocabulary.ends_in_space
+    run, inside, ends = 0, False, vocabulary.word_end
     for place, token in enumerate(ids):
         if vocabulary.special[token]:
             run, inside = run + 1, False

@@ -23,13 +23,11 @@ from clozeline.files import cannot_write
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import learn_merges
-from clozeline.registry import find, names
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.settings import add_settings, settings_of
 
 _SHOWN = 12
-_TOKENIZERS = "clozeline.pipeline.tokenize.tokenizers"
 
 
 @config_class
@@ -53,8 +51,9 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
         raise ConfigurationError(f"{model}: expected a run, an imported model, or one of our tokenizers")
     tokenizer: Any = load_tokenizer(source.files[0].parent)
     if not hasattr(tokenizer, "extend"):
-        able = [name for name in names(_TOKENIZERS) if hasattr(find(_TOKENIZERS, name), "extend")]
-        raise ConfigurationError(f"{model}: tokenizer type {source.kind} takes no pieces, only {', '.join(able)}")
+        raise ConfigurationError(
+            f"{model}: tokenizer type {source.kind} takes no pieces, only WordPiece and byte-level BPE do"
+        )
     if options.output.exists():
         raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")
     counts = Counter(tokenizer.words(texts_of_files(options.input)))

@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -85,6 +86,9 @@ class Candidates:
         self.special = {name: vocabulary.id_of(name, "augment") for name in ("cls", "sep", "mask")}
         self.texts = [trained.tokenizer.decode_part([token]).strip() for token in range(vocabulary.size)]
         self.letters = np.array([text.isalpha() for text in self.texts]) & ~vocabulary.special
+        vocabulary.require_words("augment")
+        # a piece is a word if it has the mark of a word's start or end
+        self.words = torch.from_numpy(np.flatnonzero(self.letters & (vocabulary.word_start | vocabulary.ends_word)))
         table = trained.model.family.tokens.weight.detach()[: vocabulary.size].float()
         self.table = F.normalize(table, dim=-1)
         self.nearest: dict[tuple[int, ...], list[str]] = {}
@@ -135,7 +139,7 @@ class Candidates:
             with torch.no_grad():
                 scores = self.trained.model.logits(tensors)["masked_lm"][torch.arange(len(own)), own]
             for position, of_word in zip(own.tolist(), scores[:, : len(self.texts)], strict=True):
-                yield self._best(of_word.float(), int(row[position]), self.texts[row[position]])
+                yield self._best(of_word.float(), self.texts[row[position]])
 
     def _neighbors(self, ids: tuple[int, ...]) -> list[str]:
         """Return the words whose vectors have the largest cosine with the mean of a word's token vectors."""
@@ -144,23 +148,14 @@ class Candidates:
                 mean = self.trained.model.family.tokens.weight[list(ids)].float().mean(0)
                 cosines = self.table @ F.normalize(mean, dim=0)
             whole = self.trained.tokenizer.decode_part(ids).strip()
-            self.nearest[ids] = self._best(cosines, ids[0], whole)
+            self.nearest[ids] = self._best(cosines, whole)
         return self.nearest[ids]
 
-    def _best(self, scores: Tensor, first: int, word: str) -> list[str]:
-        """Return the words of letters with the highest scores [V], of tokens that open a word as the `first` does.
-
-        The word itself is not among them.
-        """
-        opens = self.trained.tokenizer.vocabulary.word_start
-        listed: list[str] = []
-        for token in scores.argsort(descending=True, stable=True).tolist():
-            text = self.texts[token]
-            if self.letters[token] and opens[token] == opens[first] and text.lower() != word.lower():
-                listed.append(text)
-                if len(listed) == self.count:
-                    break
-        return listed
+    def _best(self, scores: Tensor, word: str) -> list[str]:
+        """Return the words of letters with the highest scores [V], without the word itself."""
+        ranked = self.words[scores[self.words].argsort(descending=True, stable=True)].tolist()
+        others = (text for token in ranked if (text := self.texts[token]).lower() != word.lower())
+        return list(islice(others, self.count))
 
 
 def replace_words(text: str, words: Sequence[Word], draws: NDArray[np.float64], p: float) -> str:

@@ -17,7 +17,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.tokenize.published.source_files import GENERATION
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, require_run, run_tool
-from clozeline.tools.runs.inference.generation import Settings, continuations, find_end_ids, text_of
+from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, find_end_ids, text_of
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.tools.settings import add_settings, settings_of
 
@@ -41,6 +41,7 @@ def _run(options: argparse.Namespace) -> None:
         pieces = ", ".join(trained.tokenizer.piece(token) for token in sorted(ends))
         console.print(f"[dim]ends at {escape(pieces)}, by the publisher's {GENERATION}[/dim]", highlight=False)
     prompt = options.text if settings.allowed is None else options.text.rstrip()  # blanks belong to the allowed texts
+    prompt += blank_after(trained.tokenizer, prompt)
     for continuation in continuations(trained, options.text, settings):
         text = escape(text_of(trained.tokenizer, continuation, settings.stop))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(prompt)

@@ -173,5 +173,8 @@ class Mixture(Objective):
         return sum(part.count_unused_tokens(samples.take(rows), examples.take(rows)) for part, rows in pairs)
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        rows = np.bincount(examples.fixed["part"], minlength=len(self.parts))
-        return {"parts": {part.label: int(number) for part, number in zip(self.parts, rows, strict=True)}}
+        rows = [np.flatnonzero(examples.fixed["part"] == number) for number in range(len(self.parts))]
+        pairs = list(zip(self.parts, rows, strict=True))
+        overmasked = sum(part.count_overmasked(examples.take(own)) for part, own in pairs)
+        counts: dict[str, Any] = {"parts": {part.label: len(own) for part, own in pairs}}
+        return counts | ({"overmasked": overmasked} if overmasked else {})

@@ -49,6 +49,8 @@ class SentenceOrderPrediction(MaskedPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
+        if options.max_span_length:
+            vocabulary.require_words(f"{self.label}.max_span_length: {options.max_span_length}")
         length = self.make_grouping("sentence_pair", self.pair_length).length
         self.grouping = GroupingSpec.of(
             "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": False}

@@ -62,6 +62,7 @@ class SpanBoundary(MaskedRow):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
+        vocabulary.require_words(self.label)
         if options.geometric_p == 0:
             raise self.refuse_options("geometric_p 0 has no geometric law; expected more than 0")
         self._thresholds = geometric_thresholds(parts_per_million(options.geometric_p), options.max_span_length)

@@ -65,6 +65,8 @@ class TextInfilling(DenoisingPair):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
+        if options.unit == "word":
+            vocabulary.require_words(f"{self.label}.unit: word")
         self._mask = self.id_of("mask")
         self._random_ppm = parts_per_million(options.random_share)
         self._mean = thousandths(options.poisson_lambda)

@@ -7,6 +7,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions
 from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, run_starts, take_words, unit_starts
 from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class WholeWordMasking(MaskedRow):
@@ -30,6 +31,10 @@ class WholeWordMasking(MaskedRow):
         """Unit that becomes [MASK], random or unchanged together: a token (BERT), or a word."""
 
     options: Options
+
+    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
+        super().__init__(options, vocabulary, label)
+        vocabulary.require_words(self.label)
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)

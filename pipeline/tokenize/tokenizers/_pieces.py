@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,32 +86,50 @@ def training_texts(texts: Iterable[str]) -> Iterator[str]:
         yield from cut(text[:TRAINING_DOCUMENT], TRAINING_CUT)
 
 
+Marks: TypeAlias = Literal["start", "end", "each", "none"]
+"""What in its pieces tells words apart: white space (or a prefix, spelled as such) in front of a word, white space (or
+a suffix) after it, nothing because each piece is a word, nothing at all."""
+
+
 class PieceTable:
     """The bytes of each id, to compute offsets, texts and masks without the library.
 
     Args:
         pieces: bytes of each id, None for special ids.
         names: the piece of each id as text.
+        marks: how the pieces tell words apart.
     """
 
-    def __init__(self, pieces: Iterable[bytes | None], names: Sequence[str]) -> None:
-        pieces, self.names = list(pieces), list(names)
+    def __init__(self, pieces: Iterable[bytes | None], names: Sequence[str], marks: Marks = "start") -> None:
+        pieces, self.names, self._marks = list(pieces), list(names), marks
         self.bytes = [piece if piece is not None else name.encode() for piece, name in zip(pieces, names, strict=True)]
         self.special = np.array([piece is None for piece in pieces])
         # a special id has no bytes: if one were produced, the lengths would not add up in `_encoding`
         self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int32)
 
     def word_starts(self) -> NDArray[np.bool_]:
-        """Return the mask of pieces that start a word, [size] bool."""
-        opens = [not special and _opens_word(piece) for special, piece in zip(self.special, self.bytes, strict=True)]
-        return np.array(opens, dtype=np.bool_)
+        """Return the mask of pieces that start a word by themselves, [size] bool."""
+        if self._marks == "each":
+            return ~self.special
+        # a space in front of a piece that ends words is the end of the word before
+        silent = b" " if self._marks == "end" else b""
+        opens = np.array([_opens_word(piece.lstrip(silent)) for piece in self.bytes], dtype=np.bool_) & ~self.special
+        # without any mark, words are known only where nearly each piece is one: of scripts without spaces
+        unknown = self._marks == "none" and 2 * opens.sum() < len(opens) - self.special.sum()
+        return np.zeros_like(opens) if unknown else opens
 
-    def ends_in_space(self) -> NDArray[np.bool_]:
-        """Return the mask of pieces that end in white space other than a space, [size] bool."""
+    def word_ends(self) -> NDArray[np.bool_]:
+        """Return the mask of pieces after which a word starts, [size] bool.
+
+        If spaces mark starts, a piece such as `▁` may be followed by the rest of its word.
+        """
         ends = np.zeros(len(self.bytes), np.bool_)
+        if self._marks in ("each", "none"):
+            return ends
         for token in np.flatnonzero(~self.special).tolist():
             last = self.bytes[token].decode("utf-8", errors="ignore")[-1:]
-            ends[token] = last != " " and last.isspace() and self.bytes[token].endswith(last.encode())
+            is_mark = last.isspace() and (last != " " or self._marks == "end")
+            ends[token] = is_mark and self.bytes[token].endswith(last.encode())
         return ends
 
     def vocabulary(self, print_: str) -> Vocabulary:
@@ -124,7 +142,7 @@ class PieceTable:
             modes={mode: ids[f"<{mode}>"] for mode in MODES},
             special=self.special.copy(),
             word_start=self.word_starts(),
-            ends_in_space=self.ends_in_space(),
+            word_end=self.word_ends(),
             fingerprint=print_,
         )
 

@@ -100,6 +100,6 @@ class Published:
             modes={mode: ids[piece] for mode, piece in self.modes.items()},
             special=special,
             word_start=table.word_starts() & ~special,
-            ends_in_space=table.ends_in_space() & ~special,
+            word_end=table.word_ends() & ~special,
             fingerprint=fingerprint({**decisive, "published": published}),
         )

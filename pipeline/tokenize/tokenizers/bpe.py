@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
-import tokenizers
-from tokenizers import models, normalizers, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words, learn_merges
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, Tokens
-from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
-from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, count_letters
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
+    FrequencyOptions,
+    check_room,
+    count_letters,
+    special_piece_roles,
+)
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
-_WORD: Final = re.compile(r"\S+")
 _END: Final = "_"
 """End-of-word mark of textbooks."""
 _UNDERSCORE: Final = "\0"
 """Replaces an underscore of the text, which would be confused with the mark and has no piece."""
+_SPACE: Final = r"\s\x{1c}-\x{1f}"
+"""White space of Python, at which training splits words."""
 
 
-class Bpe(JsonVocabulary):
+class Bpe(TokenizerJson):
     """Merges the most frequent pair; in a tie, the first one in the corpus as merged so far.
 
-    Words are separated by white space, which decodes to a single space. Pieces do not mark the start of a word, so each
-    piece counts as a word. An underscore is the unknown token.
+    Words are separated by white space, which decodes to a single space. An underscore is the unknown token.
 
     Example:
         low x5, lowest x2, newer x6, wider x3, new x2 give er, er_, ne, new, lo, low, newer_, low_; then "lower" is
@@ -36,27 +39,18 @@ class Bpe(JsonVocabulary):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**8
-    NAME: ClassVar[str] = "bpe"
     LOSS: ClassVar[str] = "white space but one space, underscores, and characters that the training text does not have"
-    FEWEST: ClassVar[int] = 2
+    CHUNKS: ClassVar[re.Pattern[str]] = SPACED
 
     Options: TypeAlias = FrequencyOptions
 
-    def __init__(self, facts: Mapping[str, Any]) -> None:
-        super().__init__(facts)
-        self.vocabulary = replace(self.vocabulary, word_start=~self.vocabulary.special)
-        self._merges = [(left, right) for left, right in facts["merges"]]
-        vocabulary = {**self._ids, _UNDERSCORE: self._unknown}
-        self._library = tokenizers.Tokenizer(models.BPE(vocabulary, self._merges, unk_token=_UNDERSCORE))
-        self._encoder = ChunkEncoder(_WORD, self._tokens, self.vocabulary.id_dtype)
-
-    @staticmethod
-    def text_of(piece: str) -> str:
-        return piece.replace(_END, " ")
+    @classmethod
+    def check_size(cls, options: Options) -> None:
+        check_room("bpe", options, 2)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Bpe:
-        """Train the merges and write `pieces.json`; ConfigurationError if `size` is too small."""
+        """Train the merges and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
         counts = count_words(word for text in training_texts(texts) for word in text.split())
         marked = {word + _END: count for word, count in counts.items() if _END not in word}
@@ -66,17 +60,11 @@ class Bpe(JsonVocabulary):
         known = set(letters)
         spelled = {word: count for word, count in marked.items() if known.issuperset(word)}
         merges = learn_merges(spelled, list, room - len(letters), banned=reserved, min_frequency=options.min_frequency)
-        pieces = list(dict.fromkeys([*letters, *(left + right for left, right in merges)]))
-        return cls.write(folder, {"reserved": options.reserved, "pieces": pieces, "merges": merges})
-
-    def _tokens(self, chunk: str) -> Tokens:
-        encoding = self._library.encode(chunk.replace(_END, _UNDERSCORE) + _END)
-        return encoding.ids, [min(start, len(chunk) - 1) for start, _ in encoding.offsets]
-
-    def to_tokenizers(self) -> tokenizers.Tokenizer:
-        ids = {name: token for token, name in enumerate(self._table.names)}
-        model = tokenizers.Tokenizer(models.BPE(ids, self._merges, unk_token=self._table.names[self._unknown]))
-        ends = normalizers.Replace(tokenizers.Regex(r"(?<=\S)(?!\S)"), _END)
+        names = dict.fromkeys([*reserved, *letters, *(left + right for left, right in merges)])
+        ids = {name: token for token, name in enumerate(names)}
+        model = Tokenizer(models.BPE(ids, merges, unk_token=SPECIAL_PIECES["unk"]))
+        ends = normalizers.Replace(Regex(f"(?<=[^{_SPACE}])(?![^{_SPACE}])"), _END)
         model.normalizer = normalizers.Sequence([normalizers.Replace(_END, _UNDERSCORE), ends])
-        model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        return model
+        model.pre_tokenizer = pre_tokenizers.Split(Regex(f"[{_SPACE}]+"), "removed")
+        model.decoder = decoders.BPEDecoder(_END)
+        return cls.write(folder, model, special_piece_roles(options.reserved))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 import tokenizers
@@ -18,19 +16,29 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, byte_alphabet
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import BYTE_LEVEL, ChunkEncoder, chunk_pattern
+from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    Marks,
+    PieceTable,
+    TableTokenizer,
+    byte_alphabet,
+    training_texts,
+)
 from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.tokenize.tokenizers._tiktoken_encoder import rank_encoder
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_extension import ByteMerges, with_merges
-from clozeline.pipeline.tokenize.tokenizers._wordpiece_library import word_encoder
 from clozeline.repair import repair_of
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
 
 
-class TokenizerJson(ByteMerges):
-    """A `tokenizer.json` with the ids of its library, without truncation and padding.
+HIDDEN: Final = "\0"
+"""Prefix that hides a piece from text."""
+_BLANKS: Final = " \u2581\u0120"
+"""A space in text, in pieces of SentencePiece and in the byte alphabet."""
+
+
+class TokenizerJson(TableTokenizer):
+    """A `tokenizer.json` with the ids of its library, without truncation and padding; trained here or published.
 
     Example:
         GPT-2's splits "the mask" into `the` `Ġmask`, and "<|endoftext|>" into seven ordinary pieces.
@@ -38,44 +46,59 @@ class TokenizerJson(ByteMerges):
 
     FILE: ClassVar[str] = "tokenizer.json"
     LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
+    CHUNKS: ClassVar[re.Pattern[str] | None] = None
+    """chunks of a text that no token crosses; None: by the steps of the file"""
 
     def __init__(self, facts: dict[str, Any], published: Published, where: str = FILE) -> None:
         self._facts = facts
         self._published = published
         names = pieces_of(facts, where)
         bare = published.bare() | {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
-        to_bytes = _byte_converter(facts)
-        self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names)
-        decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
-        self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
-        if facts["model"].get("end_of_word_suffix"):  # no piece marks the start of a word: each counts as one
-            self.vocabulary = replace(self.vocabulary, word_start=~self.vocabulary.special)
         hidden, _ = hide_pieces(facts, bare)
         self._model = _read_text(json.dumps(hidden), where)
         self._model.encode_special_tokens = True
         _check_added(self._model, facts, hidden, where)
-        self._encode_ranks = rank_encoder(self._model, facts, bare)
-        self._word_encoder = word_encoder(self._model, facts, bare, self.vocabulary.id_dtype)
+        marks, to_bytes = _marks_of(facts, self._model), _byte_converter(facts, self._model)
+        self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names, marks)
+        decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
+        self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
+        chunks, dtype = self.CHUNKS or chunk_pattern(facts, bare), self.vocabulary.id_dtype
+        self._lossless = not self.LOSS or chunks is BYTE_LEVEL
+        self._encoder = ChunkEncoder(self._model, chunks, dtype, offsets=not self._lossless) if chunks else None
 
     @classmethod
-    def load(cls, folder: Path) -> TokenizerJson:
+    def write(cls, folder: Path, model: tokenizers.Tokenizer, published: Published) -> Self:
+        """Write a model and the roles of its pieces, and load them."""
+        facts = {**json.loads(model.to_str()), "added_tokens": []}  # all special pieces are in the vocabulary
+        return cls._write(folder, facts, published)
+
+    @classmethod
+    def _write(cls, folder: Path, facts: dict[str, Any], published: Published) -> Self:
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(facts, ensure_ascii=False, indent=1)
+        (folder / cls.FILE).write_text(text + "\n", encoding="utf-8")
+        published.save(folder)
+        return cls.load(folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
         path = folder / cls.FILE
-        return cls(read_json(path), Published.load(folder), str(path))
+        try:
+            return cls(read_json(path), Published.load(folder), str(path))
+        except ConfigurationError as error:
+            raise IntegrityError(f"{path}: not the tokenizer of its folder ({error}); {repair_of(path)}") from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        dtype = self.vocabulary.id_dtype
-        if self._word_encoder:
-            return self._word_encoder.encode(texts)
-        if self._encode_ranks and self._keeps(texts):
-            return self._table.encodings(texts, [self._encode_ranks(text).astype(dtype) for text in texts])
-        rows = self._model.encode_batch(list(texts), add_special_tokens=False)
-        return [
-            Encoding(np.array(row.ids, dtype=dtype), partial(_bounds, row, 0), partial(_bounds, row, 1)) for row in rows
-        ]
-
-    def _keeps(self, texts: Sequence[str]) -> bool:
-        """Return whether the normalizer, NFC where ranks encode, changes none of the texts."""
-        return not self._facts.get("normalizer") or all(unicodedata.is_normalized("NFC", text) for text in texts)
+        if self._encoder:
+            encodings = self._encoder.encode(texts)
+        else:
+            dtype = self.vocabulary.id_dtype
+            encodings = [
+                Encoding(np.array(row.ids, dtype=dtype), partial(_bounds, row, 0), partial(_bounds, row, 1))
+                for row in self._model.encode_batch(list(texts), add_special_tokens=False)
+            ]
+        # the lengths of the pieces show where bytes of a character end, and that no text is lost
+        return self._table.encodings(texts, [each.ids for each in encodings]) if self._lossless else encodings
 
     def decode(self, ids: Iterable[int]) -> str:
         """Decode with the file's decoder up to the first special id; the rest as pieces."""
@@ -87,26 +110,43 @@ class TokenizerJson(ByteMerges):
         text: str = self._model.decode(tokens[:end], skip_special_tokens=False)
         return text + self._table.decode(tokens[end:])
 
-    def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> TokenizerJson:
+    def words(self, texts: Iterable[str]) -> Iterator[str]:
+        """Yield the words of texts as the model reads them; no piece crosses their boundaries."""
+        normalizer, cutter = self._model.normalizer, self._model.pre_tokenizer
+        for text in training_texts(texts):
+            text = normalizer.normalize_str(text) if normalizer else text
+            yield from (word for word, _ in (cutter.pre_tokenize_str(text) if cutter else [(text, None)]))
+
+    def cut(self, word: str) -> list[str]:
+        """Return the pieces of a word; empty if the unknown token is among them."""
+        ids = [token.id for token in self._model.model.tokenize(word)]
+        return [] if self.vocabulary.specials.get("unk") in ids else [self.piece(token) for token in ids]
+
+    def join_pieces(self, left: str, right: str) -> str:
+        """Return the merge of two pieces."""
+        return left + right.removeprefix(self._facts["model"].get("continuing_subword_prefix") or "")
+
+    def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> Self:
         """Write the vocabulary with further merges, each with a new piece at the end; existing ids stay.
 
         Raises:
-            ConfigurationError: it is neither byte-level BPE nor WordPiece, or has ids after those of the model.
+            ConfigurationError: it is neither WordPiece nor a byte-level BPE, or has ids after those of the model.
         """
         model, pre_tokenizer = self._facts["model"], json.dumps(self._facts.get("pre_tokenizer"))
-        able = model["type"] == "WordPiece" or (model["type"] == "BPE" and '"ByteLevel"' in pre_tokenizer)
-        if not able or len(model["vocab"]) != self.vocabulary.size:
-            last = [entry["content"] for entry in self._facts["added_tokens"] if entry["id"] >= len(model["vocab"])]
+        size, merging = len(model["vocab"]), model["type"] == "BPE" and '"ByteLevel"' in pre_tokenizer
+        if not (merging or model["type"] == "WordPiece") or size != self.vocabulary.size:
+            last = [entry["content"] for entry in self._facts["added_tokens"] if entry["id"] >= size]
             raise ConfigurationError(
-                f"{self.FILE}: expected a byte-level BPE or WordPiece without ids after its {len(model['vocab']):,} "
-                f"pieces, got a {model['type']} with {self.vocabulary.size:,} ids: a new piece would take that of "
+                f"{self.FILE}: expected a byte-level BPE or WordPiece without ids after its {size:,} pieces, got a "
+                f"{model['type']} with {self.vocabulary.size:,} ids: a new piece would take that of "
                 f"{', '.join(last[:3]) or 'another'}"
             )
-        folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(with_merges(self._facts, merges), ensure_ascii=False, indent=1)
-        (folder / self.FILE).write_text(text + "\n", encoding="utf-8")
-        self._published.save(folder)
-        return self.load(folder)
+        new = {self.join_pieces(*pair): size + number for number, pair in enumerate(merges)}
+        larger = {**model, "vocab": model["vocab"] | new}
+        if merging:
+            pairs = [pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]]
+            larger["merges"] = [*pairs, *map(list, merges)]
+        return self._write(folder, {**self._facts, "model": larger}, self._published)
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
         return _read_text(json.dumps(self._facts), self.FILE)
@@ -184,15 +224,46 @@ def _check_added(model: tokenizers.Tokenizer, facts: dict[str, Any], hidden: dic
             )
 
 
-def _byte_converter(facts: dict[str, Any]) -> Callable[[str], bytes]:
-    """Return the function from a piece to its bytes."""
+def _suffix_of(facts: dict[str, Any]) -> str:
+    """Return the mark of a word's end, which the model appends, or its normalizer if the decoder removes it."""
+    decoder = facts.get("decoder") or {}
+    own = decoder["suffix"] if decoder.get("type") == "BPEDecoder" else ""
+    suffix: str = facts["model"].get("end_of_word_suffix") or own
+    return suffix if suffix and any(name.endswith(suffix) for name in facts["model"]["vocab"]) else ""
+
+
+def _keeps_spaces(library: tokenizers.Tokenizer) -> bool:
+    """Return whether the model sees the spaces between words."""
+    text = library.normalizer.normalize_str("a b") if library.normalizer else "a b"
+    words = [word for word, _ in library.pre_tokenizer.pre_tokenize_str(text)] if library.pre_tokenizer else [text]
+    return any(blank in "".join(words)[1:] for blank in _BLANKS)
+
+
+def _marks_of(facts: dict[str, Any], library: tokenizers.Tokenizer) -> Marks:
+    """Return how the pieces of a file tell words apart."""
+    if facts["model"]["type"] == "WordLevel":
+        return "each"
+    if _suffix_of(facts):
+        return "end"
+    return "start" if facts["model"].get("continuing_subword_prefix") or _keeps_spaces(library) else "none"
+
+
+def _byte_converter(facts: dict[str, Any], library: tokenizers.Tokenizer) -> Callable[[str], bytes]:
+    """Return the function from a piece to its bytes, with a space where its mark says that a word starts or ends."""
     model, kinds = facts["model"], json.dumps([facts.get("pre_tokenizer"), facts.get("decoder")])
-    prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
-    if '"ByteLevel"' in kinds:
-        alphabet = byte_alphabet()
-        return lambda name: bytes(alphabet[c] for c in name) if set(name) <= alphabet.keys() else name.encode()
-    if model["type"] == "WordPiece":
-        return lambda name: (name.removeprefix(prefix) if name.startswith(prefix) else f" {name}").encode()
+    prefix, suffix = model.get("continuing_subword_prefix") or "", _suffix_of(facts)
+    alphabet = byte_alphabet() if '"ByteLevel"' in kinds else {}
+
+    def to_bytes(name: str) -> bytes:
+        if alphabet and set(name) <= alphabet.keys():
+            return bytes(alphabet[letter] for letter in name)
+        is_byte = model.get("byte_fallback") and _BYTE.fullmatch(name)
+        return bytes([int(name[3:5], 16)]) if is_byte else name.replace("\u2581", " ").encode()
+
     if suffix:
-        return lambda name: (f"{name.removesuffix(suffix)} " if name.endswith(suffix) else name).encode()
-    return lambda name: bytes([int(name[3:5], 16)]) if _BYTE.fullmatch(name) else name.replace("\u2581", " ").encode()
+        return lambda name: to_bytes(name.removesuffix(suffix)) + b" " * name.endswith(suffix)
+    if prefix:
+        return lambda name: to_bytes(name[len(prefix) :] if name.startswith(prefix) and name != prefix else f" {name}")
+    if model["type"] == "WordLevel" and not _keeps_spaces(library):
+        return lambda name: b" " + to_bytes(name)
+    return to_bytes

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, TypeAlias
 
-import tokenizers
-from tokenizers import models, pre_tokenizers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder
-from clozeline.pipeline.tokenize.tokenizers._json_vocabulary import JsonVocabulary
-from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
+    FrequencyOptions,
+    check_room,
+    special_piece_roles,
+)
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
-_WORD: Final = re.compile(r" ?\w+| ?[^\w\s]|\s")
 
-
-class Word(JsonVocabulary):
+class Word(TokenizerJson):
     """The most frequent words, punctuation marks and white space characters; a word keeps the space before it.
 
     Example:
@@ -27,28 +28,25 @@ class Word(JsonVocabulary):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
-    NAME: ClassVar[str] = "word"
     LOSS: ClassVar[str] = "words that the training text does not have often enough"
+    CHUNKS: ClassVar[re.Pattern[str]] = SPACED
 
     Options: TypeAlias = FrequencyOptions
 
-    def __init__(self, facts: Mapping[str, Any]) -> None:
-        super().__init__(facts)
-        ids, unknown = self._ids, self._unknown
-        self._encoder = ChunkEncoder(_WORD, lambda word: ([ids.get(word, unknown)], [0]), self.vocabulary.id_dtype)
+    @classmethod
+    def check_size(cls, options: Options) -> None:
+        check_room("word", options)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:
-        """Count the words and write `pieces.json`; ConfigurationError if `size` is too small."""
+        """Count the words and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
-        counts = count_words(match[0] for text in training_texts(texts) for match in _WORD.finditer(text))
+        cutter = pre_tokenizers.Split(Regex(r" ?\w+| ?[^\w\s]|\s"), "isolated")
+        counts = count_words(word for text in training_texts(texts) for word, _ in cutter.pre_tokenize_str(text))
+        reserved = special_pieces(options.reserved)
         frequent = [word for word, count in counts.items() if count >= options.min_frequency]
-        room = options.size - len(special_pieces(options.reserved))
-        words = sorted(frequent, key=counts.__getitem__, reverse=True)[:room]
-        return cls.write(folder, {"reserved": options.reserved, "pieces": words})
-
-    def to_tokenizers(self) -> tokenizers.Tokenizer:
-        ids = {name: token for token, name in enumerate(self._table.names)}
-        model = tokenizers.Tokenizer(models.WordLevel(ids, unk_token=self._table.names[self._unknown]))
-        model.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(_WORD.pattern), "isolated")
-        return model
+        words = sorted(frequent, key=counts.__getitem__, reverse=True)[: options.size - len(reserved)]
+        ids = {name: token for token, name in enumerate([*reserved, *words])}
+        model = Tokenizer(models.WordLevel(ids, unk_token=SPECIAL_PIECES["unk"]))
+        model.pre_tokenizer, model.decoder = cutter, decoders.Fuse()
+        return cls.write(folder, model, special_piece_roles(options.reserved))

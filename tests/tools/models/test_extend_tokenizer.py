@@ -117,7 +117,7 @@ def test_a_piece_after_those_of_a_publisher_is_refused(tmp_path: Path, capsys: p
         (
             "character",
             [],
-            "tokenizer type character takes no pieces, only byte_bpe, tokenizer_json, wordpiece",
+            "expected a byte-level BPE or WordPiece",
         ),
     ],
 )

@@ -14,11 +14,13 @@ from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.pipeline.tasks.readers import LabeledText
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs import augment
 from clozeline.tools.runs.augment import AugmentOptions, Candidates, augment_row
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
+from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.runs.inference.test_trained_model import write_run_on
 
 PIECES = (*SPECIALS, *WORDS, "##ting", "##s", "42", ",")
@@ -91,6 +93,24 @@ def test_a_word_of_bytes_ends_at_punctuation(shard_sets: Path) -> None:
     words = Candidates(TrainedModel(model, tokenizer, (), 0), 5).find_words(text)
     assert [text[word.start : word.end] for word in words] == ["The", "rain", "water", "cats", "dogs", "the"]
     assert all(piece.isalpha() and piece == piece.strip() for word in words for piece in word.candidates)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_words_and_candidates_are_words_in_every_kind_of_tokenizer(name: str, tmp_path: Path) -> None:
+    """Words by the letters of the text; a candidate is one piece where it stands alone."""
+    tokenizer = import_tokenizer(KINDS[name][0](tmp_path / "in"), tmp_path / "out", **ROLES)
+    vocabulary = tokenizer.vocabulary
+    sizes = {"dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8}
+    config = ModelConfig(family="encoder", **sizes, heads={"masked_lm": 1.0}, position=PositionConfig(maximum=64))
+    model = build_model(config, vocabulary.size, vocabulary.specials, seed=1).eval()
+    text = "the old miller watches strange stories through the garden"
+    words = Candidates(TrainedModel(model, tokenizer, (), 0), 5).find_words(text)
+    assert [text[word.start : word.end] for word in words] == text.split()
+    assert all(word.candidates for word in words)
+    for candidate in {piece for word in words for piece in word.candidates}:
+        (pieces,) = [encoding.ids.tolist() for encoding in tokenizer.encode([f"the {candidate} the"])]
+        spelled = [tokenizer.decode_part([piece]).strip() for piece in pieces]
+        assert candidate in spelled, (candidate, spelled)
 
 
 def test_words_are_replaced_with_probability_p_by_equal_draws(trained: TrainedModel) -> None:

@@ -115,6 +115,16 @@ def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str
     return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
+def blank_after(tokenizer: Tokenizer, text: str) -> str:
+    """Return the space between a prompt and its continuation that the last token of the prompt stands for.
+
+    Example: `low</w>` ends its word, so "low" is continued after a space.
+    """
+    ids = _encode_with_pieces(tokenizer, text)
+    ends = bool(ids) and tokenizer.decode_part(ids[-1:]).endswith(" ")
+    return " " if ends and not text[-1:].isspace() else ""
+
+
 def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> list[int]:
     """Return the tokens of a text with the special tokens of the training rows around them."""
     vocabulary = tokenizer.vocabulary

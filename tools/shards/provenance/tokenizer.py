@@ -59,5 +59,5 @@ def vocabulary_of_manifest(facts: TokenizerFacts) -> Vocabulary:
     special[[*facts.special_ids.values(), *facts.sentinels]] = True
     return Vocabulary(
         size=facts.vocab_size, specials=facts.special_ids, sentinels=facts.sentinels, modes={}, special=special,
-        word_start=np.zeros(facts.vocab_size, np.bool_), fingerprint=facts.fingerprint,
+        word_start=~special, fingerprint=facts.fingerprint,
     )  # fmt: skip

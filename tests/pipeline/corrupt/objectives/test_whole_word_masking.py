@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
 import numpy as np
 import pytest
 
-from clozeline.pipeline.vocabulary import Vocabulary
 from tests.pipeline.corrupt.objectives.runner import at_labels, corrupt, keyed, masked, variants_of, wide
-from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, WORDS, one_sample, samples
+from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 from tests.pipeline.word_cases import leaders_of, masked_by_hand, slow_take, slow_words
 
@@ -100,10 +100,17 @@ def test_most_labels_bound_the_budget() -> None:
     assert lengths.max() == 20
 
 
-def test_a_tokenizer_without_word_starts_has_one_word_a_row() -> None:
-    """The only word is longer than the budget and taken whole."""
-    words = Vocabulary(WORDS.size, WORDS.specials, WORDS.sentinels, WORDS.modes, WORDS.special,
-                       np.zeros(WORDS.size, np.bool_), WORDS.fingerprint)  # fmt: skip
-    rows = one_sample([300, 301, 302, SEP, 303], [0], words, 200)
-    examples = corrupt(wide("whole_word_masking", words), rows, np.arange(200))
-    assert {tuple(example["label_positions"].tolist()) for example in examples} == {(5,)}
+def test_a_row_of_one_word_is_masked_completely_and_counted() -> None:
+    """The only word is longer than the budget. Where most tokens are asked for, nothing is counted."""
+    inside = WORDS.word_start.copy()
+    inside[300:304] = False
+    words = replace(WORDS, word_start=inside)
+    rows = one_sample([300, 301, 302, 303], [0], words, 200)
+    for rate, counted in ((0.15, {"overmasked": 200}), (0.5, {"overmasked": 200}), (0.9, {})):
+        objective = wide("whole_word_masking", words, mask_rate=rate)
+        examples, _ = objective.corrupt(rows, np.arange(200, dtype=np.uint16), 1)
+        assert set(examples.columns["label_positions"].lengths.tolist()) == {4}
+        assert objective.tally(examples) == counted
+    objective = wide("masked_lm", words, mask_rate=0.5)
+    examples, _ = objective.corrupt(rows, np.arange(200, dtype=np.uint16), 1)
+    assert objective.tally(examples) == {}, "half of the row is as many as were asked for"

@@ -41,7 +41,7 @@ def test_a_newline_is_as_good_as_a_space(case: str) -> None:
     assert after.sum() > 500
     found = []
     for words, values in (
-        (replace(WORDS, ends_in_space=NEWLINES), written),
+        (replace(WORDS, word_end=NEWLINES), written),
         (replace(WORDS, word_start=IDS % 3 != 1), written + after),
     ):
         sample = replace(rows, columns={**rows.columns, "ids": Ragged(values, offsets)})

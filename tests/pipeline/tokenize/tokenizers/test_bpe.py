@@ -24,7 +24,7 @@ def test_the_lectures_example(tmp_path):
         "newer_", "low", "er_", "n", "o", "<unk>", "w", "_", "<unk>", "_"
     ]  # fmt: skip
     assert ids.starts.tolist() == [0, 7, 10, 13, 14, 15, 16, 16, 18, 18]
-    assert model.decode(ids.ids[:3]) == "newer lower "
+    assert model.decode(ids.ids[:3]) == "newer lower"
 
 
 @given(

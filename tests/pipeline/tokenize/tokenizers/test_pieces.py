@@ -116,7 +116,7 @@ def test_pieces_of_some_bytes_of_a_character_open_a_word_where_most_letters_do()
 def test_pieces_that_end_in_white_space_other_than_a_space() -> None:
     words = {"\n": True, " \n": True, "\n ": False, " ": False, "x": False, "x\t": True, "\u3000": True, "é": False}
     pieces = PieceTable([*map(str.encode, words), b"\xa0", b"\n\xc2", None], [*words, "a", "b", "c"])
-    assert pieces.ends_in_space().tolist() == [*words.values(), False, False, False]
+    assert pieces.word_ends().tolist() == [*words.values(), False, False, False]
 
 
 def test_a_fingerprint_follows_the_facts_alone() -> None:

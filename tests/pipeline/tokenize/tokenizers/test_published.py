@@ -29,9 +29,9 @@ def test_pieces_with_roles_are_special():
     assert vocabulary.special.tolist() == [False, True, True, True, True]
     assert (vocabulary.specials, vocabulary.sentinels, vocabulary.modes) == ({"mask": 2, "cls": 2}, (3,), {"R": 4})
     assert vocabulary.word_start.tolist() == [True, False, False, False, False]
-    assert vocabulary.ends_in_space is not None
-    assert vocabulary.ends_in_space.tolist() == [True, False, False, False, False]
     assert vocabulary.fingerprint != replace(facts, sentinels=[]).vocabulary(table, {"name": "x"}).fingerprint
     assert vocabulary.fingerprint == replace(facts, notes=["guessed"]).vocabulary(table, {"name": "x"}).fingerprint
+    assert vocabulary.word_end is not None
+    assert vocabulary.word_end.tolist() == [True, False, False, False, False]
     with pytest.raises(ConfigurationError, match="has no '<q>'"):
         Published(specials={"mask": "<q>"}).vocabulary(table, {})

@@ -26,6 +26,7 @@ def test_task_count_and_cut_into_parts_do_not_change_the_tokenizer(tmp_path):
     assert sorted(trees[0]) == [
         "records/000000.json",
         "tokenizer/name",
+        "tokenizer/published.json",
         "tokenizer/tokenizer.json",
         "tokenizer/vocabulary.json",
     ]

@@ -8,8 +8,10 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.inference.generation import find_language_token, prompt_ids
+from clozeline.tools.runs.inference.generation import blank_after, find_language_token, prompt_ids
+from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import example_sets
 
 
@@ -33,6 +35,20 @@ def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets: Path) -> None:
     assert objectives["causal_lm"] is not None
     with pytest.raises(ConfigurationError, match="at least one token"):
         prompt_ids(tokenizer, objectives["causal_lm"], "")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_prompt_and_its_continuation_spell_the_text(name: str, tmp_path: Path) -> None:
+    """Cut after each word, where a model that has learned the text continues it."""
+    tokenizer = import_tokenizer(KINDS[name][0](tmp_path / "in"), tmp_path / "out", **ROLES)
+    words = ["The", "quick", "brown", "fox", "watches", "the", "garden"]
+    ids = tokenizer.encode([" ".join(words)])[0].ids.tolist()
+    for number in range(1, len(words)):
+        prompt = " ".join(words[:number])
+        first = len(tokenizer.encode([prompt])[0].ids)
+        shown = prompt + blank_after(tokenizer, prompt) + tokenizer.decode_part(ids[first:])
+        assert shown.rstrip() == " ".join(words)
+        assert blank_after(tokenizer, f"{prompt} ") == ""
 
 
 def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets: Path) -> None:
