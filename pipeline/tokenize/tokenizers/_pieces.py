@@ -116,7 +116,7 @@ class PieceTable:
         opens = np.array([_opens_word(piece.lstrip(silent)) for piece in self.bytes], dtype=np.bool_) & ~self.special
         # without any mark, words are known only where nearly each piece is one: of scripts without spaces
         unknown = self._marks == "none" and 2 * opens.sum() < len(opens) - self.special.sum()
-        return opens & ~np.bool_(unknown)
+        return np.zeros_like(opens) if unknown else opens
 
     def word_ends(self) -> NDArray[np.bool_]:
         """Return the mask of pieces after which a word starts, [size] bool.
