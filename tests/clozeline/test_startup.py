@@ -104,7 +104,7 @@ def test_help_of_the_pipeline_needs_no_algorithm_that_is_a_default_and_no_numpy(
     code, _, modules = start("pipeline", "--help", cwd=tmp_path)
     assert code == 0
     assert {"pydantic", "clozeline.pipeline.clean.config"} <= modules, "the modules were listed"
-    assert not modules & {"numpy", "rich.console", "psutil", "multiprocessing", "tiktoken"}
+    assert not modules & {"numpy", "rich.console", "psutil", "multiprocessing"}
     algorithms = ("clean.filters", "clean.extractors", "clean.languages", "text.sentences", "corrupt.objectives")
     loaded = [name for name in modules if name.startswith(tuple(f"clozeline.pipeline.{room}." for room in algorithms))]
     assert loaded == ["clozeline.pipeline.clean.languages._identifier"]  # holds options that all identifiers share
