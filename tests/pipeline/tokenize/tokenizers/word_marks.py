@@ -104,7 +104,7 @@ UNMARKED = {
     "pieces": _json(lambda: models.BPE(**UNK), _bpe(), pre_tokenizers.Whitespace),
     "first_only": _json(
         lambda: models.BPE(**UNK), _bpe(),
-        lambda: pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", "never")]),
+        lambda: pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", "first")]),
     ),
 }  # fmt: skip
 

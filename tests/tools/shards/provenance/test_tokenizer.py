@@ -37,7 +37,7 @@ def test_another_tokenizer_is_refused(shard_sets, tmp_path):
         tokenizer_folder(shards, other)
 
 
-def test_a_manifest_knows_size_and_special_ids_and_no_words(shard_sets):
+def test_a_manifest_knows_size_and_special_ids_and_takes_each_piece_for_a_word(shard_sets):
     facts = open_shards(example_sets(shard_sets)["masked_lm"][0]).manifest.tokenizer
     whole = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer").vocabulary
     found = vocabulary_of_manifest(facts)
@@ -46,4 +46,4 @@ def test_a_manifest_knows_size_and_special_ids_and_no_words(shard_sets):
     )  # fmt: skip
     assert not (found.special & ~whole.special).any()
     assert set(np.flatnonzero(found.special)) == {*whole.specials.values(), *whole.sentinels}
-    assert not found.word_start.any()
+    assert (found.word_start == ~found.special).all()
