@@ -7,6 +7,7 @@ per new id.
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -21,6 +22,7 @@ from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import cannot_write
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
+from clozeline.pipeline.tokenize.published.source_files import SOURCE
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._bpe_merges import learn_merges
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
@@ -49,7 +51,7 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     source = own_tokenizer(model)
     if source is None:
         raise ConfigurationError(f"{model}: expected a run, an imported model, or one of our tokenizers")
-    tokenizer: Any = load_tokenizer(source.files[0].parent)
+    tokenizer: Any = load_tokenizer(source.folder)
     if not hasattr(tokenizer, "extend"):
         raise ConfigurationError(
             f"{model}: tokenizer type {source.kind} takes no pieces, only WordPiece and byte-level BPE do"
@@ -73,6 +75,8 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as temporary:
             larger = tokenizer.extend(merges, Path(temporary) / output.name)
             save_tokenizer(larger, source.kind, Path(temporary) / output.name)
+            if (source.folder / SOURCE).is_dir():
+                shutil.copytree(source.folder / SOURCE, Path(temporary) / output.name / SOURCE)
             (Path(temporary) / output.name).rename(output)
     except OSError as error:
         raise StorageError(cannot_write(output, error)) from error

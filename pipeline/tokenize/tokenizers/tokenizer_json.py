@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self
@@ -146,7 +147,8 @@ class TokenizerJson(TableTokenizer):
         if merging:
             pairs = [pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]]
             larger["merges"] = [*pairs, *map(list, merges)]
-        return self._write(folder, {**self._facts, "model": larger}, self._published)
+        grown = replace(self._published, tokenizer_class="")  # the publisher's files do not say what it is any more
+        return self._write(folder, {**self._facts, "model": larger}, grown)
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
         return _read_text(json.dumps(self._facts), self.FILE)

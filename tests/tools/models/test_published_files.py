@@ -13,8 +13,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
+from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main
+from clozeline.tools.models.extend_tokenizer import main as extend_main
 from clozeline.tools.models.import_model import main as import_main
 from clozeline.tools.runs.inference.generation import find_end_ids
 from tests.model.checkpoints.published import saved
@@ -85,3 +87,20 @@ def test_generation_ends_at_each_of_the_publishers_end_ids(tmp_path: Path) -> No
     expected = theirs.generate(torch.tensor([prompt]), eos_token_id=ends, **options)[0, 3:].tolist()
     assert len(expected) < 12
     assert [*ours.ids, ends[1]] == expected
+
+
+def test_an_extended_tokenizer_keeps_what_its_publisher_says_of_rows(tmp_path: Path) -> None:
+    published(tmp_path / "in", "llama")
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(files.corpus()), encoding="utf-8")
+    assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
+    words = [f"input={texts}", f"output={tmp_path / 'larger'}", "pieces=9", "min_frequency=2"]
+    assert extend_main([str(tmp_path / "ours"), *words]) == 0
+    export_tokenizer(tmp_path / "larger", tmp_path / "out", frame=Frame())
+    theirs, ours = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("in", "out"))
+    larger = load_tokenizer(tmp_path / "larger")
+    assert (len(theirs), len(ours)) == (400, larger.vocabulary.size) == (400, 409)
+    assert (ours.padding_side, ours.model_max_length, ours.chat_template) == ("left", 77, CHAT)
+    assert ours("the <mask> cat").input_ids == theirs("the <mask> cat").input_ids
+    text = files.corpus()[0]
+    assert ours(text, add_special_tokens=False).input_ids == larger.encode([text])[0].ids.tolist()
