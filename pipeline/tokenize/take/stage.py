@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -16,6 +17,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage
 from clozeline.pipeline.execution.unit_record import Counts, Output
 from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer, source_files
+from clozeline.pipeline.tokenize.published.source_files import SOURCE
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.pipeline.tokenize.take.required_tokens import check_pad, find_missing_roles, users_of
 from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE
@@ -76,8 +78,10 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         return 0.0  # no documents
 
     def version(self) -> int:
-        """Return a hash of everything in the tokenizer's files that determines ids."""
-        return hash64(self.foreseen_tokenizer().vocabulary.fingerprint)
+        """Return a hash of the vocabulary, and of the publisher's files, such as a chat template."""
+        imported = self._imported(self._add())
+        kept = ((name, content) for name, content in imported.files.items() if name.startswith(f"{SOURCE}/"))
+        return hash64(imported.vocabulary.fingerprint, *chain.from_iterable(kept))
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
         return [ImportTokenizer("main", 1, self.config.path.name, self._imported(self._add()).files)]
