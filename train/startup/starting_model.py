@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.adaptation import freeze_base
 from clozeline.model.build import Model, build_model
 from clozeline.model.parameters.sharding import WHOLE, Placement
@@ -73,6 +74,12 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
         return StartingModel(model, freeze(model, config.freeze), "", [])
     # copy the weights that source and model share
     other = compare_tokenizers(source, shards)
+    if adapter is not None and other is not None and any(other.parts.values()):
+        raise ConfigurationError(
+            f"model.init_from: {source} has {other.known} ids, the tokenizer of the shards {other.size}: an adapter "
+            "freezes the embeddings, so that the rows of new ids would never be trained; continue the training without "
+            "model.adapter first, and give that run as model.init_from"
+        )
     filled = fill(model, source, placement, config.init_parts, other if adapter is None else None)
     # start the adapter on top of them, and freeze them
     base = "" if adapter is None else filled.digest

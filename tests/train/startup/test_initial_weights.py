@@ -19,6 +19,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.recipe_command import main as make_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main as export_model
+from clozeline.tools.models.extend_tokenizer import main as extend_tokenizer
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.configuration.config import TrainConfig
@@ -30,7 +31,7 @@ from clozeline.train.startup.source_tokenizer import OtherTokenizer
 from tests.distributed import RankPool
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.pipeline.miniature import write_corpus, write_recipe
-from tests.pipeline.tokenize.published.published_files import byte_level
+from tests.pipeline.tokenize.published.published_files import byte_level, corpus
 from tests.train.masked_set import write_config, write_masked_sets
 
 
@@ -112,6 +113,13 @@ def trained(world: World, config: Path, overrides: list[str]) -> int:
     return run(load_config(TrainConfig, config, overrides), joined=world)
 
 
+def why_refused(world: World, config: Path, words: list[str]) -> str:
+    try:
+        return str(trained(world, config, words))
+    except ConfigurationError as error:
+        return str(error)
+
+
 def heldout_loss(output: Path) -> float:
     (folder,) = steps_in(output / "checkpoints")[-1:]
     return float(Index.read(folder).state["heldout_loss"])
@@ -173,6 +181,26 @@ def test_a_published_model_learns_added_tokens_and_goes_back(tmp_path: Path, one
     assert len(after) == len(pieces) + 3
     assert (after[: len(pieces)] - before).abs().max() < 1e-3
     assert ((after[len(pieces) :] - before.mean(0)).abs() < 0.1 * before.std(0) + 1e-3).all()
+
+
+def test_an_adapter_does_not_freeze_new_pieces(tmp_path: Path, one_rank: RankPool) -> None:
+    """The embeddings under an adapter are frozen: rows of a domain's pieces would stay what they start as."""
+    published, larger, texts = tmp_path / "published", tmp_path / "larger", write_corpus(tmp_path / "texts", 30)
+    pieces = json.loads(byte_level(published).read_text(encoding="utf-8"))
+    saved(published, "gpt2", vocab_size=len(pieces))
+    (published / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}', encoding="utf-8")
+    assert import_model([str(published), str(tmp_path / "imported")]) == 0
+    (tmp_path / "domain.txt").write_text("\n".join(corpus()), encoding="utf-8")
+    words = [f"input={tmp_path / 'domain.txt'}", f"output={larger}", "pieces=5", "min_frequency=2"]
+    assert extend_tokenizer([str(tmp_path / "imported"), *words]) == 0
+    recipe = RECIPE.format(output=tmp_path / "data", texts=texts, published=larger)
+    recipe = recipe.replace(", add: true, specials: {pad: <|endoftext|>}", "").replace("masked_lm", "causal_lm")
+    assert make_shards(["--config", str(write_recipe(tmp_path, recipe))]) == 0
+    shards = tmp_path / "data" / "corrupt" / "causal_lm" / "train" / "manifest.json"
+    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run")
+    words = ["model=null", f"model.init_from={tmp_path / 'imported'}", "model.heads={lm: 1.0}"]
+    (said,) = one_rank.run(why_refused, config, [*words, "model.adapter.name=lora"])
+    assert "an adapter freezes the embeddings" in said
 
 
 def test_further_ids_begin_near_their_parts(folder: Path) -> None:
