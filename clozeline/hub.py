@@ -22,11 +22,13 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _SNAPSHOT: Final = re.compile(r"/models--([\w.-]+?)--([\w.-]+)/snapshots/([0-9a-f]{40})(?:/|$)")
 _TIMEOUT: Final = 10.0
 """Seconds to wait for the first answer."""
-_TOKENIZER: Final = (
+TOKENIZER_FILES: Final = (
     *("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.txt", "vocab.json", "encoder.json", "merges.txt", "vocab.bpe", "*.model", "*.spm", "*.tiktoken"),
-    *("chat_template.jinja", "generation_config.json"),
+    *("normalizer.json", "entity_vocab.json"),
+    *("chat_template.jinja", "additional_chat_templates/*.jinja", "generation_config.json"),
 )
+"""Patterns of the small files of a published model: configurations, and what a tokenizer is made of."""
 _WEIGHTS: Final = (
     ("model.safetensors",),
     ("model.safetensors.index.json", "model-*-of-*.safetensors"),
@@ -138,9 +140,9 @@ def _list_files(hub: Any, name: str, revision: str) -> _Listing:
 
 
 def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[str]:
-    """Return the files to download, all at the top of the repository."""
+    """Return the files to download: weights lie at the top of the repository."""
     top = [name for name in names if "/" not in name]
-    chosen = _matching(top, _TOKENIZER)
+    chosen = [name for name in names if is_tokenizer_file(name)]
     if not weights:
         return chosen
     found = next((files for patterns in _WEIGHTS if len(files := _matching(top, patterns)) >= len(patterns)), None)
@@ -154,6 +156,11 @@ def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[st
             "local folder"
         )
     return [*chosen, *found]
+
+
+def is_tokenizer_file(name: str) -> bool:
+    """Return whether a file of a published model, named relative to its folder, is small and not code."""
+    return any(name.count("/") == each.count("/") and fnmatchcase(name, each) for each in TOKENIZER_FILES)
 
 
 def _matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:

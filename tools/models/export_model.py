@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.tokenize.published.exporting import END, Frame, export_tokenizer
-from clozeline.pipeline.tokenize.published.source_files import GENERATION, SOURCE
+from clozeline.pipeline.tokenize.published.source_files import GENERATION
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, byte_count, model_path, natural, require_model, run_tool, some_path
 from clozeline.tools.models.export.model_card import model_card
@@ -115,12 +115,8 @@ def _write_folder(
     """Write the files next to the weights; config.json, which every loader needs, is last."""
     if options.pooling:
         write_modules(folder, options.pooling, exportable.checkpoint.config)
-    if export.generation:
-        kept = exportable.tokenizer and exportable.tokenizer / SOURCE / GENERATION
-        if kept and kept.is_file():  # ids of pieces stay, also where a vocabulary grows
-            publish_text(folder / GENERATION, kept.read_text(encoding="utf-8"))
-        else:
-            publish_json(folder / GENERATION, export.generation)
+    if export.generation and not (folder / GENERATION).exists():  # the publisher's is there with the tokenizer
+        publish_json(folder / GENERATION, export.generation)
     mark = None
     if exportable.tokenizer is not None:  # the mask, or any other special token
         tokenizer = load_tokenizer(exportable.tokenizer)

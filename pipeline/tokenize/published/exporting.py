@@ -16,9 +16,9 @@ from clozeline.errors import IntegrityError
 from clozeline.files import publish, publish_text
 from clozeline.pipeline.tokenize.published import importing
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
-from clozeline.pipeline.tokenize.published.source_files import GENERATION, SOURCE, read_source
+from clozeline.pipeline.tokenize.published.source_files import GENERATION, MODEL, SOURCE, kept_files, read_source
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE, Published
 
 
 class Frame(NamedTuple):
@@ -36,7 +36,7 @@ END: Final = Frame((), ("eos",), ("eos",))
 
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
-_TEMPLATE_FILE: Final = "chat_template.jinja"
+_AROUND: Final = "special tokens"
 _CARRIED: Final = (
     *("chat_template", "model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces"),
     *("add_bos_token", "add_eos_token", "model_input_names", "pad_to_multiple_of", "spaces_between_special_tokens"),
@@ -54,7 +54,7 @@ class ProbeReport:
     """number of compared texts"""
     differing: dict[str, int] = field(default_factory=dict)
     """texts with other ids, by cause; `specials in text`: equal with `split_special_tokens=True`; `special pieces`: the
-    model itself joins the letters of a special token"""
+    model itself joins the letters of a special token; `special tokens`: other ids than the publisher's around one"""
     examples: dict[str, str] = field(default_factory=dict)
     """the first differing text of each cause, up to 80 characters"""
     published: Sequence[str] = ()
@@ -94,25 +94,22 @@ def export_tokenizer(
         ConfigurationError: the tokenizer lacks the tokens of the template.
         IntegrityError: a piece would get another id in the written file.
     """
-    tokenizer = load_tokenizer(folder)
-    kept = sorted(file for file in (folder / SOURCE).glob("*") if file.name != GENERATION)
-    added: Sequence[str] = ()
-    if kept:
-        published = Published.load(folder)
-        added = published.added
-    if kept and published.tokenizer_class and not added:
-        for file in kept:
-            with publish(out / file.name) as temporary:
-                shutil.copyfile(file, temporary)
-        asked = {"path": str(out), "tokenizer_class": published.tokenizer_class, "texts": []}
-        answer = json.loads(importing.ask_child(asked))
+    tokenizer, kept = load_tokenizer(folder), [name for name in kept_files(folder) if name != Path(MODEL)]
+    published = Published.load(folder) if (folder / FACTS_FILE).is_file() else Published()
+    verbatim = bool(kept and published.tokenizer_class and not published.added)
+    copied = kept if verbatim else [name for name in kept if name.suffix == ".jinja" or name == Path(GENERATION)]
+    for name in copied:
+        with publish(out / name) as temporary:
+            shutil.copyfile(folder / SOURCE / name, temporary)
+    if verbatim:
+        answer = _ask(out, published.tokenizer_class)
         if "error" in answer:
             raise IntegrityError(f"{out}: transformers does not read the publisher's files: {answer['error']}")
         report = probe(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"])), texts)
-        return replace(report, published=[file.name for file in kept])
+        return replace(report, published=[str(name) for name in copied])
     vocabulary = tokenizer.vocabulary
     model = tokenizer.to_tokenizers()
-    _add_specials(model, tokenizer, added)
+    _add_specials(model, tokenizer, published.added)
     if frame is None:
         own = model.post_processor is not None  # a published file has its own template
         frame = PAIR if not own and {"cls", "sep"} <= vocabulary.specials.keys() else Frame()
@@ -120,14 +117,48 @@ def export_tokenizer(
         model.post_processor = _make_template(tokenizer, frame)
     model.no_truncation()
     model.no_padding()
-    config = _config(tokenizer, max_length, type_ids=type_ids) | _carried(folder)
+    config = _config(tokenizer, published, max_length, type_ids=type_ids) | _carried(folder)
     text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
     publish_text(out / _MODEL_FILE, model.to_str(pretty=True))
     publish_text(out / _CONFIG_FILE, text + "\n")
-    if (folder / SOURCE / _TEMPLATE_FILE).is_file():
-        publish_text(out / _TEMPLATE_FILE, (folder / SOURCE / _TEMPLATE_FILE).read_text(encoding="utf-8"))
-    report = probe(tokenizer, tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE)), texts)
-    return replace(report, changed=[file.name for file in kept if file.name != _TEMPLATE_FILE])
+    written = tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE))
+    report = probe(tokenizer, written, texts)
+    if kept:
+        report = _compare_special_tokens(report, written, folder / SOURCE)
+    return replace(
+        report, published=[str(name) for name in copied], changed=[str(name) for name in kept if name not in copied]
+    )
+
+
+def _ask(folder: Path, tokenizer_class: str | None) -> dict[str, Any]:
+    request = {"path": str(folder), "tokenizer_class": tokenizer_class, "texts": []}
+    answer: dict[str, Any] = json.loads(importing.ask_child(request))
+    return answer
+
+
+def _compare_special_tokens(report: ProbeReport, written: tokenizers.Tokenizer, source: Path) -> ProbeReport:
+    """Compare texts with the publisher's special tokens, which may strip blanks around them, with its own files.
+
+    Files that do not say which class reads them are not compared.
+    """
+    answer = _ask(source, None)
+    if not answer.get("tokenizer_class"):
+        return report
+    theirs = tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
+    pieces = [entry["content"] for entry in answer["tokenizer"]["added_tokens"] if entry["special"]]
+    texts = [f"the {piece}\n{piece} \u00a0the{piece}the" for piece in pieces]
+    encoded = [
+        [each.ids for each in model.encode_batch(texts, add_special_tokens=False)] for model in (theirs, written)
+    ]
+    differing = [text for text, *ids in zip(texts, *encoded, strict=True) if ids[0] != ids[1]]
+    if not differing:
+        return replace(report, texts=report.texts + len(texts))
+    return replace(
+        report,
+        texts=report.texts + len(texts),
+        differing={**report.differing, _AROUND: len(differing)},
+        examples={**report.examples, _AROUND: differing[0]},
+    )
 
 
 def _carried(folder: Path) -> dict[str, Any]:
@@ -174,14 +205,19 @@ def _make_template(tokenizer: Tokenizer, frame: Frame) -> Any:
     )
 
 
-def _config(tokenizer: Tokenizer, max_length: int | None, *, type_ids: bool) -> dict[str, Any]:
+def _config(tokenizer: Tokenizer, published: Published, max_length: int | None, *, type_ids: bool) -> dict[str, Any]:
     vocabulary = tokenizer.vocabulary
+    roles = {role: tokenizer.piece(token) for role, token in vocabulary.specials.items()}
+    if published.pad_by_eos:
+        del roles["pad"]  # of the rows here, not of its publisher
+    max_length = published.max_length or max_length
     marks = [*vocabulary.sentinels, *vocabulary.modes.values()]
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **{f"{role}_token": tokenizer.piece(token) for role, token in vocabulary.specials.items()},
+        **{f"{role}_token": piece for role, piece in roles.items()},
         "additional_special_tokens": [tokenizer.piece(token) for token in marks],
         "clean_up_tokenization_spaces": False,
+        "padding_side": published.padding_side,
         "model_input_names": ["input_ids", *(["token_type_ids"] if type_ids else []), "attention_mask"],
     }
     return config if max_length is None else {**config, "model_max_length": max_length}

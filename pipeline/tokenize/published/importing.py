@@ -78,7 +78,7 @@ def import_tokenizer(
         if own is not None:
             for file in own.files:
                 target = folder / file.relative_to(own.folder)
-                target.parent.mkdir(exist_ok=True)
+                target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
             tokenizer: Tokenizer = load_tokenizer(folder)
             roles = tokenizer.vocabulary.specials

@@ -9,7 +9,7 @@ import yaml
 from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tokenize.published.source_files import SOURCE
+from clozeline.pipeline.tokenize.published.source_files import SOURCE, kept_files
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE, read_name
 
@@ -43,8 +43,7 @@ def own_tokenizer(path: Path) -> OwnTokenizer | None:
 
 
 def _of_folder(folder: Path) -> OwnTokenizer:
-    kept = folder / SOURCE
-    files = [*folder.iterdir(), *(kept.iterdir() if kept.is_dir() else ())]
+    files = [*folder.iterdir(), *(folder / SOURCE / name for name in kept_files(folder))]
     return OwnTokenizer(read_name(folder), folder, tuple(sorted(path for path in files if path.is_file())))
 
 

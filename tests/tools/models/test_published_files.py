@@ -14,6 +14,7 @@ from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main
 from clozeline.tools.models.extend_tokenizer import main as extend_main
@@ -47,11 +48,13 @@ def published(folder: Path, case: str) -> dict[str, bytes]:
     PreTrainedTokenizerFast(
         tokenizer_object=library, padding_side="left", model_max_length=77, chat_template=CHAT, **specials
     ).save_pretrained(folder)
-    (folder / "generation_config.json").unlink(missing_ok=True)
+    (folder / "generation_config.json").write_text('{"max_length": 9}')  # encoders have one, too
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "rag.jinja").write_text("{{ messages[0].content }}")
     if decoder:
         GenerationConfig(eos_token_id=[2, 5], temperature=0.6, top_p=0.9, do_sample=True).save_pretrained(folder)
-    small = {path for path in folder.iterdir() if path.suffix in (".json", ".jinja")}
-    return {path.name: path.read_bytes() for path in small if path.name != "config.json"}
+    small = {path for path in folder.rglob("*") if path.suffix in (".json", ".jinja")}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in small if path.name != "config.json"}
 
 
 @pytest.mark.parametrize("case", ["bert", "roberta", "gpt2", "llama"])
@@ -61,10 +64,10 @@ def test_small_files_come_back_as_they_were(tmp_path: Path, case: str, capsys: p
     assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
     assert {name: (tmp_path / "out" / name).read_bytes() for name in before} == before
     said = capsys.readouterr().out
-    assert all(name in said for name in before if name != "generation_config.json")
+    assert all(name in said for name in before)
     theirs, ours = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("in", "out"))
     assert [ours(text).input_ids for text in TEXTS] == [theirs(text).input_ids for text in TEXTS]
-    assert (ours.padding_side, ours.model_max_length, ours.chat_template) == ("left", 77, CHAT)
+    assert (ours.padding_side, ours.model_max_length, ours.chat_template) == ("left", 77, theirs.chat_template)
     assert ours.pad_token_id == theirs.pad_token_id
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["pad_token_id"] == json.loads((tmp_path / "in" / "config.json").read_text()).get("pad_token_id")
@@ -89,18 +92,53 @@ def test_generation_ends_at_each_of_the_publishers_end_ids(tmp_path: Path) -> No
     assert [*ours.ids, ends[1]] == expected
 
 
-def test_an_extended_tokenizer_keeps_what_its_publisher_says_of_rows(tmp_path: Path) -> None:
+def test_end_ids_of_config_json_count_where_no_generation_defaults_are(tmp_path: Path) -> None:
     published(tmp_path / "in", "llama")
+    (tmp_path / "in" / "generation_config.json").unlink()
+    config = json.loads((tmp_path / "in" / "config.json").read_text()) | {"eos_token_id": [2, 5]}
+    (tmp_path / "in" / "config.json").write_text(json.dumps(config))
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "in").generation_config.eos_token_id == [2, 5]
+    assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
+    assert find_end_ids(load_tokenizer(tmp_path / "ours" / "tokenizer")) == {2, 5}
+    assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["eos_token_id"] == [2, 5]
+
+
+def test_an_extended_tokenizer_keeps_what_its_publisher_says_of_rows(tmp_path: Path) -> None:
+    before = published(tmp_path / "in", "llama")
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(files.corpus()), encoding="utf-8")
     assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
     words = [f"input={texts}", f"output={tmp_path / 'larger'}", "pieces=9", "min_frequency=2"]
     assert extend_main([str(tmp_path / "ours"), *words]) == 0
-    export_tokenizer(tmp_path / "larger", tmp_path / "out", frame=Frame())
+    right = export_tokenizer(tmp_path / "larger", tmp_path / "out", frame=Frame())
     theirs, ours = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("in", "out"))
     larger = load_tokenizer(tmp_path / "larger")
     assert (len(theirs), len(ours)) == (400, larger.vocabulary.size) == (400, 409)
-    assert (ours.padding_side, ours.model_max_length, ours.chat_template) == ("left", 77, CHAT)
+    assert (ours.padding_side, ours.model_max_length, ours.chat_template) == ("left", 77, theirs.chat_template)
+    assert (tmp_path / "out" / "generation_config.json").read_bytes() == before["generation_config.json"]
     assert ours("the <mask> cat").input_ids == theirs("the <mask> cat").input_ids
     text = files.corpus()[0]
     assert ours(text, add_special_tokens=False).input_ids == larger.encode([text])[0].ids.tolist()
+    kept = tmp_path / "larger" / "source" / "tokenizer.json"
+    facts = json.loads(kept.read_text())
+    (mask,) = (entry for entry in facts["added_tokens"] if entry["content"] == "<mask>")
+    mask["rstrip"] = False  # as if the export had made it up
+    kept.write_text(json.dumps(facts))
+    wrong = export_tokenizer(tmp_path / "larger", tmp_path / "wrong", frame=Frame())
+    assert ("special tokens" in right.differing, wrong.differing["special tokens"]) == (False, 1)
+
+
+def test_an_extended_tokenizer_has_the_pad_and_padding_side_of_its_publisher(tmp_path: Path) -> None:
+    source = files.directory(
+        files.byte_level(tmp_path / "in").parent, "GPT2", {"eos_token": "<|endoftext|>", "padding_side": "left"}
+    )
+    import_tokenizer(source, tmp_path / "ours", pad_by_eos=True)
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(files.corpus()), encoding="utf-8")
+    words = [f"input={texts}", f"output={tmp_path / 'larger'}", "pieces=9", "min_frequency=2"]
+    assert extend_main([str(tmp_path / "ours"), *words]) == 0
+    export_tokenizer(tmp_path / "larger", tmp_path / "out", frame=Frame())
+    theirs, ours = (AutoTokenizer.from_pretrained(folder) for folder in (source, tmp_path / "out"))
+    assert (theirs.pad_token, ours.pad_token) == (None, None)
+    assert (ours.eos_token, ours.padding_side) == (theirs.eos_token, theirs.padding_side)
