@@ -125,7 +125,7 @@ def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks
     ("words", "message"),
     [
         (["model.heads={span: 1.0}"], "model.heads: span cannot be trained on"),
-        (["model.heads={classification: {multi_label: true}}"], "has one class per row, got true: remove the key"),
+        (["model.heads={classification: {multi_label: true}}"], "has one class per row, got true: leave the key out"),
         (["model.heads={classification: {classes: 3}}"], "has 2: 0, 1; got 3"),
         (["model.heads={classification: {labels: [b, a]}}"], "labels: expected 0, 1 in this order"),
         (["model.family=decoder"], "is for the architecture encoder"),

@@ -245,7 +245,8 @@ class Objective(ABC):
 
         A tokenizer whose words are long, or not its words, gives such rows.
         """
-        if "label_positions" not in examples.columns or getattr(self.options, "mask_rate", 1) > 0.5:
+        rate = getattr(self.options, "mask_rate", None)  # some objectives draw one for each row
+        if "label_positions" not in examples.columns or not isinstance(rate, float) or rate > 0.5:
             return 0
         ids, labels = examples.columns["input_ids"], examples.columns["label_positions"].lengths
         is_content = ~self.vocabulary.reserved | (np.arange(self.vocabulary.size) == self.vocabulary.specials["mask"])

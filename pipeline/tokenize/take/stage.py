@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -80,8 +79,10 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     def version(self) -> int:
         """Return a hash of the vocabulary, and of the publisher's files, such as a chat template."""
         imported = self._imported(self._add())
-        kept = ((name, content) for name, content in imported.files.items() if name.startswith(f"{SOURCE}/"))
-        return hash64(imported.vocabulary.fingerprint, *chain.from_iterable(kept))
+        kept: list[str | bytes] = []
+        for name, content in imported.files.items():
+            kept += [name, content] if name.startswith(f"{SOURCE}/") else []
+        return hash64(imported.vocabulary.fingerprint, *kept)
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
         return [ImportTokenizer("main", 1, self.config.path.name, self._imported(self._add()).files)]

@@ -87,8 +87,8 @@ def training_texts(texts: Iterable[str]) -> Iterator[str]:
 
 
 Marks: TypeAlias = Literal["start", "end", "each", "none"]
-"""What in its pieces tells words apart: white space (or a prefix, spelled as such) in front of a word, white space (or
-a suffix) after it, nothing because each piece is a word, nothing at all."""
+"""Marks of words in pieces: white space (or a prefix, spelled as such) in front of a word, white space (or a suffix)
+after it, nothing because each piece is a word, nothing at all."""
 
 
 class PieceTable:

@@ -41,7 +41,7 @@ class Published:
     pair: Sequence[str] = ()
     """special pieces around two texts, `$A` and `$B`"""
     pad_by_eos: bool = False
-    """whether the publisher has no pad, and rows are filled up with the end token"""
+    """true if the publisher has no pad, and rows are filled up with the end token"""
     padding_side: str = "right"
     max_length: int | None = None
     """`model_max_length` of the publisher, in tokens"""

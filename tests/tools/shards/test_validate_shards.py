@@ -123,7 +123,7 @@ def test_a_damaged_tokenizer_is_found_and_its_file_named(output, tmp_path, capsy
     folder = output / "train_tokenizer" / "tokenizer"
     given = [] if not apart else ["--tokenizer", str(shutil.copytree(folder, tmp_path / "apart"))]
     files = sorted((tmp_path / "apart" if apart else folder).iterdir())
-    assert len(files) == 3
+    assert len(files) == 4
     for path in files:
         whole = path.read_bytes()
         damaged = DAMAGE[damage](whole)

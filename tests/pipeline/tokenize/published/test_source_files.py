@@ -10,6 +10,7 @@ from transformers import TokenizersBackend
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tokenize.published import source_files
 from clozeline.pipeline.tokenize.published.source_files import SOURCE, copy_source_files, end_ids, kept_files
 
 
@@ -53,3 +54,22 @@ def test_end_ids_that_are_none_are_refused(tmp_path: Path, stated: object) -> No
     (tmp_path / SOURCE / "generation_config.json").write_text(json.dumps({"eos_token_id": stated}))
     with pytest.raises(ConfigurationError, match=r"generation_config\.json"):
         end_ids(tmp_path, [3])
+
+
+def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_files, "_LARGEST", 3)
+    (tmp_path / "vocab.txt").write_text("abcd", encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ConfigurationError, match="at most 3 bytes in a tokenizer, got 4"):
+        copy_source_files(tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("stated", "ids"), [(None, {7}), (2, {2}), ([2, 5], {2, 5})])
+def test_ids_that_end_a_text(tmp_path: Path, stated: object, ids: set[int]) -> None:
+    (tmp_path / SOURCE).mkdir()
+    (tmp_path / SOURCE / "generation_config.json").write_text(json.dumps({"eos_token_id": stated}), encoding="utf-8")
+    assert end_ids(tmp_path, [7]) == ids
+    assert end_ids(None, [7]) == {7}
+    (tmp_path / SOURCE / "generation_config.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="not JSON"):
+        end_ids(tmp_path, [7])
