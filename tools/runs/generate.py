@@ -14,7 +14,6 @@ from rich.markup import escape
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
-from clozeline.pipeline.tokenize.published.source_files import GENERATION
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, require_run, run_tool
 from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, find_end_ids, text_of
@@ -37,9 +36,10 @@ def _run(options: argparse.Namespace) -> None:
     if settings.mode == "unmask":
         _unmask(console, trained, options.text, settings)
         return
-    if (ends := find_end_ids(trained.tokenizer)) != {trained.tokenizer.vocabulary.specials.get("eos")}:
+    ends = find_end_ids(trained.tokenizer)
+    if ends - {trained.tokenizer.vocabulary.specials.get("eos")}:
         pieces = ", ".join(trained.tokenizer.piece(token) for token in sorted(ends))
-        console.print(f"[dim]ends at {escape(pieces)}, by the publisher's {GENERATION}[/dim]", highlight=False)
+        console.print(f"[dim]ends at {escape(pieces)}, by the publisher's files[/dim]", highlight=False)
     prompt = options.text if settings.allowed is None else options.text.rstrip()  # blanks belong to the allowed texts
     prompt += blank_after(trained.tokenizer, prompt)
     for continuation in continuations(trained, options.text, settings):

@@ -131,7 +131,7 @@ def export_tokenizer(
 
 
 def _ask(folder: Path, tokenizer_class: str | None) -> dict[str, Any]:
-    request = {"path": str(folder), "tokenizer_class": tokenizer_class, "texts": []}
+    request: dict[str, Any] = {"path": str(folder), "tokenizer_class": tokenizer_class, "texts": []}
     answer: dict[str, Any] = json.loads(importing.ask_child(request))
     return answer
 
