@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
@@ -55,7 +55,7 @@ def _export(options: argparse.Namespace) -> None:
     }
     for folder, export in exports.items():
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = _export_tokenizer(folder, exportable)
+        tokenizer = _export_tokenizer(folder, exportable, export.config)
         parameters = sum(tensor.numel() for tensor in export.tensors.values())
         if integers:
             export = write_torchao(folder, export, checkpoint, integers, options.type)
@@ -72,15 +72,16 @@ def _export(options: argparse.Namespace) -> None:
         print(*(f"  {note}" for note in notes if note), sep="\n")
 
 
-def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
+def _export_tokenizer(folder: Path, exportable: Exportable, model: Mapping[str, Any]) -> str:
     if exportable.tokenizer is None:
         return "without a tokenizer: none was found"
     config = exportable.checkpoint.config
     of_family = Frame() if config.architecture == "decoder" else END if config.position.kind == "t5" else None
     frame = of_family if exportable.frame is None else exportable.frame
     report = export_tokenizer(
-        exportable.tokenizer, folder, frame=frame, max_length=config.position.limit, type_ids=config.type_vocab_size > 1
-    )
+        exportable.tokenizer, folder, frame=frame, max_length=config.position.limit,
+        type_ids=config.type_vocab_size > 1, model=model,
+    )  # fmt: skip
     differing = ", ".join(f"{count} by {cause}" for cause, count in report.differing.items()) or "none with other ids"
     mended = " (equal with split_special_tokens=True)" if _SPECIALS in report.differing else ""
     lines = [f"tokenizer: {report.texts} texts compared, {differing.replace(_SPECIALS, _SPECIALS + mended)}"]

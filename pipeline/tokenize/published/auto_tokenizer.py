@@ -42,8 +42,12 @@ _LONGEST: Final = 10**9
 """A larger `model_max_length` is transformers' word for none."""
 
 
-def describe(path: str, tokenizer_class: str | None, texts: list[str]) -> dict[str, Any]:
+def describe(
+    path: str, tokenizer_class: str | None, texts: list[str], model: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return the tokenizer of a folder or file as transformers reads it, and its ids of texts.
+
+    `model` stands for the config.json next to it.
 
     The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (piece by role), `single` and `pair` (the
     special pieces around one and two texts, `$A` and `$B`), `padding_side`, `max_length`, `chat_template`, `ids`
@@ -56,6 +60,9 @@ def describe(path: str, tokenizer_class: str | None, texts: list[str]) -> dict[s
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         _link_files(source, folder)
+        if model is not None:
+            (folder / "config.json").unlink(missing_ok=True)  # a link
+            (folder / "config.json").write_text(json.dumps(model), encoding="utf-8")
         named, notes = _name_class(source, folder, tokenizer_class)
         stated: dict[str, int | None] = dict(_convert_ranks(folder, named))
         tokenizer = _load(source, temporary)

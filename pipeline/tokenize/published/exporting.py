@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -43,6 +43,8 @@ _CARRIED: Final = (
     "split_special_tokens",
 )
 """Keys of a configuration that hold whatever class reads it."""
+_READ: Final = ("tokenizer", "roles", "padding_side")
+"""What transformers must read from a publisher's files next to the exported model, as from the published folder."""
 _DIGIT_COMMA: Final = re.compile(r"(\d),")
 
 
@@ -71,11 +73,13 @@ def export_tokenizer(
     max_length: int | None = None,
     type_ids: bool = False,
     texts: Sequence[str] = PROBE_TEXTS,
+    model: Mapping[str, Any] | None = None,
 ) -> ProbeReport:
     """Write a tokenizer that `AutoTokenizer` of transformers loads offline and without our code.
 
-    The files of an imported tokenizer are written back as they are. If it has further pieces, or its files name no
-    class, its `tokenizer.json` is written anew, and its configuration with the keys that changed.
+    The files of an imported tokenizer are written back as they are. If it has further pieces, or its files next to this
+    model name no class or another one, its `tokenizer.json` is written anew, and its configuration with the keys that
+    changed.
 
     Sentinels and modes become additional special tokens. The mask strips the space before it, so that the ids next to a
     mask equal those in shards. The written file is loaded again and compared on `texts`. There, special tokens spelled
@@ -89,6 +93,7 @@ def export_tokenizer(
         max_length: maximum input length of the model in tokens, to record in the configuration.
         type_ids: whether the model reads segment ids, as BERT does.
         texts: texts to compare; default: 200 in many scripts.
+        model: config.json of the model, whose type may select the class of the tokenizer; default: the publisher's.
 
     Raises:
         ConfigurationError: the tokenizer lacks the tokens of the template.
@@ -97,29 +102,33 @@ def export_tokenizer(
     tokenizer, kept = load_tokenizer(folder), [name for name in kept_files(folder) if name != Path(MODEL)]
     published = Published.load(folder) if (folder / FACTS_FILE).is_file() else Published()
     verbatim = bool(kept and published.tokenizer_class and not published.added)
-    copied = kept if verbatim else [name for name in kept if name.suffix == ".jinja" or name == Path(GENERATION)]
+    others = [name for name in kept if name.suffix == ".jinja" or name == Path(GENERATION)]
+    copied = kept if verbatim else others
     for name in copied:
         with publish(out / name) as temporary:
             shutil.copyfile(folder / SOURCE / name, temporary)
     if verbatim:
-        answer = _ask(out, published.tokenizer_class)
-        if "error" in answer:
-            raise IntegrityError(f"{out}: transformers does not read the publisher's files: {answer['error']}")
-        report = probe(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"])), texts)
-        return replace(report, published=[str(name) for name in copied])
+        source = _ask(folder / SOURCE, published.tokenizer_class)
+        answer = _ask(out, None, model) if model else _ask(out, published.tokenizer_class)
+        if all(answer.get(key) == source[key] for key in _READ):
+            report = probe(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"])), texts)
+            return replace(report, published=[str(name) for name in copied])
+        for name in set(copied) - set(others):
+            (out / name).unlink()
+        copied = others
     vocabulary = tokenizer.vocabulary
-    model = tokenizer.to_tokenizers()
-    _add_specials(model, tokenizer, published.added)
+    library = tokenizer.to_tokenizers()
+    _add_specials(library, tokenizer, published.added)
     if frame is None:
-        own = model.post_processor is not None  # a published file has its own template
+        own = library.post_processor is not None  # a published file has its own template
         frame = PAIR if not own and {"cls", "sep"} <= vocabulary.specials.keys() else Frame()
     if any(frame):
-        model.post_processor = _make_template(tokenizer, frame)
-    model.no_truncation()
-    model.no_padding()
+        library.post_processor = _make_template(tokenizer, frame)
+    library.no_truncation()
+    library.no_padding()
     config = _config(tokenizer, published, max_length, type_ids=type_ids) | _carried(folder)
     text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
-    publish_text(out / _MODEL_FILE, model.to_str(pretty=True))
+    publish_text(out / _MODEL_FILE, library.to_str(pretty=True))
     publish_text(out / _CONFIG_FILE, text + "\n")
     written = tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE))
     report = probe(tokenizer, written, texts)
@@ -130,8 +139,8 @@ def export_tokenizer(
     )
 
 
-def _ask(folder: Path, tokenizer_class: str | None) -> dict[str, Any]:
-    request: dict[str, Any] = {"path": str(folder), "tokenizer_class": tokenizer_class, "texts": []}
+def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    request = {"path": str(folder), "tokenizer_class": tokenizer_class, "texts": [], "model": model}
     answer: dict[str, Any] = json.loads(importing.ask_child(request))
     return answer
 

@@ -131,8 +131,10 @@ def _fingerprint(folder: Path) -> str | None:
 
 
 def _copy(source: Path, folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    for path in sorted(source.iterdir(), key=lambda path: path.name == VOCABULARY_FILE):
+    """Copy a tokenizer's folder with the publisher's files in it; the file that marks it as complete is last."""
+    for path in sorted(source.rglob("*"), key=lambda path: path == source / VOCABULARY_FILE):
         if path.is_file():
-            with replacing(folder / path.name) as temporary:
+            target = folder / path.relative_to(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(target) as temporary:
                 shutil.copyfile(path, temporary)
