@@ -110,7 +110,8 @@ def export_tokenizer(
     if verbatim:
         source = _ask(folder / SOURCE, published.tokenizer_class)
         answer = _ask(out, None, model) if model else _ask(out, published.tokenizer_class)
-        if all(answer.get(key) == source[key] for key in _READ):
+        expected = {**source, "roles": _roles(published, tokenizer)}  # the user may have named further ones
+        if all(answer.get(key) == expected[key] for key in _READ):
             report = probe(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"])), texts)
             return replace(report, published=[str(name) for name in copied])
         for name in set(copied) - set(others):
@@ -214,16 +215,19 @@ def _make_template(tokenizer: Tokenizer, frame: Frame) -> Any:
     )
 
 
+def _roles(published: Published, tokenizer: Tokenizer) -> dict[str, str]:
+    """Return the piece of each role; a pad by the end token is that of the rows here, not of the publisher."""
+    roles = {role: tokenizer.piece(token) for role, token in tokenizer.vocabulary.specials.items()}
+    return {role: piece for role, piece in roles.items() if role != "pad" or not published.pad_by_eos}
+
+
 def _config(tokenizer: Tokenizer, published: Published, max_length: int | None, *, type_ids: bool) -> dict[str, Any]:
     vocabulary = tokenizer.vocabulary
-    roles = {role: tokenizer.piece(token) for role, token in vocabulary.specials.items()}
-    if published.pad_by_eos:
-        del roles["pad"]  # of the rows here, not of its publisher
     max_length = published.max_length or max_length
     marks = [*vocabulary.sentinels, *vocabulary.modes.values()]
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **{f"{role}_token": piece for role, piece in roles.items()},
+        **{f"{role}_token": piece for role, piece in _roles(published, tokenizer).items()},
         "additional_special_tokens": [tokenizer.piece(token) for token in marks],
         "clean_up_tokenization_spaces": False,
         "padding_side": published.padding_side,

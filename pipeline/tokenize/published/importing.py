@@ -224,7 +224,7 @@ def _give_roles(
     _append_special(facts, {piece: first + number for number, piece in enumerate(added.values())})
     published = replace(
         published,
-        pad_by_eos=published.pad_by_eos or fills,
+        pad_by_eos=fills or (published.pad_by_eos and "pad" not in specials),
         specials={**roles, **{role: piece for role, piece in added.items() if role in SPECIALS}},
         sentinels=[*marks, *(piece for role, piece in added.items() if role.startswith("sentinel"))],
         modes={**published.modes, **{mode: piece for mode, piece in added.items() if mode in MODES}},

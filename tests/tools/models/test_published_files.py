@@ -14,7 +14,7 @@ from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.published.importing import fills_up_with_end, import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main
 from clozeline.tools.models.extend_tokenizer import main as extend_main
@@ -142,3 +142,18 @@ def test_an_extended_tokenizer_has_the_pad_and_padding_side_of_its_publisher(tmp
     theirs, ours = (AutoTokenizer.from_pretrained(folder) for folder in (source, tmp_path / "out"))
     assert (theirs.pad_token, ours.pad_token) == (None, None)
     assert (ours.eos_token, ours.padding_side) == (theirs.eos_token, theirs.padding_side)
+
+
+def test_a_pad_that_the_user_names_is_in_the_export(tmp_path: Path) -> None:
+    source = files.directory(
+        files.byte_level(tmp_path / "in").parent, "GPT2", {"eos_token": "<|endoftext|>", "padding_side": "left"}
+    )
+    import_tokenizer(source, tmp_path / "filled", pad_by_eos=True)
+    for folder in (source, tmp_path / "filled"):
+        ours = tmp_path / f"ours-{folder.name}"
+        import_tokenizer(folder, ours, specials={"pad": "!"}, pad_by_eos=True)
+        assert not fills_up_with_end(ours)
+        export_tokenizer(ours, tmp_path / folder.name / "out")
+        back = AutoTokenizer.from_pretrained(tmp_path / folder.name / "out")
+        assert (back.pad_token, back.eos_token, back.padding_side) == ("!", "<|endoftext|>", "left")
+        assert back("the cat").input_ids == AutoTokenizer.from_pretrained(source)("the cat").input_ids

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -24,7 +25,7 @@ from clozeline.model.checkpoints import (
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tokenize.published.exporting import Frame
+from clozeline.pipeline.tokenize.published.exporting import END, Frame
 from clozeline.pipeline.tokenize.published.importing import fills_up_with_end
 from clozeline.tools.runs.data.run_sets import read_recorded_sets
 from clozeline.train.checkpoint.format import Index, steps_in
@@ -33,6 +34,9 @@ from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.sets.recorded_sets import RecordedSet, tokenizer_of_run
 from clozeline.train.startup.merged_weights import read_all_weights
 from clozeline.train.startup.run_directory import read_config
+
+_MASKED_INPUT: Final = ("mass", "masked_encoder_decoder")
+"""Objectives of encoder-decoders whose inputs are those of BERT."""
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,16 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
 
 def _frame_of(trained_on: RecordedSet) -> Frame | None:
     """Return the special tokens around texts; a decoder writes the last ones itself."""
-    objective, name = trained_on.objective, trained_on.objective.options.get("frame")
-    if name is None and objective.architecture != "decoder":
+    objective, options = trained_on.objective, trained_on.objective.options
+    if (name := options.get("frame")) is not None:
+        frame = Frame(FRAMES[name].head, FRAMES[name].between, FRAMES[name].tail)
+    elif objective.architecture == "decoder":
+        frame = Frame(("bos",) if options.get("add_bos") else ())
+    elif objective.architecture == "encoder" or objective.name in _MASKED_INPUT:
         return None
-    head = ("bos",) if objective.options.get("add_bos") else ()
-    frame = Frame(head) if name is None else Frame(FRAMES[name].head, FRAMES[name].between, FRAMES[name].tail)
+    else:
+        head = options.get("source_head", "none")
+        frame = END._replace(head=() if head == "none" else (head,))
     return frame._replace(tail=()) if objective.architecture == "decoder" else frame
 
 
