@@ -29,7 +29,7 @@ def _import(options: argparse.Namespace) -> None:
     require_empty(folder)
     if (source / MODEL).is_file():
         raise ConfigurationError(f"{source}: holds {MODEL}, it has been imported already: use it as it is")
-    checkpoint = read_checkpoint(source)
+    checkpoint = read_checkpoint(source, strict=options.strict)
     rows = checkpoint.vocab_size
     tokenizer = "without a tokenizer" if options.no_tokenizer else _import_tokenizer(source, folder / TOKENIZER, rows)
     write_imported(folder, checkpoint, source)
@@ -61,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--no-tokenizer", action="store_true", help="import the model alone")
+    parser.add_argument("--strict", action="store_true", help="refuse heads that the model type does not have")
     return run_tool(parser, arguments, _import)
 
 

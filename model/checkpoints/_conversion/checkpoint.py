@@ -71,8 +71,10 @@ class Checkpoint:
     """parameters of the head that were trained with an imported adapter"""
 
 
-def read_checkpoint(folder: Path) -> Checkpoint:
+def read_checkpoint(folder: Path, *, strict: bool = False) -> Checkpoint:
     """Read a directory of transformers (config.json) or of our own (model.yaml).
+
+    Heads that the type does not have are left out, with a note; `strict` refuses them.
 
     Raises:
         ConfigurationError: the directory is neither, or describes a model that we do not build.
@@ -81,7 +83,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     if (folder / MODEL).is_file():
         return _read_own(folder)
     if (folder / _PUBLISHED).is_file():
-        return _read_transformers_folder(folder)
+        return _read_transformers_folder(folder, strict=strict)
     if (folder / IMPORT_RECORD).is_file():
         raise ConfigurationError(f"{folder / MODEL}: missing; import the model again")
     raise ConfigurationError(
@@ -130,7 +132,7 @@ def _read_own(folder: Path) -> Checkpoint:
     return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), (), unread, trained)
 
 
-def _read_transformers_folder(folder: Path) -> Checkpoint:
+def _read_transformers_folder(folder: Path, *, strict: bool) -> Checkpoint:
     plain = read_json(folder / _PUBLISHED)
     if "quantization_config" in plain:
         raise ConfigurationError(f"{folder / _PUBLISHED}: quantized weights are not read; take the original ones")
@@ -149,7 +151,8 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     present = from_origin(stored, key_map.origins, config.head_width, where)
     if present.keys() != stored.keys():
         present |= {name: torch.zeros(expected[name]) for name in key_map.zero_if_absent if name not in present}
-    renamed = key_map.renaming({**expected, **constants}, config).apply(present, where)
+    renaming = key_map.renaming({**expected, **constants}, config)
+    renamed = renaming.apply(present, where, strict=strict)
     refuse_invalid_values(renamed.tensors | renamed.left_out, where)
     # set aside copies of tied tensors, constants, and tensors that our model does not read
     tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where, config.tied)
@@ -170,6 +173,9 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     refuse_differing(tensors, their_shapes(key_map, config, stored_shapes), where)
     # notes for people
     notes = [f"not read, no part of the model: {join_names(renamed.left_out)}"] if renamed.left_out else []
+    if further := renaming.group_further(renamed.further):
+        tensors_of = f"{len(renamed.further)} tensors of heads that {key_map.model_type} does not have"
+        notes.append(f"left out, {tensors_of}: {join_names(further)}")
     notes += [f"the head is not there: {join_names(absent)}"] if absent else []
     read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, key_map.activation, *_NO_MATTER}
     if unknown := sorted(key for key in plain if key not in read and not key.endswith("_token_id")):

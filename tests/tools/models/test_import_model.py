@@ -9,6 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from clozeline.errors import WeightsError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main
 from tests.model.checkpoints.published import TYPES, difference, edit_config, saved
 
@@ -31,6 +32,53 @@ def test_what_is_set_aside_is_printed(tmp_path, capsys):
     save_file(load_file(path) | {"bert.pooler.dense.bias": torch.zeros(4)}, path)
     assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
     assert "not read, no part of the model: bert.pooler.dense.bias" in capsys.readouterr().out
+
+
+def add_tensors(folder, *names):
+    path = folder / "model.safetensors"
+    save_file(load_file(path) | {name: torch.ones(3) for name in names}, path)
+
+
+def test_further_heads_are_left_out_and_named(tmp_path, capsys):
+    theirs = saved(tmp_path / "in", "bert")
+    add_tensors(tmp_path / "in", "cls.chain.weight", "cls.chain.bias", "cls.graft.0.weight", "species.out.weight")
+    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    said = "left out, 4 tensors of heads that bert does not have: cls.chain.*, cls.graft.*, species.*"
+    assert lines.count(said) == 1
+    assert difference(build_checkpoint(read_checkpoint(tmp_path / "out")), theirs) < 1e-5
+    assert main([str(tmp_path / "in"), str(tmp_path / "strict"), "--strict"]) == 65
+    assert "4 tensors that a model of its type does not have: cls.chain.bias," in capsys.readouterr().err
+    assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bert.encoder.layer.0.attention.self.gate.weight",  # in a layer
+        "bert.embeddings.scale",
+        "bert.encoder.norm.weight",
+        "encoder.layer.0.gate.weight",  # of the body, without its prefix
+        "cls.predictions.scale.weight",  # in a head that the model has
+        "cls.weight",
+        "temperature",
+    ],
+)
+def test_an_unknown_tensor_of_the_body_or_of_a_known_head_is_refused(tmp_path, name, capsys):
+    saved(tmp_path / "in", "bert")
+    add_tensors(tmp_path / "in", "cls.chain.weight", name)
+    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 65
+    assert f"1 tensors that a model of its type does not have: {name};" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_of_a_file_of_the_class_without_heads_is_body(tmp_path, capsys):
+    saved(tmp_path / "whole", "bert")
+    assert main([str(tmp_path / "whole"), str(tmp_path / "ours")]) == 0
+    assert export([str(tmp_path / "ours"), str(tmp_path / "in"), "--parts", "encoder"]) == 0
+    add_tensors(tmp_path / "in", "adapters.0.weight")
+    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 65
+    assert "does not have: adapters.0.weight;" in capsys.readouterr().err
 
 
 def test_refusals_change_nothing(tmp_path, capsys):
