@@ -185,11 +185,11 @@ def train(world: World, config: Path) -> int:
     return run(load_config(TrainConfig, config), joined=world)
 
 
-def continue_training(folder: Path, source: Path, objective: str, ranks: RankPool) -> Path:
+def continue_training(folder: Path, source: Path, objective: str, ranks: RankPool, texts: str = "") -> Path:
     """Make shards with the tokenizer of an imported model, and train its weights on them for six steps."""
     recipe = write_recipe(
         folder,
-        f"{{corpus: small, output: {folder}/out, input: {write_corpus(folder / 'texts', 30)},"
+        f"{{corpus: small, output: {folder}/out, input: {texts or write_corpus(folder / 'texts', 30)},"
         " heldout: {fraction: 0.1}, clean: {language: null, filters: []},"
         f" tokenizer: {{path: {source}}}, encode: {{}}, group: {{}}, corrupt: [{objective}]}}",
     )
