@@ -19,6 +19,7 @@ from clozeline.tools.runs.evaluation.metrics import Scored
 from clozeline.tools.runs.evaluation.predictions import iterate_batches
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.tools.runs.evaluation.text_words import Words, bleu_tokenizer
+from clozeline.tools.runs.inference.generation import find_end_ids
 
 _SPLITTER: Final = Regex(Regex.Options())
 
@@ -29,7 +30,7 @@ def generate_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[in
     assert objective is not None, "a set of examples"
     tokenizer = opened.trained.tokenizer
     decoding = Decoding(max_tokens=int(objective.options["max_length"]))
-    end = {tokenizer.vocabulary.id_of("eos", "evaluate")}
+    end = {tokenizer.vocabulary.id_of("eos", "evaluate"), *find_end_ids(tokenizer)}
     texts_by_row: dict[int, str] = {}
     for batch in iterate_batches(rows, rank, size):
         prompts = [_prompt_of(rows, row) for row in batch.tolist()]

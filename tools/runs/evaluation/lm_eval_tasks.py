@@ -14,6 +14,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.batches import batch_tensors, group_by_length
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
+from clozeline.tools.runs.inference.generation import find_end_ids
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
@@ -115,9 +116,8 @@ class RunScores:
                 f"suite=lm_eval: the task asks for {limit} new tokens, the run reads {self.length}: set max_gen_toks"
             )
         tokenizer, ids = self.trained.tokenizer, self.encode(context)[-(self.length - limit) :]
-        ends = {number for name, number in tokenizer.vocabulary.specials.items() if name == "eos"}
         (found,) = generate(
-            self.trained.model, [ids or [self.prefix]], Decoding(max_tokens=limit), end_ids=ends,
+            self.trained.model, [ids or [self.prefix]], Decoding(max_tokens=limit), end_ids=find_end_ids(tokenizer),
             finishes=lambda new: any(each in tokenizer.decode_part(new) for each in stop),
         )  # fmt: skip
         text = tokenizer.decode_part([token for token in found.ids if not tokenizer.vocabulary.special[token]])

@@ -6,7 +6,9 @@ The harness is an optional dependency; where it is not installed, tests that nee
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ import torch
 import yaml
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import generate
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_texts
 from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
@@ -82,6 +87,22 @@ def test_scores_are_those_of_the_exported_folder(
     for sample in expected["samples"]["written"]:
         (context, kwargs) = sample["arguments"][0]
         assert own.continue_text(context, kwargs) == sample["resps"][0][0]
+
+
+def test_a_continuation_ends_at_each_end_id_of_the_publisher(shard_sets: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
+    trained = load_trained(tmp_path / "run")
+    folder = tmp_path / "tokenizer"
+    assert trained.tokenizer.vocabulary.folder is not None
+    shutil.copytree(trained.tokenizer.vocabulary.folder, folder)
+    (folder / "source").mkdir()
+    model, ids = trained.model, RunScores(tmp_path / "run", trained).encode("the cat")
+    (free,) = generate(model, [ids], Decoding(max_tokens=6))
+    second = free.ids[1]
+    assert second != free.ids[0]
+    (folder / "source" / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, second]}))
+    scores = RunScores(tmp_path / "run", replace(trained, tokenizer=load_tokenizer(folder)))
+    assert scores.continue_text("the cat", {"max_gen_toks": 6}) == trained.tokenizer.decode_part(free.ids[:1])
 
 
 def test_a_masked_lm_scores_each_token_masked_alone(shard_sets: Path, tmp_path: Path) -> None:
