@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +79,19 @@ def test_lost_samples_are_noticed(tmp_path: Path) -> None:
     counts["objectives"]["masked_lm"]["train"]["examples"] -= 1
     with pytest.raises(IntegrityError, match=r"corrupt masked_lm/train: counts do not add up"):
         CorruptStage(made).check(counts)
+
+
+def test_rows_with_too_many_labels_are_shown(tmp_path: Path) -> None:
+    """Each document is one word of many pieces, which is masked completely or not at all."""
+    inside = np.zeros_like(WORDS.word_start)
+    inside[0] = True
+    words = replace(WORDS, word_start=inside)
+    write_token_set(tmp_path, LENGTHS, words=words)
+    made = recipe(tmp_path, [entry("whole_word_masking", grouping="document")], heldout=0.3)
+    run_stage(made, "group")
+    counts = run_stage(made, "corrupt")
+    splits = counts["objectives"]["whole_word_masking"]
+    overmasked = sum(split.get("overmasked", 0) for split in splits.values())
+    assert overmasked > 0.9 * sum(split["examples"] for split in splits.values())
+    ((_, row),) = CorruptStage(made).row(counts).parts
+    assert str(overmasked) in row.amount_out
