@@ -44,7 +44,7 @@ _CARRIED: Final = (
 )
 """Keys of a configuration that hold whatever class reads it."""
 _READ: Final = ("tokenizer", "roles", "padding_side")
-"""What transformers must read from a publisher's files next to the exported model, as from the published folder."""
+"""Answers of transformers that must be equal for a publisher's files in its folder and next to the exported model."""
 _DIGIT_COMMA: Final = re.compile(r"(\d),")
 
 
