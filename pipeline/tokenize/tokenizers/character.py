@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -12,7 +13,6 @@ from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
@@ -49,9 +49,9 @@ class Character(TokenizerJson):
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Character:
         """Count the characters and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
-        counts = count_words(chain.from_iterable(training_texts(texts)))
+        counts = Counter(chain.from_iterable(training_texts(texts)))
         front = [*special_pieces(options.reserved), *_BYTES]
-        characters = sorted(counts, key=counts.__getitem__, reverse=True)[: options.size - len(front)]
+        characters = [character for character, _ in counts.most_common(options.size - len(front))]
         ids = {name: token for token, name in enumerate([*front, *characters])}
         model = Tokenizer(models.BPE(ids, [], byte_fallback=True))
         model.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")

@@ -80,13 +80,14 @@ def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path: Path) -> Non
         for text in DOMAIN
         for word, _ in library.pre_tokenizer.pre_tokenize_str(text)
     ]
-    known = set(library.get_vocab())
+    known, order = set(library.get_vocab()), sorted({piece for row in rows for piece in row})
     made = []
     for _ in range(6):
         pairs = Counter(pair for row in rows for pair in pairwise(row) if "".join(pair) not in known)
         most = max(pairs.values())
-        first = next(pair for row in rows for pair in pairwise(row) if pairs[pair] == most)
+        first = min((pair for pair in pairs if pairs[pair] == most), key=lambda pair: [*map(order.index, pair)])
         made.append("".join(first))
+        order.append(made[-1])
         for row in rows:
             at = 0
             while at + 1 < len(row):
