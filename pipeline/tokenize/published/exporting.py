@@ -1,7 +1,6 @@
 """Export a tokenizer for other libraries: `tokenizer.json` and `tokenizer_config.json`."""
 
 import json
-import re
 import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,7 +42,6 @@ _CARRIED: Final = (
     "split_special_tokens",
 )
 """Keys of a configuration that hold whatever class reads it."""
-_DIGIT_COMMA: Final = re.compile(r"(\d),")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,9 +252,6 @@ def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
             "special pieces": plain,
             "space mark": text.replace("\u2581", "x"),
             "white space": " ".join(text.split()),
-            "case": text.lower(),
-            "normalisation": "".join(character for character in text if character.isascii()),
-            "digit commas": _DIGIT_COMMA.sub(r"\1 ", text),
         }
         changed = ((cause, other) for cause, other in variants.items() if other != text)
         return next((cause for cause, other in changed if _equal(tokenizer, model, other)), "ties")

@@ -22,6 +22,7 @@ from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.published.source_files import copy_source_files
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
 from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE, Published
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, read_json
@@ -30,7 +31,6 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 KIND: Final = "tokenizer_json"
 _CHILD: Final = "clozeline.pipeline.tokenize.published.auto_tokenizer"
 _SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
-_ADDED: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 _TEXTS: Final = (
     *PROBE_TEXTS,
     "word " * 300,
@@ -144,10 +144,7 @@ def _read_published(
     published = Published(
         specials=answer["roles"],
         source=name if (name := origin_of(source if source.is_dir() else source.parent)).startswith("hf://") else "",
-        **{
-            name: answer[name]
-            for name in ("tokenizer_class", "single", "pair", "padding_side", "max_length", "chat_template", "notes")
-        },
+        **{name: answer[name] for name in ("tokenizer_class", "padding_side", "max_length", "notes")},
     )
     return facts, published, dict(zip(_TEXTS, answer["ids"], strict=True))
 
@@ -301,7 +298,7 @@ def _missing_pieces(
     roles: Mapping[str, str], marks: Sequence[str], names: Collection[str], add: Collection[str]
 ) -> dict[str, str]:
     """Return the pieces to add by role: specials, then sentinels, then modes."""
-    missing = {role: _ADDED[role] for role in SPECIALS if role in add and role not in roles}
+    missing = {role: SPECIAL_PIECES[role] for role in SPECIALS if role in add and role not in roles}
     if "sentinels" in add:
         missing |= {f"sentinel {number}": f"<extra_{number}>" for number in range(len(marks), SENTINELS)}
     if "modes" in add:

@@ -36,17 +36,11 @@ class Published:
     """unused pieces for later roles"""
     lower_case: bool = False
     """WordPiece lower-cases its text and strips accents"""
-    single: Sequence[str] = ()
-    """special pieces around a text, which is `$A`, as in the publisher's rows"""
-    pair: Sequence[str] = ()
-    """special pieces around two texts, `$A` and `$B`"""
     pad_by_eos: bool = False
     """true if the publisher has no pad, and rows are filled up with the end token"""
     padding_side: str = "right"
     max_length: int | None = None
     """`model_max_length` of the publisher, in tokens"""
-    chat_template: bool = False
-    """true if the publisher has a chat template"""
     tokenizer_class: str = ""
     """class of transformers that reads the publisher's files; empty if it needs another name for one, or for itself"""
     notes: Sequence[str] = ()
