@@ -17,7 +17,7 @@ from clozeline.pipeline.tokenize.published import importing
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.published.source_files import GENERATION, MODEL, SOURCE, kept_files, read_source
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE, Published
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 
 
 class Frame(NamedTuple):
@@ -93,7 +93,7 @@ def export_tokenizer(
         IntegrityError: a piece would get another id in the written file.
     """
     tokenizer, kept = load_tokenizer(folder), [name for name in kept_files(folder) if name != Path(MODEL)]
-    published = Published.load(folder) if (folder / FACTS_FILE).is_file() else Published()
+    published = Published.find(folder)
     verbatim = bool(kept and published.tokenizer_class and not published.added)
     copied = kept if verbatim else [name for name in kept if name.suffix == ".jinja" or name == Path(GENERATION)]
     for name in copied:
@@ -115,7 +115,10 @@ def export_tokenizer(
         model.post_processor = _make_template(tokenizer, frame)
     model.no_truncation()
     model.no_padding()
-    config = _config(tokenizer, published, max_length, type_ids=type_ids) | _carried(folder)
+    config = _config(tokenizer, published, max_length, type_ids=type_ids)
+    # what the publisher's configuration says of rows and texts, not how its class reads the files
+    stated = read_source(folder, _CONFIG_FILE)
+    config |= {key: stated[key] for key in _CARRIED if key in stated}
     text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
     publish_text(out / _MODEL_FILE, model.to_str(pretty=True))
     publish_text(out / _CONFIG_FILE, text + "\n")
@@ -157,12 +160,6 @@ def _compare_special_tokens(report: ProbeReport, written: tokenizers.Tokenizer, 
         differing={**report.differing, _AROUND: len(differing)},
         examples={**report.examples, _AROUND: differing[0]},
     )
-
-
-def _carried(folder: Path) -> dict[str, Any]:
-    """Return what the publisher's configuration says of rows and texts, not how its class reads the files."""
-    published = read_source(folder, _CONFIG_FILE)
-    return {key: published[key] for key in _CARRIED if key in published}
 
 
 def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer, added: Collection[str]) -> None:

@@ -24,7 +24,7 @@ from clozeline.pipeline.tokenize.published.source_files import copy_source_files
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
 from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
-from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE, Published
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, read_json
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
@@ -103,16 +103,6 @@ def import_tokenizer(
         _check_ids(written, texts)
         save_tokenizer(written, KIND, folder)
         return load_tokenizer(folder)
-
-
-def guesses(folder: Path) -> Sequence[str]:
-    """Return the assumptions behind an imported tokenizer, one per line; none for one that was trained here."""
-    return Published.load(folder).notes if (folder / FACTS_FILE).is_file() else ()
-
-
-def fills_up_with_end(folder: Path) -> bool:
-    """Return whether rows are filled up with the end token because the publisher of a tokenizer has no pad."""
-    return (folder / FACTS_FILE).is_file() and Published.load(folder).pad_by_eos
 
 
 def source_files(source: Path) -> list[Path]:

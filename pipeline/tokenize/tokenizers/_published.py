@@ -65,6 +65,11 @@ class Published:
                 f"{repair_of(path)}"
             ) from error
 
+    @staticmethod
+    def find(folder: Path) -> Published:
+        """Read `published.json`, without roles if a folder has none: a SentencePiece model that was trained here."""
+        return Published.load(folder) if (folder / FACTS_FILE).is_file() else Published()
+
     def bare(self) -> set[str]:
         """Return all pieces without text."""
         return {*self.specials.values(), *self.sentinels, *self.modes.values(), *self.spares}

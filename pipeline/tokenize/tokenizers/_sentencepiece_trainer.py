@@ -27,7 +27,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     special_pieces,
     training_texts,
 )
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions, check_room
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions
 from clozeline.repair import repair_of
 
 KINDS: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
@@ -46,6 +46,7 @@ class TrainedSentencepiece(TableTokenizer):
     """its name in the library"""
     FILE: ClassVar[str] = "spiece.model"
     SAMPLE_BYTES: ClassVar[int] = 10**9
+    ROOM: ClassVar[tuple[int, str]] = (258, "256 bytes, the newline and a piece")
 
     @config_class
     class Options(TrainingOptions):
@@ -60,10 +61,6 @@ class TrainedSentencepiece(TableTokenizer):
         self.vocabulary = self._table.vocabulary(fingerprint(_decisive_facts(self.NAME, self._facts)))
         escaped = [names.index(f"<0x{byte:02X}>") for byte in SPACE.encode()]
         self._literal = np.array(escaped, dtype=self.vocabulary.id_dtype)
-
-    @classmethod
-    def check_size(cls, options: Any) -> None:
-        check_room(cls.NAME, options, 258, "256 bytes, the newline and a piece")
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Self:

@@ -16,7 +16,6 @@ from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
-    check_room,
     count_letters,
     special_piece_roles,
 )
@@ -41,14 +40,11 @@ class Bpe(TokenizerJson):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**8
+    ROOM: ClassVar[tuple[int, str]] = (2, "2 more")
     LOSS: ClassVar[str] = "white space but one space, underscores, and characters that the training text does not have"
     CHUNKS: ClassVar[re.Pattern[str]] = SPACED
 
     Options: TypeAlias = FrequencyOptions
-
-    @classmethod
-    def check_size(cls, options: Options) -> None:
-        check_room("bpe", options, 2)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Bpe:

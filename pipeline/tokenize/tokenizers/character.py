@@ -15,11 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
-    TrainingOptions,
-    check_room,
-    special_piece_roles,
-)
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -33,6 +29,7 @@ class Character(TokenizerJson):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
+    ROOM: ClassVar[tuple[int, str]] = (257, "257 more")
     LOSS: ClassVar[str] = ""
     CHUNKS: ClassVar[re.Pattern[str]] = SPACED
 
@@ -40,10 +37,6 @@ class Character(TokenizerJson):
     class Options(TrainingOptions):
         size: Annotated[int, Field(ge=1, le=2**31)] = 8192
         """number of ids, including specials and bytes; a small text may have fewer characters"""
-
-    @classmethod
-    def check_size(cls, options: Options) -> None:
-        check_room("character", options, len(_BYTES) + 1)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Character:

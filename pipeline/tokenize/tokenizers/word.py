@@ -12,11 +12,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
-    FrequencyOptions,
-    check_room,
-    special_piece_roles,
-)
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 
@@ -32,10 +28,6 @@ class Word(TokenizerJson):
     CHUNKS: ClassVar[re.Pattern[str]] = SPACED
 
     Options: TypeAlias = FrequencyOptions
-
-    @classmethod
-    def check_size(cls, options: Options) -> None:
-        check_room("word", options)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:

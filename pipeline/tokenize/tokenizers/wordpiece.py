@@ -13,7 +13,6 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
-    check_room,
     count_letters,
     special_piece_roles,
 )
@@ -41,10 +40,6 @@ class WordPiece(TokenizerJson):
     class Options(FrequencyOptions):
         lower_case: bool = False
         """lower-case the text and strip accents"""
-
-    @classmethod
-    def check_size(cls, options: Options) -> None:
-        check_room("wordpiece", options)
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> WordPiece:

@@ -16,8 +16,9 @@ import transformers
 from tokenizers import pre_tokenizers
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 from tests.pipeline.tokenize.published import published_files as files
 from tests.pipeline.tokenize.published.published_folders import (
     CUT,
@@ -86,9 +87,9 @@ def test_a_folder_has_the_ids_of_transformers(tmp_path, name):
 
 def test_a_note_names_what_is_left_out(tmp_path):
     import_tokenizer(dropout(tmp_path / "in"), tmp_path / "out")
-    assert any("dropout 0.5" in note for note in guesses(tmp_path / "out"))
+    assert any("dropout 0.5" in note for note in Published.find(tmp_path / "out").notes)
     import_tokenizer(FOLDERS["special merges"](tmp_path / "merges"), tmp_path / "out2")
-    assert any(note.startswith("2 merges") for note in guesses(tmp_path / "out2"))
+    assert any(note.startswith("2 merges") for note in Published.find(tmp_path / "out2").notes)
 
 
 REFUSED = {
@@ -154,7 +155,7 @@ def test_a_model_type_names_the_class(tmp_path):
     write(folder, config={"model_type": "t5"})
     ours = import_tokenizer(folder, tmp_path / "out")
     assert len(ours.vocabulary.sentinels) == 100
-    assert any("model_type t5" in note for note in guesses(tmp_path / "out"))
+    assert any("model_type t5" in note for note in Published.find(tmp_path / "out").notes)
 
 
 @pytest.mark.parametrize("family", ["Roberta", "Bart", "XLMRoberta"])
