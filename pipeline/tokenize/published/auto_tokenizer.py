@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.tokenizers._private_pieces import piece_ids
 
 DESCRIPTIONS: Final = (
     *("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"),
@@ -246,9 +247,7 @@ def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
     }
     added |= _read(folder / "added_tokens.json")
     if facts := _read(folder / "tokenizer.json"):
-        pieces = facts["model"]["vocab"]
-        stated = dict(pieces) if isinstance(pieces, dict) else {entry[0]: token for token, entry in enumerate(pieces)}
-        return stated | {entry["content"]: entry["id"] for entry in facts["added_tokens"]} | added
+        return piece_ids(facts) | added
     # the file that the class reads, else any: a class that finds none of its files makes an empty tokenizer
     known = ("vocab.txt", "vocab.json", *_MODELS)
     ordered = (folder / name for name in (*names, *known) if name in known or name.endswith(".model"))

@@ -23,7 +23,7 @@ from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.published.source_files import copy_source_files
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
-from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
+from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces, piece_ids
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, read_json
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
@@ -160,9 +160,7 @@ def ask_child(request: Mapping[str, Any]) -> str:
 
 def _fill_holes(facts: dict[str, Any], source: Path) -> int:
     """Give ids without a piece one that no text spells, and return their number: a new token may not take them."""
-    pieces = facts["model"]["vocab"]
-    ids = {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
-    ids = (pieces if isinstance(pieces, dict) else {piece[0]: token for token, piece in enumerate(pieces)}) | ids
+    pieces, ids = facts["model"]["vocab"], piece_ids(facts)
     taken = {token: piece for piece, token in ids.items()}
     if twice := next((piece for piece, token in ids.items() if taken[token] != piece), None):
         raise ConfigurationError(
@@ -194,9 +192,7 @@ def _give_roles(
     pad_by_eos: bool,
 ) -> tuple[dict[str, Any], Published]:
     """Return a tokenizer with the roles that the user names, and the tokens that the vocabulary lacks."""
-    pieces = facts["model"]["vocab"]
-    names = {*(pieces if isinstance(pieces, dict) else (piece[0] for piece in pieces))}
-    names |= {entry["content"] for entry in facts["added_tokens"]}
+    names = piece_ids(facts).keys()
     roles, notes = {**published.specials, **specials}, list(published.notes)
     fills = pad_by_eos and "pad" not in roles and "eos" in roles
     if fills:
