@@ -81,12 +81,16 @@ def learn_merges(
     def add(number: int, sign: int) -> None:
         for pair in pairwise(corpus[number]):
             totals[pair] += sign * counts[number]
-            words_of[pair].add(number) if sign > 0 else words_of[pair].discard(number)
+            if sign > 0:
+                words_of[pair].add(number)
+            else:
+                words_of[pair].discard(number)
 
     def rank(pair: tuple[str, str]) -> tuple[int, int, int, tuple[str, str]]:
-        """Sort by count, then by the first word with the pair and the position there."""
+        """Sort by count, then by the first word with the pair and the characters before it."""
         number = min(words_of[pair])
-        return -totals[pair], number, list(pairwise(corpus[number])).index(pair), pair
+        at = list(pairwise(corpus[number])).index(pair)
+        return -totals[pair], number, len("".join(corpus[number][:at])), pair
 
     for number in range(len(corpus)):
         add(number, 1)

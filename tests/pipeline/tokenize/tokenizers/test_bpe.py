@@ -62,6 +62,13 @@ def test_the_lectures_corpus_gives_its_printed_merges(low):
     assert merges == ["er", "er_", "ne", "new", "lo", "low", "newer_", "low_"]
 
 
+def test_a_tie_in_a_word_goes_to_its_first_characters():
+    """Symbols before a pair get fewer by merges, its characters do not."""
+    words = {"abbbbcbcbcc": 3}
+    expected = slow_learner([list(word) for word in Counter(words).elements()], 20, 2, operator.add)
+    assert learn_merges(words, 20) == [tuple(pair) for pair in expected]
+
+
 @pytest.mark.parametrize("seed", range(150))
 def test_merges_are_those_of_the_slow_learner(seed):
     draw = random.Random(seed)
