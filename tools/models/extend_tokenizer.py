@@ -7,15 +7,18 @@ per new id.
 """
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
+from tokenizers import Tokenizer, models, trainers
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
@@ -24,7 +27,6 @@ from clozeline.files import cannot_write
 from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.published.source_files import SOURCE
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._bpe_merges import learn_merges
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.settings import add_settings, settings_of
@@ -61,11 +63,7 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     counts = Counter(tokenizer.words(texts_of_files(options.input)))
     cuts = {word: tokenizer.cut(word) for word in counts}
     splittable = {word: count for word, count in counts.items() if cuts[word]}
-    before = [tokenizer.piece(token) for token in range(tokenizer.vocabulary.size)]
-    merges = learn_merges(
-        splittable, cuts.__getitem__, options.pieces, join=tokenizer.join_pieces, banned=set(before),
-        min_frequency=options.min_frequency,
-    )  # fmt: skip
+    merges = learn_merges(tokenizer, Counter(splittable), cuts, options)
     if not merges:
         raise ConfigurationError(f"{options.input}: no two pieces are neighbors {options.min_frequency} times")
     # write it complete or not at all
@@ -86,9 +84,33 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     tokens = [sum(len(cut(word)) * count for word, count in splittable.items()) for cut in both]
     shown = " ".join(tokenizer.join_pieces(*pair) for pair in merges[:_SHOWN])
     return (
-        f"{options.output}: {plural(len(merges), 'new piece')} from id {len(before):,} on: {shown}; tokens a word "
-        f"{tokens[0] / words:.3f} before, {tokens[1] / words:.3f} now"
+        f"{options.output}: {plural(len(merges), 'new piece')} from id {tokenizer.vocabulary.size:,} on: {shown}; "
+        f"tokens a word {tokens[0] / words:.3f} before, {tokens[1] / words:.3f} now"
     )
+
+
+def learn_merges(
+    tokenizer: Any, words: Counter[str], cuts: Mapping[str, Sequence[str]], options: ExtendOptions
+) -> list[tuple[str, str]]:
+    """Return the merges of neighboring pieces that make new ones, learned by the `tokenizers` library.
+
+    It gets each piece as a letter, of the planes above the first.
+    """
+    pieces = sorted({piece for word in words for piece in cuts[word]})
+    letters = {piece: chr(0x10000 + number) for number, piece in enumerate(pieces)}
+    model = Tokenizer(models.BPE())
+    trainer = trainers.BpeTrainer(
+        vocab_size=len(pieces) + options.pieces, min_frequency=options.min_frequency, show_progress=False
+    )
+    model.train_from_iterator(("".join(map(letters.__getitem__, cuts[word])) for word in words.elements()), trainer)
+    made: dict[str, tuple[str, str]] = {}
+    for pair in json.loads(model.to_str())["model"]["merges"]:
+        left, right = (
+            reduce(tokenizer.join_pieces, (pieces[ord(letter) - 0x10000] for letter in side)) for side in pair
+        )
+        made.setdefault(tokenizer.join_pieces(left, right), (left, right))
+    known = {tokenizer.piece(token) for token in range(tokenizer.vocabulary.size)}
+    return [pair for piece, pair in made.items() if piece not in known]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.tools.command import Arguments, model_path, require_model, run_tool, some_path
 
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
@@ -51,7 +52,7 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
         )
     tokenizer = import_tokenizer(source, folder)
     line = f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint {tokenizer.vocabulary.fingerprint[:16]}"
-    return "\n  ".join([line, *(f"guessed: {guess}" for guess in guesses(folder))])
+    return "\n  ".join([line, *(f"guessed: {note}" for note in Published.find(folder).notes)])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
@@ -27,7 +28,7 @@ from clozeline.pipeline.shards.token_set import (
     token_columns,
     write_table,
 )
-from clozeline.pipeline.tokenize.encode.counts import EncodeCounts, ShardCounts
+from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_facts
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
@@ -97,16 +98,15 @@ class Merge(Pass[EncodeCounts]):
         # the documents of the shard from all runs, sorted by (order, uid)
         batches = read_range(output.folder, self.runs, unit, vocabulary.id_dtype)
         table = pa.Table.from_batches(batches, schema=run_schema(vocabulary.id_dtype)).combine_chunks()
-        order, uids = table.column("order").to_numpy(), identities(table.column("uid"))
-        sorting = np.lexsort((uids.view("S16").reshape(-1), order))
-        twice = np.flatnonzero((uids[sorting[1:]] == uids[sorting[:-1]]).all(axis=1))
+        table = table.sort_by([("order", "ascending"), ("uid", "ascending")])
+        uids = identities(table.column("uid"))
+        twice = np.flatnonzero((uids[1:] == uids[:-1]).all(axis=1))
         if len(twice):
-            uid = uids[sorting[twice[0]]].tobytes().hex()
+            uid = uids[twice[0]].tobytes().hex()
             raise IntegrityError(
                 f"shard {unit}: {len(twice)} documents have the uid of another one, first {uid}: two inputs with one "
                 "source name and position; give them different `source` labels"
             )
-        table = table.take(pa.array(sorting)).combine_chunks()
         rows = _rows(table, codes)
         info = _writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
         counted = len(rows), len(rows.columns["token_ids"].values)
@@ -131,8 +131,8 @@ class Merge(Pass[EncodeCounts]):
         with output.file(f"tmp/counts/{unit:06d}.npy") as path, path.open("wb") as sink:
             token_counts = np.bincount(training, minlength=size) + np.bincount(training_targets, minlength=size)
             np.save(sink, token_counts.astype(np.uint64))
-        merged: ShardCounts = {"documents": len(rows), "tokens": len(tokens.values)}
-        heldout_counts: ShardCounts = {"documents": int(held_out.sum()), "tokens": len(tokens.values) - len(training)}
+        merged = {"documents": len(rows), "tokens": len(tokens.values)}
+        heldout_counts = {"documents": int(held_out.sum()), "tokens": len(tokens.values) - len(training)}
         if len(targets.values):
             merged["target_tokens"] = len(targets.values)
             heldout_counts["target_tokens"] = len(targets.values) - len(training_targets)
@@ -170,10 +170,7 @@ def _encode_names(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> 
 
 
 def _ragged_lists(column: pa.ChunkedArray) -> Ragged:
-    chunk = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    offsets = chunk.offsets.to_numpy()
-    values = chunk.values.to_numpy()[offsets[0] : offsets[-1]] if len(chunk) else chunk.values.to_numpy()[:0]
-    return Ragged(values, (offsets - offsets[0]).astype(np.int64))
+    return Ragged(pc.list_flatten(column).to_numpy(), offsets_of(pc.list_value_length(column).to_numpy()))
 
 
 @dataclass(frozen=True)
@@ -207,9 +204,8 @@ class TokenManifest(Pass[EncodeCounts]):
         require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
         counts = total_counts(folder, "merge")
         merged, held_out = counts["merged"], counts["held_out"]
-        if merged.keys() == held_out.keys():
-            training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
-            require_equal("encode", "training tokens", training, "tokens counted by id", int(totals.sum()))
+        training = sum(merged[name] - held_out[name] for name in merged if name != "documents")
+        require_equal("encode", "training tokens", training, "tokens counted by id", int(totals.sum()))
         parents = [{"name": self.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}]
         if self.decontaminated is not None:
             digest = find_file(self.decontaminated, "index-000000", "index.arrow").xxh3_128

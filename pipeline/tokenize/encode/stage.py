@@ -1,7 +1,7 @@
 """Split sentences and tokenize documents; the number of tasks changes no shard."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -82,13 +82,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     def provides(self, counts: EncodeCounts) -> Mapping[str, int]:
         amounts = dict(super().provides(counts))
-        if "merged" not in counts:
-            return amounts
-        merged, held_out = cast(Mapping[str, int], counts["merged"]), cast(Mapping[str, int], counts["held_out"])
-        if merged.keys() == held_out.keys():  # earlier versions did not count the held-out target tokens
-            for what in ("documents", "tokens", "target_tokens"):
-                total, heldout = merged.get(what, 0), held_out.get(what, 0)
-                amounts |= {split_amount("heldout", what): heldout, split_amount("train", what): total - heldout}
+        for what in ("documents", "tokens", "target_tokens") if "merged" in counts else ():
+            total, heldout = counts["merged"].get(what, 0), counts["held_out"].get(what, 0)
+            amounts |= {split_amount("heldout", what): heldout, split_amount("train", what): total - heldout}
         return amounts
 
     def check(self, counts: EncodeCounts) -> None:

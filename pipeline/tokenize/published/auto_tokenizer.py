@@ -11,12 +11,11 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.tokenizers._private_pieces import piece_ids
 
 DESCRIPTIONS: Final = (
     *("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"),
@@ -49,9 +48,9 @@ def describe(
 
     `model` stands for the config.json next to it.
 
-    The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (piece by role), `single` and `pair` (the
-    special pieces around one and two texts, `$A` and `$B`), `padding_side`, `max_length`, `chat_template`, `ids`
-    (without special tokens), and `notes`, a line for each assumption.
+    The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (piece by role), `tokenizer_class` (if
+    the folder names it), `padding_side`, `max_length`, `ids` (without special tokens), and `notes`, a line for each
+    assumption.
 
     Raises:
         ConfigurationError: transformers cannot read the folder, or has other ids than its files.
@@ -63,12 +62,11 @@ def describe(
         if model is not None:
             (folder / "config.json").unlink(missing_ok=True)  # a link
             (folder / "config.json").write_text(json.dumps(model), encoding="utf-8")
-        named, notes = _name_class(source, folder, tokenizer_class)
+        named, has_class, notes = _name_class(source, folder, tokenizer_class)
         stated: dict[str, int | None] = dict(_convert_ranks(folder, named))
         tokenizer = _load(source, temporary)
         stated |= _stated_ids(folder, tokenizer.vocab_files_names.values())
         pad_id = _read(folder / "config.json").get("pad_token_id")
-        stated_class = source.is_dir() and not tokenizer_class and _states_class(source)
         needed = {name for name in tokenizer.vocab_files_names.values() if (folder / name).exists()}
     backend, kind = tokenizer.backend_tokenizer, type(tokenizer).__name__
     if rate := getattr(backend.model, "dropout", None):
@@ -86,16 +84,12 @@ def describe(
     if appended := [piece for piece, token in special.items() if piece not in stated and token >= len(stated)]:
         listed = f"{', '.join(appended[:3])} and {len(appended) - 3} more" if len(appended) > 3 else ", ".join(appended)
         notes.append(f"{kind} appends {listed}, which the files do not name")
-    single, pair = _frame(backend.encode("a")), _frame(backend.encode("a", "b"))
     return {
         "tokenizer": facts,
-        "roles": _find_roles(tokenizer, ids, special, single, pad_id),
-        "tokenizer_class": kind if stated_class and all((source / name).exists() for name in needed) else "",
-        "single": single,
-        "pair": pair,
+        "roles": _find_roles(tokenizer, ids, special, backend.encode("a"), pad_id),
+        "tokenizer_class": kind if has_class and all((source / name).exists() for name in needed) else "",
         "padding_side": tokenizer.padding_side,
         "max_length": tokenizer.model_max_length if tokenizer.model_max_length < _LONGEST else None,
-        "chat_template": bool(tokenizer.chat_template),
         "ids": tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else [],
         "notes": notes,
     }
@@ -122,15 +116,16 @@ def _load(source: Path, folder: str) -> Any:
 
 
 def _find_roles(
-    tokenizer: Any, ids: Mapping[str, int], special: Mapping[str, int], single: list[str], pad_id: Any
+    tokenizer: Any, ids: Mapping[str, int], special: Mapping[str, int], framed: Any, pad_id: Any
 ) -> dict[str, str]:
     """Return the piece of each role: by its class, else by the template and the model, else by the pieces' names."""
     roles = {role: piece for role, names in _NAMES.items() for piece in reversed(names) if piece in ids}
     by_class = {role: piece for role in _NAMES if (piece := getattr(tokenizer, f"{role}_token"))}
     if by_id := [piece for piece, token in special.items() if token == pad_id and piece != by_class.get("unk")]:
         roles["pad"] = by_id[0]
-    if single[0] in special and single[-1] in special and "$A" in single:  # a template of BERT's kind
-        roles |= {"cls": single[0], "sep": single[-1]}
+    sides, pieces = framed.sequence_ids, framed.tokens
+    if 0 in sides and sides[0] is sides[-1] is None and {pieces[0], pieces[-1]} <= special.keys():  # as BERT's template
+        roles |= {"cls": pieces[0], "sep": pieces[-1]}
     return roles | by_class
 
 
@@ -191,23 +186,30 @@ def _read_ranks(path: str) -> dict[bytes, int]:
         raise IntegrityError(f"{path}: expected base64, a space and a rank in each line ({error})") from error
 
 
-def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, list[str]]:
-    """Return the class of a tokenizer, written into the folder's configuration if it is not there, and assumptions."""
+def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, bool, list[str]]:
+    """Return the class of a tokenizer, whether its folder says so, and assumptions.
+
+    What the folder does not say is written into its configuration.
+    """
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
 
     config, model = _read(folder / "tokenizer_config.json"), _read(folder / "config.json")
+    stated = config.get("tokenizer_class") or model.get("tokenizer_class")
+    named = stated or TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type")))
     if given:
         if tokenizer_class_from_name(given) is None:
             raise ConfigurationError(f"tokenizer.tokenizer_class: transformers has no class {given!r}")
         config.pop("auto_map", None)
         chosen, notes = {"tokenizer_class": given}, list[str]()
-    elif "auto_map" in config or config.get("tokenizer_class") or model.get("tokenizer_class"):
+    elif "auto_map" in config or stated:
         notes = ["auto_map is not used: no code of a folder is run"] if "auto_map" in config else []
-        return str(config.get("tokenizer_class") or model.get("tokenizer_class")), notes
-    elif named := TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type"))):
-        return named, [f"no tokenizer_class: read as {named}, by the model_type {model['model_type']} of config.json"]
+        return str(stated), bool(named) and source.is_dir(), notes
+    elif named:
+        notes = [f"no tokenizer_class: read as {named}, by the model_type {model['model_type']} of config.json"]
+        return named, source.is_dir(), notes
     elif (folder / "tokenizer.json").is_file():
-        return "", ["no tokenizer_class: the roles of special tokens are those that their names and the template say"]
+        notes = ["no tokenizer_class: the roles of special tokens are those that their names and the template say"]
+        return "", False, notes
     else:
         chosen = _guess_class(source, folder)
         stated = ", ".join(f"{key} {value}" for key, value in chosen.items())
@@ -216,16 +218,7 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, lis
         ]
     (folder / "tokenizer_config.json").unlink(missing_ok=True)
     (folder / "tokenizer_config.json").write_text(json.dumps(config | chosen), encoding="utf-8")
-    return str(chosen["tokenizer_class"]), notes
-
-
-def _states_class(folder: Path) -> bool:
-    """Return whether a folder says which class reads its tokenizer."""
-    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
-
-    model = _read(folder / "config.json")
-    named = _read(folder / "tokenizer_config.json").get("tokenizer_class") or model.get("tokenizer_class")
-    return bool(named) or model.get("model_type") in TOKENIZER_MAPPING_NAMES
+    return str(chosen["tokenizer_class"]), False, notes
 
 
 def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
@@ -261,9 +254,7 @@ def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
     }
     added |= _read(folder / "added_tokens.json")
     if facts := _read(folder / "tokenizer.json"):
-        pieces = facts["model"]["vocab"]
-        stated = dict(pieces) if isinstance(pieces, dict) else {entry[0]: token for token, entry in enumerate(pieces)}
-        return stated | {entry["content"]: entry["id"] for entry in facts["added_tokens"]} | added
+        return piece_ids(facts) | added
     # the file that the class reads, else any: a class that finds none of its files makes an empty tokenizer
     known = ("vocab.txt", "vocab.json", *_MODELS)
     ordered = (folder / name for name in (*names, *known) if name in known or name.endswith(".model"))
@@ -284,14 +275,6 @@ def _sentencepiece(path: Path) -> Any:
         return sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
     except Exception as error:  # protobuf's own class
         raise IntegrityError(f"{path.resolve()}: not a SentencePiece model ({error})") from error
-
-
-def _frame(encoding: Any) -> list[str]:
-    """Return the special pieces around the texts of an encoding, which are `$A` and `$B`."""
-    frame: list[str] = []
-    for text, pieces in groupby(zip(encoding.sequence_ids, encoding.tokens, strict=True), key=itemgetter(0)):
-        frame += [piece for _, piece in pieces] if text is None else [("$A", "$B")[text]]
-    return frame or ["$A"]
 
 
 def _lines(path: Path) -> list[str]:

@@ -1,7 +1,6 @@
 """Export a tokenizer for other libraries: `tokenizer.json` and `tokenizer_config.json`."""
 
 import json
-import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from clozeline.pipeline.tokenize.published import importing
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.published.source_files import GENERATION, MODEL, SOURCE, kept_files, read_source
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE, Published
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 
 
 class Frame(NamedTuple):
@@ -45,7 +44,6 @@ _CARRIED: Final = (
 """Keys of a configuration that hold whatever class reads it."""
 _READ: Final = ("tokenizer", "roles", "padding_side")
 """Answers of transformers that must be equal for a publisher's files in its folder and next to the exported model."""
-_DIGIT_COMMA: Final = re.compile(r"(\d),")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +98,7 @@ def export_tokenizer(
         IntegrityError: a piece would get another id in the written file.
     """
     tokenizer, kept = load_tokenizer(folder), [name for name in kept_files(folder) if name != Path(MODEL)]
-    published = Published.load(folder) if (folder / FACTS_FILE).is_file() else Published()
+    published = Published.find(folder)
     verbatim = bool(kept and published.tokenizer_class and not published.added)
     others = [name for name in kept if name.suffix == ".jinja" or name == Path(GENERATION)]
     copied = kept if verbatim else others
@@ -127,7 +125,10 @@ def export_tokenizer(
         library.post_processor = _make_template(tokenizer, frame)
     library.no_truncation()
     library.no_padding()
-    config = _config(tokenizer, published, max_length, type_ids=type_ids) | _carried(folder)
+    config = _config(tokenizer, published, max_length, type_ids=type_ids)
+    # what the publisher's configuration says of rows and texts, not how its class reads the files
+    stated = read_source(folder, _CONFIG_FILE)
+    config |= {key: stated[key] for key in _CARRIED if key in stated}
     text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
     publish_text(out / _MODEL_FILE, library.to_str(pretty=True))
     publish_text(out / _CONFIG_FILE, text + "\n")
@@ -169,12 +170,6 @@ def _compare_special_tokens(report: ProbeReport, written: tokenizers.Tokenizer, 
         differing={**report.differing, _AROUND: len(differing)},
         examples={**report.examples, _AROUND: differing[0]},
     )
-
-
-def _carried(folder: Path) -> dict[str, Any]:
-    """Return what the publisher's configuration says of rows and texts, not how its class reads the files."""
-    published = read_source(folder, _CONFIG_FILE)
-    return {key: published[key] for key in _CARRIED if key in published}
 
 
 def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer, added: Collection[str]) -> None:
@@ -267,9 +262,6 @@ def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
             "special pieces": plain,
             "space mark": text.replace("\u2581", "x"),
             "white space": " ".join(text.split()),
-            "case": text.lower(),
-            "normalisation": "".join(character for character in text if character.isascii()),
-            "digit commas": _DIGIT_COMMA.sub(r"\1 ", text),
         }
         changed = ((cause, other) for cause, other in variants.items() if other != text)
         return next((cause for cause, other in changed if _equal(tokenizer, model, other)), "ties")

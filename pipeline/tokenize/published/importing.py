@@ -22,15 +22,15 @@ from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.published.source_files import copy_source_files
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
-from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE, Published
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
+from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces, piece_ids
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, read_json
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
 KIND: Final = "tokenizer_json"
 _CHILD: Final = "clozeline.pipeline.tokenize.published.auto_tokenizer"
 _SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
-_ADDED: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 _TEXTS: Final = (
     *PROBE_TEXTS,
     "word " * 300,
@@ -105,16 +105,6 @@ def import_tokenizer(
         return load_tokenizer(folder)
 
 
-def guesses(folder: Path) -> Sequence[str]:
-    """Return the assumptions behind an imported tokenizer, one per line; none for one that was trained here."""
-    return Published.load(folder).notes if (folder / FACTS_FILE).is_file() else ()
-
-
-def fills_up_with_end(folder: Path) -> bool:
-    """Return whether rows are filled up with the end token because the publisher of a tokenizer has no pad."""
-    return (folder / FACTS_FILE).is_file() and Published.load(folder).pad_by_eos
-
-
 def source_files(source: Path) -> list[Path]:
     """Return the files that decide what a published tokenizer is: those of a folder, or next to a file of it."""
     if not source.exists():
@@ -144,10 +134,7 @@ def _read_published(
     published = Published(
         specials=answer["roles"],
         source=name if (name := origin_of(source if source.is_dir() else source.parent)).startswith("hf://") else "",
-        **{
-            name: answer[name]
-            for name in ("tokenizer_class", "single", "pair", "padding_side", "max_length", "chat_template", "notes")
-        },
+        **{name: answer[name] for name in ("tokenizer_class", "padding_side", "max_length", "notes")},
     )
     return facts, published, dict(zip(_TEXTS, answer["ids"], strict=True))
 
@@ -173,9 +160,7 @@ def ask_child(request: Mapping[str, Any]) -> str:
 
 def _fill_holes(facts: dict[str, Any], source: Path) -> int:
     """Give ids without a piece one that no text spells, and return their number: a new token may not take them."""
-    pieces = facts["model"]["vocab"]
-    ids = {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
-    ids = (pieces if isinstance(pieces, dict) else {piece[0]: token for token, piece in enumerate(pieces)}) | ids
+    pieces, ids = facts["model"]["vocab"], piece_ids(facts)
     taken = {token: piece for piece, token in ids.items()}
     if twice := next((piece for piece, token in ids.items() if taken[token] != piece), None):
         raise ConfigurationError(
@@ -207,9 +192,7 @@ def _give_roles(
     pad_by_eos: bool,
 ) -> tuple[dict[str, Any], Published]:
     """Return a tokenizer with the roles that the user names, and the tokens that the vocabulary lacks."""
-    pieces = facts["model"]["vocab"]
-    names = {*(pieces if isinstance(pieces, dict) else (piece[0] for piece in pieces))}
-    names |= {entry["content"] for entry in facts["added_tokens"]}
+    names = piece_ids(facts).keys()
     roles, notes = {**published.specials, **specials}, list(published.notes)
     fills = pad_by_eos and "pad" not in roles and "eos" in roles
     if fills:
@@ -301,7 +284,7 @@ def _missing_pieces(
     roles: Mapping[str, str], marks: Sequence[str], names: Collection[str], add: Collection[str]
 ) -> dict[str, str]:
     """Return the pieces to add by role: specials, then sentinels, then modes."""
-    missing = {role: _ADDED[role] for role in SPECIALS if role in add and role not in roles}
+    missing = {role: SPECIAL_PIECES[role] for role in SPECIALS if role in add and role not in roles}
     if "sentinels" in add:
         missing |= {f"sentinel {number}": f"<extra_{number}>" for number in range(len(marks), SENTINELS)}
     if "modes" in add:

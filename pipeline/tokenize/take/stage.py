@@ -15,11 +15,11 @@ from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage
 from clozeline.pipeline.execution.unit_record import Counts, Output
-from clozeline.pipeline.tokenize.published.importing import guesses, import_tokenizer, source_files
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
 from clozeline.pipeline.tokenize.published.source_files import SOURCE
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.pipeline.tokenize.take.required_tokens import check_pad, find_missing_roles, users_of
-from clozeline.pipeline.tokenize.tokenizers._published import FACTS_FILE
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import hash64
@@ -105,12 +105,11 @@ class ImportTokenizer(Pass[TokenizerCounts]):
         for relative, content in self.files.items():
             with output.file(f"tokenizer/{relative}") as path:
                 path.write_bytes(content)
-        for guess in guesses(output.folder / "tokenizer"):
-            _LOG.warning("tokenizer: guessed: %s", guess)
-        facts = json.loads(self.files.get(FACTS_FILE, b'{"added": []}'))  # a tokenizer trained here has none
-        added = facts["added"]
-        first = Vocabulary.load(output.folder / "tokenizer" / VOCABULARY_FILE).size - len(added)
-        ids = {piece: first + number for number, piece in enumerate(added)}
+        published = Published.find(output.folder / "tokenizer")
+        for note in published.notes:
+            _LOG.warning("tokenizer: guessed: %s", note)
+        first = Vocabulary.load(output.folder / "tokenizer" / VOCABULARY_FILE).size - len(published.added)
+        ids = {piece: first + number for number, piece in enumerate(published.added)}
         if ids:
             listed = ", ".join(f"{piece} {token}" for piece, token in list(ids.items())[:_LISTED])
             listed += f" and {len(ids) - _LISTED} more up to {max(ids.values())}" if len(ids) > _LISTED else ""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.errors import IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.text.normal_form import is_unspaced
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
@@ -184,7 +184,19 @@ class TableTokenizer:
     VERSION: ClassVar[int] = 1
     """raised when the same text gives other ids"""
     LOSS: ClassVar[str] = ""
+    ROOM: ClassVar[tuple[int, str]] = (1, "1 more")
+    """pieces that a vocabulary has in addition to the special ones, and what they are"""
     _table: PieceTable
+
+    @classmethod
+    def check_size(cls, options: Any) -> None:
+        """Raise ConfigurationError if `size` has no room for the special pieces and `ROOM`."""
+        reserved, (more, what) = len(special_pieces(options.reserved)), cls.ROOM
+        if options.size < reserved + more:
+            raise ConfigurationError(
+                f"{cls.__module__.rpartition('.')[2]}: size {options.size} is too small: {reserved} reserved pieces "
+                f"and {what} need {reserved + more}"
+            )
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids."""

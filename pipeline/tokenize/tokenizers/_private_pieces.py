@@ -8,6 +8,13 @@ _PRIVATE: Final = f"\uffff{secrets.token_hex(16)}"
 """Prefix of the names of special pieces: drawn in each process and never written, so that no text can contain it."""
 
 
+def piece_ids(facts: dict[str, Any]) -> dict[str, int]:
+    """Return the id of each piece of a `tokenizer.json`, with its added tokens."""
+    pieces = facts["model"]["vocab"]
+    ids = dict(pieces) if isinstance(pieces, dict) else {piece[0]: token for token, piece in enumerate(pieces)}
+    return ids | {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
+
+
 def hide_pieces(facts: dict[str, Any], special: Collection[str]) -> tuple[dict[str, Any], int]:
     """Return a `tokenizer.json` that gives the same ids, but none of a special piece, and the number of lost merges.
 

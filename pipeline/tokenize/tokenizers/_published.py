@@ -36,17 +36,11 @@ class Published:
     """unused pieces for later roles"""
     lower_case: bool = False
     """WordPiece lower-cases its text and strips accents"""
-    single: Sequence[str] = ()
-    """special pieces around a text, which is `$A`, as in the publisher's rows"""
-    pair: Sequence[str] = ()
-    """special pieces around two texts, `$A` and `$B`"""
     pad_by_eos: bool = False
     """true if the publisher has no pad, and rows are filled up with the end token"""
     padding_side: str = "right"
     max_length: int | None = None
     """`model_max_length` of the publisher, in tokens"""
-    chat_template: bool = False
-    """true if the publisher has a chat template"""
     tokenizer_class: str = ""
     """class of transformers that reads the publisher's files; empty if it needs another name for one, or for itself"""
     notes: Sequence[str] = ()
@@ -70,6 +64,11 @@ class Published:
                 f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer again: "
                 f"{repair_of(path)}"
             ) from error
+
+    @staticmethod
+    def find(folder: Path) -> Published:
+        """Read `published.json`, without roles if a folder has none: a SentencePiece model that was trained here."""
+        return Published.load(folder) if (folder / FACTS_FILE).is_file() else Published()
 
     def bare(self) -> set[str]:
         """Return all pieces without text."""

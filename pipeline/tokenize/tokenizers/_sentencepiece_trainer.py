@@ -11,12 +11,14 @@ import sentencepiece
 import tokenizers
 from pydantic import Field
 from sentencepiece import sentencepiece_model_pb2
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     ENCODING_CUT,
+    SPECIAL_PIECES,
     TRAINING_CUT,
     PieceTable,
     TableTokenizer,
@@ -25,10 +27,12 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     special_pieces,
     training_texts,
 )
-from clozeline.pipeline.tokenize.tokenizers._sentencepiece import SPACE, bytes_of, decisive_facts, to_tokenizers
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions, check_room
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions
 from clozeline.repair import repair_of
 
+KINDS: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
+SPACE: Final = "\u2581"
+"""The mark of a space; this character in a text is encoded as its three bytes."""
 _TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 _TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL)
 
@@ -42,6 +46,7 @@ class TrainedSentencepiece(TableTokenizer):
     """its name in the library"""
     FILE: ClassVar[str] = "spiece.model"
     SAMPLE_BYTES: ClassVar[int] = 10**9
+    ROOM: ClassVar[tuple[int, str]] = (258, "256 bytes, the newline and a piece")
 
     @config_class
     class Options(TrainingOptions):
@@ -53,13 +58,9 @@ class TrainedSentencepiece(TableTokenizer):
         self._facts = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
         names = [piece.piece for piece in self._facts.pieces]
         self._table = PieceTable(map(bytes_of, self._facts.pieces), names)
-        self.vocabulary = self._table.vocabulary(fingerprint(decisive_facts(self.NAME, self._facts)))
+        self.vocabulary = self._table.vocabulary(fingerprint(_decisive_facts(self.NAME, self._facts)))
         escaped = [names.index(f"<0x{byte:02X}>") for byte in SPACE.encode()]
         self._literal = np.array(escaped, dtype=self.vocabulary.id_dtype)
-
-    @classmethod
-    def check_size(cls, options: Any) -> None:
-        check_room(cls.NAME, options, 258, "256 bytes, the newline and a piece")
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Self:
@@ -108,7 +109,56 @@ class TrainedSentencepiece(TableTokenizer):
         return self._table.encodings(texts, rows)
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        return to_tokenizers(self._facts, self._facts.pieces)
+        """Convert the model; the ids differ only for ties, which `export_tokenizer` counts."""
+        pieces, unknown = self._facts.pieces, SPECIAL_PIECES["unk"]
+        ids = {piece.piece: number for number, piece in enumerate(pieces)}
+        kind: Any
+        if self.MODEL == "bpe":
+            kind = models.BPE(ids, _merges(pieces), unk_token=unknown, fuse_unk=True, byte_fallback=True)
+        else:
+            kind = models.Unigram([(piece.piece, piece.score) for piece in pieces], ids[unknown], True)
+        model = tokenizers.Tokenizer(kind)
+        model.normalizer = normalizers.Replace(" ", SPACE)
+        model.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")
+        model.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
+        return model
+
+
+def bytes_of(piece: Any) -> bytes | None:
+    """Return the bytes of a piece; None if it has no text."""
+    if piece.type in (KINDS.CONTROL, KINDS.UNKNOWN):
+        return None
+    if piece.type == KINDS.BYTE:
+        return bytes([int(piece.piece[3:5], 16)])
+    text: str = piece.piece
+    return text.replace(SPACE, " ").encode()
+
+
+def _decisive_facts(name: str, facts: Any) -> dict[str, Any]:
+    """Return what determines the ids of a text: pieces, normalizer and flags, not the options of the trainer."""
+    normalizer = facts.normalizer_spec
+    return {
+        "name": name,
+        "pieces": [[piece.piece, piece.score, piece.type] for piece in facts.pieces],
+        "normaliser": [
+            normalizer.precompiled_charsmap.hex(),
+            normalizer.add_dummy_prefix,
+            normalizer.remove_extra_whitespaces,
+            normalizer.escape_whitespaces,
+        ],
+        "flags": [facts.trainer_spec.byte_fallback, facts.trainer_spec.treat_whitespace_as_suffix],
+    }
+
+
+def _merges(pieces: Sequence[Any]) -> list[tuple[str, str]]:
+    """Return a merge for each split of a piece into two pieces, by the score of the piece."""
+    scores = {piece.piece: piece.score for piece in pieces if piece.type == KINDS.NORMAL}
+    return [
+        (piece[:end], piece[end:])
+        for piece in sorted(scores, key=scores.__getitem__, reverse=True)
+        for end in range(1, len(piece))
+        if piece[:end] in scores and piece[end:] in scores
+    ]
 
 
 def _slices(text: str) -> Iterator[str]:

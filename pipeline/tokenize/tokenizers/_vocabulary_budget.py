@@ -1,12 +1,11 @@
 """Shared by the tokenizers we train ourselves: options, vocabulary budget, alphabet, special pieces."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, spare_pieces, special_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.vocabulary import MODES, SENTINELS
@@ -39,16 +38,6 @@ class FrequencyOptions(TrainingOptions):
 
     min_frequency: Annotated[int, Field(ge=1)] = 2
     """minimum count of a pair (of a word for the tokenizer word) to become a piece, >= 1"""
-
-
-def check_room(name: str, options: Any, more: int = 1, what: str = "") -> None:
-    """Raise ConfigurationError if `size` has no room for `more` pieces (`what`) in addition to the special ones."""
-    reserved = len(special_pieces(options.reserved))
-    if options.size < reserved + more:
-        raise ConfigurationError(
-            f"{name}: size {options.size} is too small: {reserved} reserved pieces and {what or f'{more} more'} need "
-            f"{reserved + more}"
-        )
 
 
 def count_letters(words: Mapping[str, int], letters: Callable[[str], Sequence[str]]) -> list[str]:

@@ -9,11 +9,7 @@ from typing import ClassVar, TypeAlias
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
-    FrequencyOptions,
-    check_room,
-    special_piece_roles,
-)
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 
@@ -28,13 +24,10 @@ class ByteBpe(TokenizerJson):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10 * 10**9
+    ROOM: ClassVar[tuple[int, str]] = (256, "256 bytes")
     LOSS: ClassVar[str] = ""
 
     Options: TypeAlias = FrequencyOptions
-
-    @classmethod
-    def check_size(cls, options: Options) -> None:
-        check_room("byte_bpe", options, 256, "256 bytes")
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> ByteBpe:

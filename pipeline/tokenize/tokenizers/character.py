@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -12,14 +13,9 @@ from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
-    TrainingOptions,
-    check_room,
-    special_piece_roles,
-)
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -33,6 +29,7 @@ class Character(TokenizerJson):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
+    ROOM: ClassVar[tuple[int, str]] = (257, "257 more")
     LOSS: ClassVar[str] = ""
     CHUNKS: ClassVar[re.Pattern[str]] = SPACED
 
@@ -42,16 +39,12 @@ class Character(TokenizerJson):
         """number of ids, including specials and bytes; a small text may have fewer characters"""
 
     @classmethod
-    def check_size(cls, options: Options) -> None:
-        check_room("character", options, len(_BYTES) + 1)
-
-    @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Character:
         """Count the characters and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
-        counts = count_words(chain.from_iterable(training_texts(texts)))
+        counts = Counter(chain.from_iterable(training_texts(texts)))
         front = [*special_pieces(options.reserved), *_BYTES]
-        characters = sorted(counts, key=counts.__getitem__, reverse=True)[: options.size - len(front)]
+        characters = [character for character, _ in counts.most_common(options.size - len(front))]
         ids = {name: token for token, name in enumerate([*front, *characters])}
         model = Tokenizer(models.BPE(ids, [], byte_fallback=True))
         model.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers._bpe_merges import count_words
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
-    FrequencyOptions,
-    check_room,
-    special_piece_roles,
-)
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 
@@ -34,18 +30,14 @@ class Word(TokenizerJson):
     Options: TypeAlias = FrequencyOptions
 
     @classmethod
-    def check_size(cls, options: Options) -> None:
-        check_room("word", options)
-
-    @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:
         """Count the words and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
         cutter = pre_tokenizers.Split(Regex(r" ?\w+| ?[^\w\s]|\s"), "isolated")
-        counts = count_words(word for text in training_texts(texts) for word, _ in cutter.pre_tokenize_str(text))
+        counts = Counter(word for text in training_texts(texts) for word, _ in cutter.pre_tokenize_str(text))
         reserved = special_pieces(options.reserved)
-        frequent = [word for word, count in counts.items() if count >= options.min_frequency]
-        words = sorted(frequent, key=counts.__getitem__, reverse=True)[: options.size - len(reserved)]
+        frequent = counts.most_common(options.size - len(reserved))
+        words = [word for word, count in frequent if count >= options.min_frequency]
         ids = {name: token for token, name in enumerate([*reserved, *words])}
         model = Tokenizer(models.WordLevel(ids, unk_token=SPECIAL_PIECES["unk"]))
         model.pre_tokenizer, model.decoder = cutter, decoders.Fuse()

@@ -1,7 +1,6 @@
 """Draw the training text of a tokenizer, independently of the number of tasks."""
 
 import struct
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -9,9 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeAlias
-
-import pyarrow.compute as pc
+from typing import Final, TypeAlias
 
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.documents.files import read_batches
@@ -83,49 +80,16 @@ def choose_sample(
     documents. It is within a few percent of the budget for many documents. The caller removes the folder.
     """
     available: Counter[str] = Counter()
-    for batch in (batch for part in parts for batch in read_batches(part, _COLUMNS)):
-        sizes = pc.binary_length(batch.column("text")).to_pylist()
-        others = pc.fill_null(pc.binary_length(batch.column("target_text")), 0).to_pylist()
-        uids = batch.column("uid").to_pylist()
-        for uid, language, size, other in zip(uids, _languages(batch), sizes, others, strict=True):
-            available[language] += 0 if is_heldout(uid, heldout, seed) else size + other
+    for uid, language, sides in _read_sides(parts):
+        available[language] += 0 if is_heldout(uid, heldout, seed) else sum(map(len, sides))
     copies = mean_copies(+available, budget, alpha)
     expected = sum(int(available[language] * mean) for language, mean in copies.items())
-    count = min(_BUCKET_LIMIT, 1 << (expected // _BUCKET_BYTES).bit_length())
-    sample = TrainingText(files=[folder / f"{bucket:03d}" for bucket in range(count)])
-    with ExitStack() as stack:
-        buckets: list[BinaryIO] = [stack.enter_context(path.open("wb")) for path in sample.files]
-        for part in parts:
-            _write_copies(part, copies, heldout, seed, sample, buckets)
-    return sample
-
-
-def temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
-    """Make a temporary folder for the sample."""
-    parent.mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryDirectory(prefix="sample-", dir=parent)
-
-
-def _languages(batch: Any) -> list[str]:
-    """Return the language of each document, or both languages of a pair."""
-    sides = zip(
-        *(batch.column(name).to_pylist() for name in ("language", "target_text", "target_language")), strict=True
-    )
-    return [own if text is None else f"{own}-{other or 'und'}" for own, text, other in sides]
-
-
-def _write_copies(
-    part: Part,
-    copies: Mapping[str, Fraction],
-    heldout: float,
-    seed: int,
-    sample: TrainingText,
-    buckets: Sequence[BinaryIO],
-) -> None:
     means = {language: divmod(float(mean), 1.0) for language, mean in copies.items()}
-    for batch in read_batches(part, _COLUMNS):
-        columns = (batch.column(name).to_pylist() for name in _COLUMNS[:3])
-        for language, uid, text, other in zip(_languages(batch), *columns, strict=True):
+    buckets = min(_BUCKET_LIMIT, 1 << (expected // _BUCKET_BYTES).bit_length())
+    sample = TrainingText(files=[folder / f"{bucket:03d}" for bucket in range(buckets)])
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("wb")) for path in sample.files]
+        for uid, language, sides in _read_sides(parts):
             if is_heldout(uid, heldout, seed):
                 sample.held_out += 1
                 continue
@@ -133,11 +97,22 @@ def _write_copies(
             count = int(full) + (fraction(uid, "tokenizer", seed) < rest)
             sample.documents += count > 0
             sample.over_budget += count == 0
-            for side in count * ((text,) if other is None else (text, other)):
-                raw = side.encode()
-                buckets[uid[0] * len(buckets) >> 8].write(_HEAD.pack(uid, len(raw)) + raw)
-                sample.bytes += len(raw)
-                sample.languages[language] += len(raw)
+            for side in count * sides:
+                files[uid[0] * buckets >> 8].write(_HEAD.pack(uid, len(side)) + side)
+                sample.bytes += len(side)
+                sample.languages[language] += len(side)
+    return sample
+
+
+def _read_sides(parts: Sequence[Part]) -> Iterator[tuple[bytes, str, list[bytes]]]:
+    """Yield the uid, language and text of each document; both languages and both texts of a pair."""
+    for batch in (batch for part in parts for batch in read_batches(part, _COLUMNS)):
+        columns = (batch.column(name).to_pylist() for name in _COLUMNS)
+        for uid, text, other, language, other_language in zip(*columns, strict=True):
+            if other is None:
+                yield uid, language, [text.encode()]
+            else:
+                yield uid, f"{language}-{other_language or 'und'}", [text.encode(), other.encode()]
 
 
 def _read(path: Path) -> Iterator[tuple[bytes, str]]:

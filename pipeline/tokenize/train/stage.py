@@ -1,10 +1,11 @@
 """Train a tokenizer on a sample of the documents."""
 
 import logging
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stage_order import documents_folder
@@ -14,26 +15,10 @@ from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
-from clozeline.pipeline.tokenize.train.sample import SAMPLE_VERSION, choose_sample, temporary_folder
+from clozeline.pipeline.tokenize.train.sample import SAMPLE_VERSION, choose_sample
 from clozeline.registry import Chosen
 
 _LOG = logging.getLogger(__name__)
-
-
-class _SampleCounts(TypedDict):
-    """Amount of training text."""
-
-    documents: int
-    bytes: int
-    languages: dict[str, int]
-    """bytes by language"""
-
-
-class _VocabularyCounts(TypedDict):
-    """Number of ids: requested and supported by the text."""
-
-    asked: int
-    size: int
 
 
 class TrainTokenizerCounts(Counts, total=False):
@@ -41,8 +26,10 @@ class TrainTokenizerCounts(Counts, total=False):
 
     skipped: dict[str, int]
     """documents outside the sample, by reason"""
-    sample: _SampleCounts
-    vocabulary: _VocabularyCounts
+    sample: dict[str, Any]
+    """training text: `documents`, `bytes`, and bytes by language in `languages`"""
+    vocabulary: dict[str, int]
+    """number of ids: `asked` for, and the `size` that the text supports"""
 
 
 class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
@@ -109,7 +96,9 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
             ConfigurationError: there is no text to train on, or `size` has no room for the special pieces.
         """
         parts = [documents_of(self.documents, unit) for unit in range(self.parts)]
-        with temporary_folder(output.folder / TEMPORARY) as temporary:
+        scratch = output.folder / TEMPORARY
+        scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="sample-", dir=scratch) as temporary:
             folder = Path(temporary)
             sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder, self.alpha)
             if sample.bytes == 0:

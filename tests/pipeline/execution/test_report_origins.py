@@ -10,7 +10,7 @@ import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.report_origins import draw_provenance, iter_fertility
+from clozeline.pipeline.execution.report_origins import draw_provenance
 from clozeline.pipeline.execution.stage_report import StageFacts
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -111,11 +111,3 @@ def test_many_inputs_are_grouped_by_source_and_hostile_names_stay_text(tmp_path:
     assert f"input {HOSTILE}8".replace("\x00", "\ufffd").replace("\ud800", "\ufffd") in told
     assert "3 other sources" in told
     assert "6 files · 12.0 MB" in parsed.svg_texts, "two files each of 1, 2 and 3 MB"
-
-
-def test_counts_of_an_older_version_show_no_fertility(tmp_path: Path) -> None:
-    counts = {
-        "characters": 9, "tokens_by_language": {"en": 3}, "text_by_language": {"en": {"words": 1, "characters": 4}},
-    }  # fmt: skip
-    assert list(iter_fertility([facts(tmp_path, **counts)])) == []
-    assert len(list(iter_fertility([facts(tmp_path, **{**counts, "characters": 4})]))) == 1

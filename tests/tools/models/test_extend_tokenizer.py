@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer as Library
+from tokenizers import models, pre_tokenizers
 
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
@@ -80,13 +81,14 @@ def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path: Path) -> Non
         for text in DOMAIN
         for word, _ in library.pre_tokenizer.pre_tokenize_str(text)
     ]
-    known = set(library.get_vocab())
+    known, order = set(library.get_vocab()), sorted({piece for row in rows for piece in row})
     made = []
     for _ in range(6):
         pairs = Counter(pair for row in rows for pair in pairwise(row) if "".join(pair) not in known)
         most = max(pairs.values())
-        first = next(pair for row in rows for pair in pairwise(row) if pairs[pair] == most)
+        first = min((pair for pair in pairs if pairs[pair] == most), key=lambda pair: [*map(order.index, pair)])
         made.append("".join(first))
+        order.append(made[-1])
         for row in rows:
             at = 0
             while at + 1 < len(row):
@@ -98,6 +100,19 @@ def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path: Path) -> Non
     for text in (*DOMAIN, "Immunology, unimmune\n the  rats"):
         ids = Library.from_file(str(tmp_path / "more" / "tokenizer.json")).encode(text, add_special_tokens=False).ids
         assert after.encode([text])[0].ids.tolist() == ids
+
+
+def test_neighbors_that_spell_a_piece_make_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`abc` has an id, though its letters become `ab` and `c`: a + b is merged before b + c."""
+    pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "ab", "bc", "abc", "<|endoftext|>"]
+    library = Library(models.BPE({piece: n for n, piece in enumerate(pieces)}, [("a", "b"), ("b", "c"), ("a", "bc")]))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.save(str(tmp_path / "tokenizer.json"))
+    import_tokenizer(tmp_path / "tokenizer.json", tmp_path / "base")
+    (tmp_path / "texts.txt").write_text("abc\n" * 50)
+    words = [str(tmp_path / "base"), f"input={tmp_path / 'texts.txt'}", f"output={tmp_path / 'more'}"]
+    assert main(words) == 64
+    assert "no two pieces are neighbors 20 times" in capsys.readouterr().err
 
 
 def test_a_piece_after_those_of_a_publisher_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import END, Frame
-from clozeline.pipeline.tokenize.published.importing import fills_up_with_end
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.tools.runs.data.run_sets import read_recorded_sets
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
@@ -116,7 +116,7 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     tokenizer = None
     with suppress(ConfigurationError):  # the set may have been copied without its tokenizer
         tokenizer = tokenizer_of_run(source, trained_on)
-    if tokenizer is not None and fills_up_with_end(tokenizer):  # as a pad, the end token would have no gradient
+    if tokenizer is not None and Published.find(tokenizer).pad_by_eos:  # as a pad, the end token would have no gradient
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
     return Exportable(
         checkpoint,

@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,44 +57,6 @@ def test_each_shard_gets_its_documents_in_order_from_every_flush(data, shards, f
         (document.uid, order, list(range(place)), "und" if place % 2 else None)
         for place, (document, order) in enumerate(zip(documents, orders, strict=True))
     )
-
-
-def test_a_shard_of_one_document_costs_its_tokens_and_some_hundred_bytes():
-    """With a record batch for each, 500 documents in as many shards took 1.1 kB each on top of their tokens."""
-    found = passes.documents(500)
-    sizes = {}
-    for shards in (1, 100_000):
-        sink = io.BytesIO()
-        writer = runs.RunWriter(PieceWriter(sink, "runs"), np.uint16, shards)
-        for number, document in enumerate(found):
-            ids = np.arange(300, dtype=np.uint16)
-            writer.add(document, number * 2**64 // 500, ids, np.array([0], np.uint32), ids[:0])
-        writer.close()
-        sizes[shards] = len(sink.getvalue()) - 24 * shards  # without the index of pieces
-    assert sizes[100_000] - sizes[1] == 84 * (500 - 1)
-    assert sizes[1] < 500 * (2 * 300 + 200)  # uid, source, language, URL and lengths
-
-
-def test_runs_of_an_earlier_version_are_read(tmp_path):
-    """An interrupted run goes on: its pieces are Arrow record batches, one per flush."""
-    schema = runs.run_schema(np.uint16)
-    row = {"order": 5, "uid": b"u" * 16, "token_ids": [1, 2], "sentence_starts": [0], "target_ids": [],
-           "target_language": None, "language": "en", "source_group": "a", "source": "a/b", "offset": 1, "length": 2,
-           "url": None}  # fmt: skip
-    batch = pa.RecordBatch.from_pylist([row], schema)
-    sink = io.BytesIO()
-    exchange = Exchange("runs", 1, 1)
-    writer = runs.RunWriter(PieceWriter(sink, exchange.file(0)), np.uint16, 1)
-    writer._writer.add([batch.serialize(), batch.serialize()])  # as in a bundle
-    document = passes.documents(1)[0]
-    writer.add(document, 7, np.arange(3, dtype=np.uint16), np.array([0], np.uint32), np.arange(0, dtype=np.uint16))
-    writer.close()
-    path = tmp_path / exchange.file(0)
-    path.parent.mkdir(parents=True)
-    path.write_bytes(sink.getvalue())
-    batches = runs.read_range(tmp_path, exchange, 0, np.uint16)
-    assert [each.to_pylist()[0]["order"] for each in batches] == [5, 5, 7]
-    assert batches[0].to_pylist() == [row]
 
 
 def _keys(batch):

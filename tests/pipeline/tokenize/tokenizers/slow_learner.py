@@ -16,10 +16,18 @@ def slow_letters(words: Sequence[Symbols], room: int) -> list[str]:
     return sorted(counts, key=lambda symbol: (-counts[symbol], met.index(symbol)))[:room]
 
 
-def slow_learner(words: Sequence[Symbols], room: int, fewest: int, join: Join, banned: Sequence[str]) -> list[Symbols]:
+def slow_learner(
+    words: Sequence[Symbols],
+    room: int,
+    fewest: int,
+    join: Join,
+    banned: Sequence[str] = (),
+    letters: Sequence[str] | None = None,
+) -> list[Symbols]:
     """The merges, at most `room`: the most frequent pair of all words, each as often as it comes, counted again.
 
-    Of pairs as frequent, the one met first in the words as merged so far is taken.
+    Of pairs as frequent, the one met first in the words as merged so far is taken; with `letters`, that of the
+    smallest ids, which letters and merges have in their order.
     """
     merges: list[Symbols] = []
     while len(merges) < room:
@@ -28,7 +36,9 @@ def slow_learner(words: Sequence[Symbols], room: int, fewest: int, join: Join, b
         if not able:
             break
         most = max(counts[pair] for pair in able)
-        merges.append(list(next(pair for pair in able if counts[pair] == most)))
+        tied = [pair for pair in able if counts[pair] == most]
+        names = [*(letters or ()), *(join(*pair) for pair in merges)]
+        merges.append(list(tied[0] if letters is None else min(tied, key=lambda pair: [*map(names.index, pair)])))
         words = [slow_merge(word, merges[-1], join) for word in words]
     return merges
 

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import operator
+import random
 import tempfile
+from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
-from clozeline.pipeline.tokenize.tokenizers.bpe import Bpe
+from clozeline.pipeline.tokenize.tokenizers.bpe import Bpe, learn_merges
 from tests.pipeline.tokenize.tokenizers.slow_learner import slow_learner, slow_letters, slow_merge
 
 LECTURE = "low " * 5 + "lowest " * 2 + "newer " * 6 + "wider " * 3 + "new " * 2
@@ -50,3 +53,28 @@ def test_pieces_and_ids_are_those_of_the_slow_learner(texts, room, fewest):
                 symbols = slow_merge(symbols, pair, operator.add)
             cut += [symbol if symbol in wanted else "<unk>" for symbol in symbols]
         assert [model.piece(token) for token in encoding.ids.tolist()] == cut
+
+
+@pytest.mark.parametrize("low", [4, 5])
+def test_the_lectures_corpus_gives_its_printed_merges(low):
+    words = {"low_": low, "lowest_": 2, "newer_": 6, "wider_": 3, "new_": 2}
+    merges = ["".join(pair) for pair in learn_merges(words, 8)]
+    assert merges == ["er", "er_", "ne", "new", "lo", "low", "newer_", "low_"]
+
+
+def test_a_tie_in_a_word_goes_to_its_first_characters():
+    """Symbols before a pair get fewer by merges, its characters do not."""
+    words = {"abbbbcbcbcc": 3}
+    expected = slow_learner([list(word) for word in Counter(words).elements()], 20, 2, operator.add)
+    assert learn_merges(words, 20) == [tuple(pair) for pair in expected]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_merges_are_those_of_the_slow_learner(seed):
+    draw = random.Random(seed)
+    letters = "abcd"[: draw.randint(1, 4)]
+    words = Counter("".join(draw.choices(letters, k=draw.randint(1, 9))) for _ in range(draw.randint(1, 40)))
+    banned = ("ab", "aa") if seed % 3 == 0 else ()
+    rows = [list(word) for word in words.elements()]
+    expected = [tuple(pair) for pair in slow_learner(rows, 60, 2, operator.add, banned)]
+    assert learn_merges(words, 60, banned=banned) == expected

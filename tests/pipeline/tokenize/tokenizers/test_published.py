@@ -12,7 +12,7 @@ from clozeline.pipeline.tokenize.tokenizers._published import Published
 def test_facts_come_back_and_a_changed_byte_is_noticed(tmp_path):
     facts = Published(
         specials={"mask": "<m>"}, sentinels=["<e>"], added=["<e>"], spares=["<r>"], lower_case=True,
-        single=["<m>", "$A"], pair=["$A", "$B"], max_length=9, notes=["a note"],
+        padding_side="left", max_length=9, notes=["a note"],
     )  # fmt: skip
     facts.save(tmp_path)
     assert Published.load(tmp_path) == facts

@@ -5,7 +5,7 @@ import pytest
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import check_room, count_letters, special_piece_roles
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import count_letters, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.word import Word
 
 
@@ -34,8 +34,8 @@ def test_names_of_reserved_pieces_are_checked(names):
 
 
 def test_room_is_checked():
-    check_room("word", Word.Options(size=155))
+    Word.check_size(Word.Options(size=155))
     with pytest.raises(
         ConfigurationError, match="word: size 154 is too small: 154 reserved pieces and 1 more need 155"
     ):
-        check_room("word", Word.Options(size=154))
+        Word.check_size(Word.Options(size=154))
