@@ -172,6 +172,10 @@ CHUNKED = {
     "neox": lambda: byte_level(None, normalizers.NFC()),
     "llama3": lambda: byte_level(LLAMA3),
     "qwen2": lambda: byte_level(LLAMA3.replace("{1,3}", ""), normalizers.NFC(), [AddedToken("<t>")]),
+    "qwen3.5": lambda: byte_level(
+        LLAMA3.replace("{1,3}", "").replace(r"\p{L}+", r"[\p{L}\p{M}]+").replace(r"[^\s\p{L}", r"[^\s\p{L}\p{M}"),
+        normalizers.NFC(),
+    ),
     "gpt4o": lambda: byte_level(GPT4O),
     "folded": lambda: byte_level(LLAMA3, normalizers.Sequence(list(ALBERT[1:]))),
     "albert": lambda: unigram(sequence(WORDS, metaspace("always")), *ALBERT, charsmap(), added="(.—"),
