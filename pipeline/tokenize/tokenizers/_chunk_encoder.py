@@ -118,10 +118,12 @@ def chunk_rule(
     if kinds[-1:] == ["ByteLevel"]:
         chunks = _byte_level_chunks(cutters, plain=not added and all(step["type"] == "NFC" for step in normalizer))
         chunks = chunks if all(blank == new for blank, new in becomes.items()) else _COMPLETE
-        has_bytes = byte_alphabet().keys() <= facts["model"]["vocab"].keys() - bare
-        return chunks, has_bytes and not normalizer and not added and chunks is not _COMPLETE
-    mark = "\u2581" if kinds == ["Metaspace"] else becomes[" "]
-    if kinds == ["Metaspace"] and cutters[0]["replacement"] == mark and cutters[0].get("split", True):
+        is_plain = facts["model"]["type"] == "BPE" and not normalizer and not added and chunks is not _COMPLETE
+        return chunks, is_plain and byte_alphabet().keys() <= facts["model"]["vocab"].keys() - bare
+    mark = cutters[0]["replacement"] if kinds == ["Metaspace"] else becomes[" "]
+    if becomes[" "] not in (" ", mark):
+        return _COMPLETE, False
+    if kinds == ["Metaspace"] and cutters[0].get("split", True):
         space = "".join(blank for blank, new in becomes.items() if new in (" ", mark))
         squeezes = any(step.get("pattern") == {"Regex": " {2,}"} for step in normalizer)
         return _bordered(space, "" if squeezes else space), False
