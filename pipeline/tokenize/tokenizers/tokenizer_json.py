@@ -6,18 +6,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Self
 
-import numpy as np
 import tokenizers
-from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import BYTE_LEVEL, ChunkEncoder, chunk_pattern
+from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, chunk_rule
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     Marks,
     PieceTable,
@@ -63,9 +60,8 @@ class TokenizerJson(TableTokenizer):
         self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names, marks)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
-        chunks, dtype = self.CHUNKS or chunk_pattern(facts, bare), self.vocabulary.id_dtype
-        self._lossless = not self.LOSS or chunks is BYTE_LEVEL
-        self._encoder = ChunkEncoder(self._model, chunks, dtype, offsets=not self._lossless) if chunks else None
+        chunks, self._lossless = (self.CHUNKS, not self.LOSS) if self.CHUNKS else chunk_rule(facts, bare, self._model)
+        self._encoder = ChunkEncoder(self._model, chunks, self.vocabulary.id_dtype, offsets=not self._lossless)
 
     @classmethod
     def write(cls, folder: Path, model: tokenizers.Tokenizer, published: Published) -> Self:
@@ -90,14 +86,7 @@ class TokenizerJson(TableTokenizer):
             raise IntegrityError(f"{path}: not the tokenizer of its folder ({error}); {repair_of(path)}") from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        if self._encoder:
-            encodings = self._encoder.encode(texts)
-        else:
-            dtype = self.vocabulary.id_dtype
-            encodings = [
-                Encoding(np.array(row.ids, dtype=dtype), partial(_bounds, row, 0), partial(_bounds, row, 1))
-                for row in self._model.encode_batch(list(texts), add_special_tokens=False)
-            ]
+        encodings = self._encoder.encode(texts)
         # the lengths of the pieces show where bytes of a character end, and that no text is lost
         return self._table.encodings(texts, [each.ids for each in encodings]) if self._lossless else encodings
 
@@ -172,11 +161,6 @@ class TokenizerJson(TableTokenizer):
             flags = {flag: getattr(like, flag) for flag in ("lstrip", "rstrip", "single_word")}
             library.add_tokens([tokenizers.AddedToken(name, normalized=False, **flags)])
         return library
-
-
-def _bounds(row: tokenizers.Encoding, side: Literal[0, 1]) -> NDArray[np.int64]:
-    """Return the first character of each token [T] (side 0), or the one after its last (side 1)."""
-    return np.array([offsets[side] for offsets in row.offsets], dtype=np.int64)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,31 +1,266 @@
+"""Tokenizers encode chunk by chunk exactly as their library encodes complete texts."""
+
 from __future__ import annotations
 
+import io
+import json
+import random
 import re
+from functools import lru_cache
 
 import numpy as np
-from tokenizers import Tokenizer, models, pre_tokenizers
+import pytest
+import sentencepiece
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder
+from clozeline.pipeline.tokenize.tokenizers._pieces import ENCODING_CUT
+from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
+
+TEXT = [
+    "the cat, the mat.\n\n    don't(x1) 1234 Straße",
+    "привет мир \"中文\" 日本語 한국어 ``e\u0301''",
+    "a  b\tc\r\n/d's",
+]
+FRAGMENTS = [
+    "the",
+    "cat",
+    "mat",
+    "Straße",
+    "привет",
+    "中文",
+    "日本語",
+    "한국어",
+    "e",
+    "ë",
+    "don't",
+    "'s",
+    "'S",
+    "'ll",
+    "``",
+    "''",
+    "123",
+    "12345",
+    "(",
+    ")",
+    ",",
+    ".",
+    "…",
+    "—",
+    "“x”",
+    "/",
+    "_",
+    "<",
+    "x1",
+    "ﬁ",
+    "½",
+    "İ",
+    "ſ",
+    "नमस्ते",
+    "عربي",
+    "שָׁלוֹם",
+    "😀",
+    "👩\u200d👩\u200d👧",
+    "ﷺ",
+    "¨",
+    "‗",
+    "゛",
+    "▁",
+    "Ġ",
+    "##",
+    "각ᆨ",
+    "<t>",
+    "<s>",
+]
+FRAGMENTS += [
+    " ",
+    "  ",
+    "    ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    "\t",
+    " \n ",
+    "\n    ",
+    "\u3000",
+    "\xa0",
+    "\u2003",
+    "z" * 99,
+]
+FRAGMENTS += ["\u0301", "\u0308", "\u200d", "\u200b", "\u0600", "\ufe70", "\x00", "\x0b", "\x85", "\x1c"]
+CALLS = settings(max_examples=150, deadline=None, derandomize=True)
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+GPT4O = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def sequence(*steps):
+    return pre_tokenizers.Sequence(list(steps))
+
+
+def metaspace(scheme, *, split=True):
+    return pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
+
+
+@lru_cache
+def charsmap():
+    sink = io.BytesIO()
+    lines = iter(["the cat and the mat", *TEXT])
+    sentencepiece.SentencePieceTrainer.Train(
+        sentence_iterator=lines, model_writer=sink, vocab_size=99, hard_vocab_limit=False, minloglevel=2
+    )
+    model = sentencepiece_model_pb2.ModelProto.FromString(sink.getvalue())
+    return normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap)
+
+
+def byte_level(splitter=None, normalizer=None, added=()):
+    model = Tokenizer(models.BPE())
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=splitter is None)
+    split = sequence(pre_tokenizers.Split(Regex(splitter), "isolated"), level) if splitter else level
+    model.normalizer, model.pre_tokenizer = normalizer, split
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    # pieces of what stands next to each other show where words end
+    corpus = ["".join(random.Random(number).choices(FRAGMENTS, k=8)) for number in range(3000)]
+    trainer = trainers.BpeTrainer(vocab_size=3000, initial_alphabet=alphabet, show_progress=False)
+    model.train_from_iterator(corpus, trainer)
+    model.add_tokens(list(added))
+    return model
+
+
+def unigram(splitter, *steps, added=()):
+    pieces = [("<unk>", 0.0), ("▁", -2.0), *((letter, -5.0) for letter in "abcdehimnostx123.,()")]
+    pieces += [(word, -4.0) for word in ("▁the", "▁cat", "▁a", "at", "don", "▁(", "12", "▁▁")]
+    model = Tokenizer(models.Unigram(pieces, 0, byte_fallback=False))
+    model.normalizer, model.pre_tokenizer = normalizers.Sequence(list(steps)), splitter
+    model.add_tokens([AddedToken(content, normalized=False) for content in added])
+    return model
+
+
+def merged(*further, splitter=None, normalizer=None):
+    """Return a BPE of words with a mark, which splits nothing itself."""
+    merges = [("▁", "▁"), ("▁", "t"), ("▁t", "h"), ("▁th", "e"), ("a", "t"), ("c", "at"), ("▁", "cat"), *further]
+    letters = [*"▁abcdehimnostx.,", *(f"<0x{byte:02X}>" for byte in range(256))]
+    pieces = {piece: token for token, piece in enumerate([*letters, *map("".join, merges)])}
+    model = Tokenizer(models.BPE(pieces, merges, fuse_unk=True, byte_fallback=True))
+    model.normalizer, model.pre_tokenizer = normalizer, splitter
+    return model
+
+
+def words(splitter, normalizer):
+    pieces = ["[UNK]", *"abcdehimnostx123.,(", *(f"##{letter}" for letter in "abcdehimnostx123"), "the", "##at"]
+    model = Tokenizer(models.WordPiece({piece: token for token, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    model.normalizer, model.pre_tokenizer = normalizer, splitter
+    return model
+
+
+ALBERT = (normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase())
+SQUEEZE = normalizers.Replace(Regex(" {2,}"), " ")
+WORDS = pre_tokenizers.WhitespaceSplit()
+CHUNKED = {
+    "gpt2": byte_level,
+    "neox": lambda: byte_level(None, normalizers.NFC()),
+    "llama3": lambda: byte_level(LLAMA3),
+    "qwen2": lambda: byte_level(LLAMA3.replace("{1,3}", ""), normalizers.NFC(), [AddedToken("<t>")]),
+    "qwen3.5": lambda: byte_level(
+        LLAMA3.replace("{1,3}", "").replace(r"\p{L}+", r"[\p{L}\p{M}]+").replace(r"[^\s\p{L}", r"[^\s\p{L}\p{M}"),
+        normalizers.NFC(),
+    ),
+    "gpt4o": lambda: byte_level(GPT4O),
+    "folded": lambda: byte_level(LLAMA3, normalizers.Sequence(list(ALBERT[1:]))),
+    "albert": lambda: unigram(sequence(WORDS, metaspace("always")), *ALBERT, charsmap(), added="(.—"),
+    "first": lambda: unigram(sequence(WORDS, metaspace("first")), charsmap()),
+    "pegasus": lambda: unigram(metaspace("always"), charsmap(), SQUEEZE),
+    "mbart": lambda: unigram(metaspace("always"), charsmap()),
+    "llama2": lambda: merged(splitter=metaspace("first", split=False)),
+    "gemma": lambda: merged(normalizer=normalizers.Replace(" ", "▁")),
+    "bert": lambda: words(pre_tokenizers.BertPreTokenizer(), normalizers.BertNormalizer()),
+    "split": lambda: words(WORDS, normalizers.NFKC()),
+}
+COMPLETE = {
+    "crossing": lambda: merged(("at", "▁"), splitter=metaspace("first", split=False)),
+    "prepended": lambda: merged(
+        normalizer=normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    ),
+    "spaced": lambda: byte_level(LLAMA3, None, [AddedToken("t m", normalized=False)]),
+    "stripping": lambda: byte_level(None, None, [AddedToken("cat", rstrip=True, lstrip=True)]),
+    "unknown": lambda: byte_level(r"\w+\s*|[^\w\s]+|\s+"),
+    "removing": lambda: unigram(metaspace("always"), normalizers.Replace(Regex(r"a +"), "a")),
+}
+
+
+@lru_cache
+def pair(name):
+    library = (CHUNKED | COMPLETE)[name]()
+    return TokenizerJson(json.loads(library.to_str()), Published()), library
+
+
+def texts():
+    return st.lists(st.sampled_from(FRAGMENTS) | st.sampled_from(" \n") | st.text(max_size=3), max_size=14).map("".join)
+
+
+@pytest.mark.parametrize("name", [*CHUNKED, *COMPLETE])
+def test_ids_and_offsets_are_those_of_the_complete_text(name):
+    ours, library = pair(name)
+    several = len(ours._encoder._chunks.findall("the cat (the mat) 12"))
+    assert several > 3 if name in CHUNKED else several == 1
+
+    @CALLS
+    @example("the cat.\n/mat's\u0301 x(the\u0639 x\r\ncat")
+    @example("\u0600 the  cat\u0301 \u0301mat ``''")
+    @given(texts())
+    def check(text):
+        (found,) = ours.encode([text])
+        expected = library.encode(text, add_special_tokens=False)
+        assert found.ids.tolist() == expected.ids
+        if not {"\x00", "\x0b", "\x85", "\x1c"} & {*text}:  # some normalizers lose track of characters they delete
+            assert list(zip(found.starts.tolist(), found.ends.tolist(), strict=True)) == expected.offsets
+
+    check()
+
+
+def test_a_deleted_character_moves_no_later_offset() -> None:
+    (found,) = pair("albert")[0].encode(["\x0bthe cat"])
+    assert found.starts.tolist()[-1] == "\x0bthe cat".index("cat")
 
 
 class Counting:
     """A library that remembers what it is asked."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.asked: list[list[str]] = []
         self.library = Tokenizer(models.BPE({"a": 1, "b": 2, "ab": 3}, [("a", "b")]))
         self.library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
 
     def encode_batch(self, chunks, **options):
-        self.asked += sorted(chunks)
+        self.asked.append(sorted(chunks))
         return self.library.encode_batch(chunks, **options)
 
 
 def test_chunks_are_encoded_once_and_long_ones_forgotten() -> None:
-    library, long = Counting(), "ab" * 33
-    encoder = ChunkEncoder(library, re.compile(r"\S+"), np.uint16)
-    rows = encoder.encode([f"ab  ba {long} ab", "", f"ab {long}", "ba a"])
+    library, long = Counting(), " " + "ab" * 33
+    encoder = ChunkEncoder(library, re.compile(r"\s*\S+"), np.uint16)
+    rows = encoder.encode([f"ab ba{long} ab", "", f"ab{long}", "ba  a"])
     assert [row.ids.tolist() for row in rows] == [[3, 2, 1, *[3] * 33, 3], [], [3, *[3] * 33], [2, 1, 1]]
-    assert library.asked == ["ab", long, "ba", long, "a"]
-    assert [row.starts.tolist() for row in rows[2:]] == [[0, *range(3, 69, 2)], [0, 1, 3]]
-    assert library.asked[5:] == [long], "offsets, where they are read, ask for long ones again"
+    assert library.asked == [[" ab", " ba", "ab"], [long], [long], ["  a", "ba"]]
+    assert [row.starts.tolist() for row in rows[2:]] == [[0, *range(3, 69, 2)], [0, 1, 4]]
+    assert [row.ends.tolist() for row in rows[2:]] == [[2, *range(5, 71, 2)], [1, 2, 5]]
+    assert len(library.asked) == 4, "the offsets of long ones are kept with the text"
+
+
+def test_the_library_gets_long_words_in_parts_one_by_one() -> None:
+    library = Counting()
+    encoder = ChunkEncoder(library, re.compile(r"\s*\S+"), np.uint16)
+    (row,) = encoder.encode(["b" + "ab" * (3 * ENCODING_CUT)])
+    assert row.ends[-1] == 6 * ENCODING_CUT + 1
+    assert all(len(batch) == 1 and len(batch[0]) <= ENCODING_CUT for batch in library.asked)
