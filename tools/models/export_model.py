@@ -9,6 +9,7 @@ run with a generator and a discriminator becomes two folders of these names; an 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from clozeline.model.checkpoints import Export
     from clozeline.tools.models.export.exportable import Exportable
 
+_CONFIG: Final = "config.json"
 _SPECIALS: Final = "specials in text"
 
 
@@ -68,7 +70,11 @@ def _export(options: argparse.Namespace) -> None:
             shutil.rmtree(folder)
             raise
         print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, {loaded}")
-        print(*(f"  {note}" for note in (*exportable.checkpoint.notes, tokenizer)), sep="\n")
+        lines = [*exportable.checkpoint.notes, tokenizer]
+        if exportable.checkpoint.published:
+            changed = ", ".join(_changed_keys(exportable, export)) or "no key"
+            lines.append(f"config.json: as published, {changed} changed")
+        print(*(f"  {line}" for line in lines), sep="\n")
 
 
 def _export_tokenizer(folder: Path, exportable: Exportable) -> str:
@@ -94,13 +100,15 @@ def _write_folder(
     folder: Path, options: argparse.Namespace, exportable: Exportable, export: Export, parameters: int
 ) -> None:
     """Write the files next to the weights; config.json, which every loader needs, is last."""
+    published = exportable.checkpoint.published
     if options.pooling:
         write_modules(folder, options.pooling, exportable.checkpoint.config)
     if export.generation:
         kept = exportable.tokenizer and exportable.tokenizer / SOURCE / GENERATION
-        if kept and kept.is_file():  # ids of pieces stay, also where a vocabulary grows
-            publish_text(folder / GENERATION, kept.read_text(encoding="utf-8"))
-        else:
+        text = kept.read_text(encoding="utf-8") if kept and kept.is_file() else published.get(GENERATION)
+        if text is not None:  # ids of pieces stay, also where a vocabulary grows
+            publish_text(folder / GENERATION, text)
+        elif not published:  # else the class takes them from config.json, as it did
             publish_json(folder / GENERATION, export.generation)
     mark = None
     if exportable.tokenizer is not None:  # the mask, or any other special token
@@ -112,7 +120,17 @@ def _write_folder(
         languages=tuple(options.language) or exportable.languages, mark=mark, options=export.loader_options,
     )  # fmt: skip
     publish_text(folder / "README.md", card)
-    publish_json(folder / "config.json", export.config)
+    if not _changed_keys(exportable, export):
+        publish_text(folder / _CONFIG, published[_CONFIG])
+    else:
+        publish_json(folder / _CONFIG, export.config)
+
+
+def _changed_keys(exportable: Exportable, export: Export) -> list[str]:
+    """Return the keys of config.json that differ from the published one; without it, all of them."""
+    published, absent = json.loads(exportable.checkpoint.published.get(_CONFIG, "{}")), object()
+    keys = published.keys() | export.config.keys()
+    return sorted(key for key in keys if published.get(key, absent) != export.config.get(key, absent))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -37,7 +37,8 @@ def load_and_call(folder: Path, loader: str, options: Mapping[str, Any]) -> str:
         if differing := {key: sorted(map(str, names)) for key, names in report.items() if names}:
             raise ValueError(f"tensors differ: {differing}")
         # a row ends with the end token, whose state the classifiers of encoder-decoders read
-        ids = torch.tensor([[1, getattr(model.config, "eos_token_id", None) or 1]])
+        ends = getattr(model.config, "eos_token_id", None) or 1
+        ids = torch.tensor([[1, ends[0] if isinstance(ends, list) else ends]])
         rows = {"input_ids": ids[None] if loader.endswith("ForMultipleChoice") else ids}
         reads_two = model.config.is_encoder_decoder and "Encoder" not in loader
         with torch.no_grad():
