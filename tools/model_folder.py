@@ -70,5 +70,6 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         "weights": file_hash(folder / WEIGHTS),
         "tokenizer": TOKENIZER if (folder / TOKENIZER).is_dir() else None,
         **({"trained": list(checkpoint.trained)} if checkpoint.trained else {}),
+        "published": dict(checkpoint.published),
     }
     publish_json(folder / IMPORT_RECORD, seal(facts))

@@ -195,6 +195,10 @@ class KeyMap:
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
 
+    def known_keys(self) -> set[str | None]:
+        """Return their keys that the map reads."""
+        return {*self.fields.values(), *self.only, *self.also_read, *self.defaults, self.activation}
+
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return our dotted keys that no table gives."""
         return {}

@@ -17,7 +17,9 @@ from clozeline.model.checkpoints import (
     MODEL,
     Checkpoint,
     build_checkpoint,
+    continue_published,
     find_imported_tokenizer,
+    find_published,
     map_for,
     read_checkpoint,
 )
@@ -114,6 +116,8 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
         tokenizer = tokenizer_of_run(source, trained_on)
     if tokenizer is not None and fills_up_with_end(tokenizer):  # as a pad, the end token would have no gradient
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
+    if published := find_published(source):
+        checkpoint = continue_published(checkpoint, published)
     return Exportable(
         checkpoint,
         facts,
