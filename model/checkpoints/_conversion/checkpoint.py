@@ -13,12 +13,7 @@ from clozeline.configuration.config import adapter_of
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.files import file_hash
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._conversion.import_record import (
-    CONFIG,
-    IMPORT_RECORD,
-    find_published,
-    read_import_record,
-)
+from clozeline.model.checkpoints._conversion.import_record import CONFIG, IMPORT_RECORD, read_import_record
 from clozeline.model.checkpoints._conversion.original_names import from_origin
 from clozeline.model.checkpoints._conversion.task_heads import label_note
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensors, refuse_invalid_values
@@ -133,9 +128,7 @@ def _read_own(folder: Path) -> Checkpoint:
     refuse_invalid_values(floats, str(folder / WEIGHTS))
     ids, kind = record.token_ids, record.model_type
     trained = tuple(record.trained)
-    return Checkpoint(
-        config, rows, tensors, ids, kind, tuple(files), tuple(absent), (), unread, trained, record.published
-    )
+    return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), (), unread, trained)
 
 
 def _read_transformers_folder(folder: Path) -> Checkpoint:
@@ -186,19 +179,7 @@ def _read_transformers_folder(folder: Path) -> Checkpoint:
     ids = {key: value for key, value in plain.items() if key.endswith("_token_id") and value is not None}
     converted = to_ours(key_map, config, tensors, stored_shapes)
     kind = key_map.model_type
-    return Checkpoint(
-        config,
-        rows,
-        converted,
-        ids,
-        kind,
-        tuple(files),
-        tuple(absent),
-        tuple(notes),
-        unread,
-        (),
-        find_published(folder),
-    )
+    return Checkpoint(config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread)
 
 
 def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str, tied: bool) -> dict[str, Tensor]:

@@ -125,6 +125,8 @@ class KeyMap:
     """Their names of activations and ours; the first of several is written."""
     also_read: ClassVar[tuple[str, ...]] = ()
     """Their keys that no table lists, because a method reads them."""
+    layout: ClassVar[tuple[str, ...]] = ()
+    """Their keys that select names of tensors: an export has its own values, whatever a model was published with."""
     modules: ClassVar[Mapping[str, str | Slice | Reshaped]]
     """Our modules, or complete parameter names, and theirs."""
     transposed: ClassVar[tuple[str, ...]] = ()

@@ -37,6 +37,7 @@ def write_over(
     dtype = "torch_dtype" if "torch_dtype" in published else "dtype"
     before[dtype] = published.get(dtype, plain["dtype"])
     now = {dtype if key == "dtype" else key: value for key, value in plain.items()}
+    before = {key: value for key, value in before.items() if key not in key_map.layout}
     kept = {key: value for key, value in published.items() if key in now or key not in before}
     merged = kept | {key: value for key, value in now.items() if key not in before or before[key] != value}
     try:

@@ -77,7 +77,7 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     `step` None: the newest complete checkpoint.
     """
     if not steps_in(source / "checkpoints") and step is None:
-        checkpoint = _merge_imported(read_checkpoint(source))
+        checkpoint = replace(_merge_imported(read_checkpoint(source)), published=find_published(source))
         facts = {"model type": str(checkpoint.model_type), "imported from": origin_of(source)}
         return Exportable(checkpoint, facts, (), find_imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
