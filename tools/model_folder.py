@@ -21,6 +21,7 @@ from clozeline.model.checkpoints import (
     UNREAD,
     WEIGHTS,
     Checkpoint,
+    find_published,
 )
 from clozeline.sealed_json import seal
 
@@ -70,5 +71,6 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         "weights": file_hash(folder / WEIGHTS),
         "tokenizer": TOKENIZER if (folder / TOKENIZER).is_dir() else None,
         **({"trained": list(checkpoint.trained)} if checkpoint.trained else {}),
+        "published": find_published(source),
     }
     publish_json(folder / IMPORT_RECORD, seal(facts))

@@ -16,8 +16,11 @@ from clozeline.model.checkpoints._conversion.import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
     find_imported_tokenizer,
+    find_published,
+    keep_published,
 )
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice
+from clozeline.model.checkpoints._conversion.published_keys import continue_published
 from clozeline.model.checkpoints._conversion.quantized import (
     dequantize_checkpoint,
     is_quantized,
@@ -32,8 +35,8 @@ from clozeline.model.checkpoints._conversion.type_selection import build_heads_o
 __all__ = [
     "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "PEFT_CONFIG", "UNREAD", "WEIGHTS", "AdapterExport",
     "Checkpoint", "Export", "KeyMap", "Slice", "build_checkpoint", "build_heads_of_class", "computation",
-    "dequantize_checkpoint", "differences", "export_adapter", "export_checkpoint", "find_imported_tokenizer",
-    "import_adapter", "is_quantized",
-    "iterate_weights", "map_for", "map_of_type", "parameter_shapes", "quantizable_weights", "quantize_checkpoint",
+    "continue_published", "dequantize_checkpoint", "differences", "export_adapter", "export_checkpoint",
+    "find_imported_tokenizer", "find_published", "import_adapter", "is_quantized", "iterate_weights",
+    "keep_published", "map_for", "map_of_type", "parameter_shapes", "quantizable_weights", "quantize_checkpoint",
     "read_checkpoint", "split", "with_heads",
 ]  # fmt: skip

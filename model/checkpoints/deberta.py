@@ -45,6 +45,7 @@ class Deberta(MaskedLMHead):
         *("relative_attention", "max_relative_positions", "pos_att_type", "position_biased_input", "legacy"),
         *("embedding_size", "pooler_hidden_size", "pooler_dropout", "pooler_hidden_act", "cls_dropout"),
     )
+    layout: ClassVar = ("legacy",)
     head = "cls.predictions"
     modules: ClassVar = {
         "family.tokens": "deberta.embeddings.word_embeddings",

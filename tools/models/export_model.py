@@ -9,6 +9,7 @@ run with a generator and a discriminator becomes two folders of these names; an 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from clozeline.model.checkpoints import Export
     from clozeline.tools.models.export.exportable import Exportable
 
+_CONFIG: Final = "config.json"
 _SPECIALS: Final = "specials in text"
 
 
@@ -68,8 +70,16 @@ def _export(options: argparse.Namespace) -> None:
             shutil.rmtree(folder)
             raise
         print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, {loaded}")
-        notes = (*exportable.checkpoint.notes, tokenizer, _compare_frames(folder, exportable))
+        configs = _compare_configs(exportable, export)
+        notes = (*exportable.checkpoint.notes, configs, tokenizer, _compare_frames(folder, exportable))
         print(*(f"  {note}" for note in notes if note), sep="\n")
+
+
+def _compare_configs(exportable: Exportable, export: Export) -> str:
+    """Return a line about the keys of config.json that differ from the published ones, if the model was published."""
+    if not exportable.checkpoint.published:
+        return ""
+    return f"config.json: as published, but for {', '.join(_changed_keys(exportable, export)) or 'nothing'}"
 
 
 def _export_tokenizer(folder: Path, exportable: Exportable, model: Mapping[str, Any]) -> str:
@@ -114,10 +124,14 @@ def _write_folder(
     folder: Path, options: argparse.Namespace, exportable: Exportable, export: Export, parameters: int
 ) -> None:
     """Write the files next to the weights; config.json, which every loader needs, is last."""
+    published = exportable.checkpoint.published
     if options.pooling:
         write_modules(folder, options.pooling, exportable.checkpoint.config)
-    if export.generation and not (folder / GENERATION).exists():  # the publisher's is there with the tokenizer
-        publish_json(folder / GENERATION, export.generation)
+    if export.generation and not (folder / GENERATION).exists():  # a published tokenizer brings its publisher's
+        if GENERATION in published:
+            publish_text(folder / GENERATION, published[GENERATION])
+        elif not published:  # else the class takes them from config.json, as it did
+            publish_json(folder / GENERATION, export.generation)
     mark = None
     if exportable.tokenizer is not None:  # the mask, or any other special token
         tokenizer = load_tokenizer(exportable.tokenizer)
@@ -128,7 +142,17 @@ def _write_folder(
         languages=tuple(options.language) or exportable.languages, mark=mark, options=export.loader_options,
     )  # fmt: skip
     publish_text(folder / "README.md", card)
-    publish_json(folder / "config.json", export.config)
+    if not _changed_keys(exportable, export):
+        publish_text(folder / _CONFIG, published[_CONFIG])
+    else:
+        publish_json(folder / _CONFIG, export.config)
+
+
+def _changed_keys(exportable: Exportable, export: Export) -> list[str]:
+    """Return the keys of config.json that differ from the published one; without it, all of them."""
+    published, absent = json.loads(exportable.checkpoint.published.get(_CONFIG, "{}")), object()
+    keys = published.keys() | export.config.keys()
+    return sorted(key for key in keys if published.get(key, absent) != export.config.get(key, absent))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ import psutil
 from clozeline.configuration.config import former_names, load_config, save_yaml, to_plain
 from clozeline.errors import ConfigurationError, StorageError, reading_run
 from clozeline.files import lock, open_unlinked, replacing, sweep
+from clozeline.model.checkpoints import keep_published
 from clozeline.train.checkpoint.copies import refuse_copies
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.state import TrainState, find_changes
@@ -85,6 +86,8 @@ def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> st
         with replacing(output / "config.yaml") as temporary:
             save_yaml(to_plain(with_absolute_paths(config)), temporary)
         problem = record_sets(output, config.data, phases)
+        if config.model.init_from is not None:
+            keep_published(config.model.init_from.expanduser(), output)
         with open_unlinked(output / ".lock", "w") as file:
             file.write(str(os.getpid()))
         sweep(output)

@@ -13,7 +13,7 @@ from clozeline.configuration.config import adapter_of
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.files import file_hash
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._conversion.import_record import IMPORT_RECORD, read_import_record
+from clozeline.model.checkpoints._conversion.import_record import CONFIG, IMPORT_RECORD, read_import_record
 from clozeline.model.checkpoints._conversion.original_names import from_origin
 from clozeline.model.checkpoints._conversion.task_heads import label_note
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensors, refuse_invalid_values
@@ -27,7 +27,6 @@ MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"
 UNREAD: Final = "unread."
 """Prefix of the names of `Checkpoint.unread` in a folder of our own."""
-_PUBLISHED: Final = "config.json"
 _NO_MATTER: Final = frozenset(
     {
         *("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "model_type", "vocab_size"),
@@ -69,6 +68,8 @@ class Checkpoint:
     class contains them again"""
     trained: tuple[str, ...] = ()
     """parameters of the head that were trained with an imported adapter"""
+    published: Mapping[str, str] = field(default_factory=dict)
+    """texts of the config.json and generation_config.json that an export begins from"""
 
 
 def read_checkpoint(folder: Path, *, strict: bool = False) -> Checkpoint:
@@ -82,7 +83,7 @@ def read_checkpoint(folder: Path, *, strict: bool = False) -> Checkpoint:
     """
     if (folder / MODEL).is_file():
         return _read_own(folder)
-    if (folder / _PUBLISHED).is_file():
+    if (folder / CONFIG).is_file():
         return _read_transformers_folder(folder, strict=strict)
     if (folder / IMPORT_RECORD).is_file():
         raise ConfigurationError(f"{folder / MODEL}: missing; import the model again")
@@ -133,13 +134,13 @@ def _read_own(folder: Path) -> Checkpoint:
 
 
 def _read_transformers_folder(folder: Path, *, strict: bool) -> Checkpoint:
-    plain = read_json(folder / _PUBLISHED)
+    plain = read_json(folder / CONFIG)
     if "quantization_config" in plain:
-        raise ConfigurationError(f"{folder / _PUBLISHED}: quantized weights are not read; take the original ones")
+        raise ConfigurationError(f"{folder / CONFIG}: quantized weights are not read; take the original ones")
     try:
         key_map = map_of_class(plain)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{folder / _PUBLISHED}: {error}") from error
+        raise ConfigurationError(f"{folder / CONFIG}: {error}") from error
     stored, files = read_tensors(folder)
     config = key_map.read_config(plain, stored)
     rows = key_map.vocab_size(plain)

@@ -1,5 +1,6 @@
 """Export a model to the format of transformers: config.json, tensors by their names, and generation defaults."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,9 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
+from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.published_keys import write_over
 from clozeline.model.checkpoints._conversion.task_heads import differing_head_keys
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
@@ -75,6 +78,8 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
         **key_map.keys_from(theirs),
         "dtype": str(reduce(torch.promote_types, {tensor.dtype for tensor in tensors.values()})).removeprefix("torch."),
     }
+    if published := json.loads(checkpoint.published.get(CONFIG, "{}")):
+        plain = write_over(published, plain, key_map, theirs)
     undrawn = body_alone and key_map.pooled and not any(name.startswith("pooler.") for name in theirs)
     generates = config.architecture != "encoder" and not body_alone
     ids = {key: value for key, value in checkpoint.token_ids.items() if key in _GENERATION and value is not None}

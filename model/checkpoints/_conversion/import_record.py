@@ -9,11 +9,16 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from clozeline.errors import WeightsError
+from clozeline.files import publish_json
 from clozeline.model.checkpoints._conversion.tensor_files import read_json
-from clozeline.sealed_json import unseal
+from clozeline.sealed_json import seal, unseal
 
 IMPORT_RECORD: Final = "model.json"
 IMPORT_RECORD_FORMAT: Final = 1
+CONFIG: Final = "config.json"
+GENERATION: Final = "generation_config.json"
+_KEPT: Final = "published.json"
+"""File of a run with the texts of both for the model that it continues."""
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
@@ -37,6 +42,8 @@ class ImportRecord:
     """xxh3-128 (hex) of model.yaml; None from an earlier version"""
     trained: list[str] = field(default_factory=list)
     """parameters of the head that were trained with an imported adapter"""
+    published: dict[str, str] = field(default_factory=dict)
+    """texts of the publisher's config.json and generation_config.json"""
 
 
 def read_import_record(path: Path) -> ImportRecord:
@@ -68,3 +75,27 @@ def find_imported_tokenizer(folder: Path) -> Path | None:
     path = folder / IMPORT_RECORD
     name = read_import_record(path).tokenizer if path.is_file() else None
     return None if name is None else folder / name
+
+
+def find_published(folder: Path) -> dict[str, str]:
+    """Return the texts of config.json and generation_config.json that a model was published with.
+
+    The folder is one of transformers, an import, or a run that continues one of them; the texts are empty without them.
+    """
+    if (path := folder / IMPORT_RECORD).is_file():
+        return read_import_record(path).published
+    if (path := folder / _KEPT).is_file():
+        try:
+            return {str(name): str(text) for name, text in unseal(read_json(path), path)["published"].items()}
+        except (ValueError, KeyError, AttributeError) as error:
+            raise WeightsError(
+                f"{path}: is damaged: {error}; remove it to export without the published keys"
+            ) from error
+    files = [folder / name for name in (CONFIG, GENERATION)]
+    return {path.name: path.read_text(encoding="utf-8") for path in files if path.is_file() and read_json(path)}
+
+
+def keep_published(source: Path, run: Path) -> None:
+    """Keep the published texts of the model that a run continues; a resumed run may have lost its source."""
+    if published := find_published(source):
+        publish_json(run / _KEPT, seal({"format": 1, "published": published}))

@@ -125,6 +125,8 @@ class KeyMap:
     """Their names of activations and ours; the first of several is written."""
     also_read: ClassVar[tuple[str, ...]] = ()
     """Their keys that no table lists, because a method reads them."""
+    layout: ClassVar[tuple[str, ...]] = ()
+    """Their keys that select names of tensors: an export has its own values, whatever a model was published with."""
     modules: ClassVar[Mapping[str, str | Slice | Reshaped]]
     """Our modules, or complete parameter names, and theirs."""
     transposed: ClassVar[tuple[str, ...]] = ()
@@ -194,6 +196,10 @@ class KeyMap:
             plain |= write_head(*task, config) | self.task_keys(config)
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
+
+    def known_keys(self) -> set[str | None]:
+        """Return their keys that the map reads."""
+        return {*self.fields.values(), *self.only, *self.also_read, *self.defaults, self.activation}
 
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return our dotted keys that no table gives."""

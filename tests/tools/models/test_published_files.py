@@ -14,8 +14,9 @@ from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
-from clozeline.pipeline.tokenize.published.importing import fills_up_with_end, import_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.tools.models.export_model import main
 from clozeline.tools.models.extend_tokenizer import main as extend_main
 from clozeline.tools.models.import_model import main as import_main
@@ -152,7 +153,7 @@ def test_a_pad_that_the_user_names_is_in_the_export(tmp_path: Path) -> None:
     for folder in (source, tmp_path / "filled"):
         ours = tmp_path / f"ours-{folder.name}"
         import_tokenizer(folder, ours, specials={"pad": "!"}, pad_by_eos=True)
-        assert not fills_up_with_end(ours)
+        assert not Published.find(ours).pad_by_eos
         export_tokenizer(ours, tmp_path / folder.name / "out")
         back = AutoTokenizer.from_pretrained(tmp_path / folder.name / "out")
         assert (back.pad_token, back.eos_token, back.padding_side) == ("!", "<|endoftext|>", "left")

@@ -13,6 +13,7 @@ from clozeline.configuration.config import config_class, save_yaml, to_plain, va
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.files import cannot_write, publish, publish_json, read_json, sync
 from clozeline.model.adaptive_computation.token_rules import read_rule
+from clozeline.model.checkpoints import keep_published
 from clozeline.model.compression import Compressed
 from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -135,6 +136,7 @@ def _write_run(output: Path, source: Path, compressed: Compressed, method: str) 
         rule.check(config.model.layers)
     if (source / SETS_FILE).is_file():
         shutil.copyfile(source / SETS_FILE, output / SETS_FILE)
+    keep_published(source, output)
     with publish(output / "config.yaml") as temporary:
         save_yaml(to_plain(config), temporary)
     # the part: weights in a row, and as buffers the integers and scales that a quantized model has in their place

@@ -18,7 +18,9 @@ from clozeline.model.checkpoints import (
     MODEL,
     Checkpoint,
     build_checkpoint,
+    continue_published,
     find_imported_tokenizer,
+    find_published,
     map_for,
     read_checkpoint,
 )
@@ -79,7 +81,7 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
     `step` None: the newest complete checkpoint.
     """
     if not steps_in(source / "checkpoints") and step is None:
-        checkpoint = _merge_imported(read_checkpoint(source))
+        checkpoint = replace(_merge_imported(read_checkpoint(source)), published=find_published(source))
         facts = {"model type": str(checkpoint.model_type), "imported from": origin_of(source)}
         return Exportable(checkpoint, facts, (), find_imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)
@@ -118,6 +120,8 @@ def open_exportable(source: Path, step: int | None = None) -> Exportable:
         tokenizer = tokenizer_of_run(source, trained_on)
     if tokenizer is not None and Published.find(tokenizer).pad_by_eos:  # as a pad, the end token would have no gradient
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
+    if published := find_published(source):
+        checkpoint = continue_published(checkpoint, published)
     return Exportable(
         checkpoint,
         facts,
