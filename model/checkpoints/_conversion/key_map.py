@@ -197,10 +197,6 @@ class KeyMap:
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
 
-    def known_keys(self) -> set[str | None]:
-        """Return their keys that the map reads."""
-        return {*self.fields.values(), *self.only, *self.also_read, *self.defaults, self.activation}
-
     def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Return our dotted keys that no table gives."""
         return {}
@@ -281,10 +277,9 @@ class KeyMap:
 
     def likeness(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> tuple[bool, ...]:
         """Return how well the type suits a model whose body it can hold: larger is better."""
-        shared = config.layer_groups < config.layers
         known = [set(headed.heads) for headed in self.classes]
         has_class = set(config.heads) in known or self._has_task_of(config, token_ids)
-        return self.has_transforms_of(config), has_class, self.shares == shared
+        return self.has_transforms_of(config), has_class, self.shares == (config.layer_groups < config.layers)
 
     def has_transforms_of(self, config: ModelConfig) -> bool:
         """Return whether the type's heads transform the states where the model's do."""
@@ -369,8 +364,7 @@ class KeyMap:
         template = _LAYER.sub("{i}", name)
         module, _, kind = template.rpartition(".")
         is_complete = template in names
-        theirs = names.get(template if is_complete else module)
-        if theirs is None:
+        if (theirs := names.get(template if is_complete else module)) is None:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
         text, part, of, groups, sizes = theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1, ())
         text, shape = text if isinstance(text, Reshaped) else (text, None)

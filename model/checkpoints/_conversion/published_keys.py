@@ -44,8 +44,11 @@ def write_over(
         same = key_map.read_config(merged, tensors) == key_map.read_config(plain, tensors)
     except ConfigurationError:
         same = False
+    if same:
+        return merged
     # keys with several spellings may contradict one another: then no key that the map reads is kept
-    return merged if same else {key: value for key, value in published.items() if key not in key_map.known_keys()} | now
+    read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, *key_map.defaults, key_map.activation}
+    return {key: value for key, value in published.items() if key not in read} | now
 
 
 def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Checkpoint:
