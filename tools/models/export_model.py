@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.tokenize.published.exporting import END, Frame, export_tokenizer
-from clozeline.pipeline.tokenize.published.source_files import GENERATION
+from clozeline.pipeline.tokenize.published.source_files import GENERATION, MODEL
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, byte_count, model_path, natural, require_model, run_tool, some_path
 from clozeline.tools.models.export.model_card import model_card
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from clozeline.model.checkpoints import Export
     from clozeline.tools.models.export.exportable import Exportable
 
-_CONFIG: Final = "config.json"
 _SPECIALS: Final = "specials in text"
 
 
@@ -143,14 +142,14 @@ def _write_folder(
     )  # fmt: skip
     publish_text(folder / "README.md", card)
     if not _changed_keys(exportable, export):
-        publish_text(folder / _CONFIG, published[_CONFIG])
+        publish_text(folder / MODEL, published[MODEL])
     else:
-        publish_json(folder / _CONFIG, export.config)
+        publish_json(folder / MODEL, export.config)
 
 
 def _changed_keys(exportable: Exportable, export: Export) -> list[str]:
     """Return the keys of config.json that differ from the published one; without it, all of them."""
-    published, absent = json.loads(exportable.checkpoint.published.get(_CONFIG, "{}")), object()
+    published, absent = json.loads(exportable.checkpoint.published.get(MODEL, "{}")), object()
     keys = published.keys() | export.config.keys()
     return sorted(key for key in keys if published.get(key, absent) != export.config.get(key, absent))
 

@@ -22,7 +22,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     byte_alphabet,
     training_texts,
 )
-from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
+from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces, piece_ids
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.repair import repair_of
 
@@ -186,9 +186,7 @@ def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
 
 def pieces_of(facts: dict[str, Any], where: str) -> list[str]:
     """Return the pieces in order of their ids; ConfigurationError if ids are missing or used twice."""
-    vocabulary = facts["model"]["vocab"]
-    ids = dict(vocabulary) if isinstance(vocabulary, dict) else {entry[0]: n for n, entry in enumerate(vocabulary)}
-    ids |= {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
+    ids = piece_ids(facts)
     names = sorted(ids, key=ids.__getitem__)
     for number, name in enumerate(names):
         if ids[name] != number:
