@@ -74,6 +74,25 @@ def test_small_files_come_back_as_they_were(tmp_path: Path, case: str, capsys: p
     assert config["pad_token_id"] == json.loads((tmp_path / "in" / "config.json").read_text()).get("pad_token_id")
 
 
+def test_every_key_of_generation_config_comes_back(tmp_path: Path) -> None:
+    published(tmp_path / "in", "gpt2")
+    defaults: dict[str, object] = {"eos_token_id": [2, 5], "do_sample": True, "of_a_newer_version": {"a": 1}}
+    for name, value in GenerationConfig().to_dict().items():
+        other = not value if isinstance(value, bool) else 3 if value is None else value
+        try:
+            GenerationConfig(**defaults, **{name: other})
+        except (ValueError, TypeError, AttributeError, FutureWarning):  # a key of few values keeps its default
+            other = value
+        defaults.setdefault(name, other)
+    assert sum(value == 3 for value in defaults.values()) > 30
+    text = json.dumps(defaults, indent=3)
+    (tmp_path / "in" / "generation_config.json").write_text(text)
+    assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
+    assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out" / "generation_config.json").read_text() == text
+    assert find_end_ids(load_tokenizer(tmp_path / "ours" / "tokenizer")) == {2, 5}
+
+
 def test_generation_ends_at_each_of_the_publishers_end_ids(tmp_path: Path) -> None:
     published(tmp_path / "in", "llama")
     theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "in").eval()
