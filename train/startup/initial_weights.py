@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -47,6 +48,8 @@ class Filled:
     """xxh3-128 (hex) of names, shapes and values of the copied parameters, without those of an adapter"""
     added: range = range(0)
     """ids that the source does not have"""
+    notes: tuple[str, ...] = ()
+    """what a published folder holds that the model does not"""
 
     def lines(self) -> list[str]:
         """Return what a start prints."""
@@ -55,6 +58,7 @@ class Filled:
         if self.added:
             ids = f"ids {self.added.start} to {self.added.stop - 1}"
             report.append(f"           new rows: {ids}, near the means of their parts")
+        report += [f"           {note}" for note in self.notes]
         return [*report, *([f"           not used: {_summarize(self.unused)}"] if self.unused else [])]
 
 
@@ -87,7 +91,8 @@ def fill(
         ConfigurationError: the source is another model, or has another vocabulary.
     """
     # read the source under the names of this model, and compare the bodies
-    read = translate(model.config, *open_model(source.expanduser(), adapter=model.config.adapter))
+    opened = open_model(source.expanduser(), adapter=model.config.adapter)
+    read = translate(model.config, opened.config, opened.tensors)
     config, tensors = read.config, read.tensors
     pairs = {key: pair for key, pair in differences(model.config, config).items() if key not in _FREE | read.free}
     if pairs:
@@ -117,7 +122,8 @@ def fill(
                     ours[name][added.start : added.stop].copy_(_new_rows(tensors[name], other))
     fresh = [name for name in ours if name not in copied]
     base = [name for name in copied if not name.startswith(_ADAPTER)]  # what stays frozen under an adapter
-    return Filled(source, copied, fresh, sorted(tensors.keys() - copied), digest_of(tensors, base), added)
+    unused = sorted(tensors.keys() - copied)
+    return Filled(source, copied, fresh, unused, digest_of(tensors, base), added, opened.notes)
 
 
 def refuse_other_base(source: Path, expected: str, digest: str) -> None:
@@ -139,10 +145,18 @@ def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def open_model(
-    source: Path, key: str = "model.init_from", *, adapter: Chosen | None = None
-) -> tuple[ModelConfig, Mapping[str, Tensor]]:
-    """Return the configuration and the parameters of a run or model folder; an imported adapter must be `adapter`."""
+class Opened(NamedTuple):
+    """The model of a run or a model folder."""
+
+    config: ModelConfig
+    tensors: Mapping[str, Tensor]
+    """parameters by name"""
+    notes: tuple[str, ...] = ()
+    """what a published folder holds that the model does not"""
+
+
+def open_model(source: Path, key: str = "model.init_from", *, adapter: Chosen | None = None) -> Opened:
+    """Return the model of a run or model folder; an imported adapter must be `adapter`."""
     if steps_in(source / "checkpoints"):
         directory, index = find_checkpoint(source)
         config = read_config(source, read_state(index)).model
@@ -150,7 +164,7 @@ def open_model(
             remedy = f"start from a folder into which `clozeline export-model {source} FOLDER` has merged it"
             raise ConfigurationError(f"{key}: {source} trained an adapter: {remedy}")
         refuse_integers(config, source)
-        return config, read_weights(directory, index)
+        return Opened(config, read_weights(directory, index))
     if not source.is_dir():
         raise ConfigurationError(f"{key}: {source}: expected a folder, it is none")
     checkpoint = read_checkpoint(source)
@@ -158,7 +172,7 @@ def open_model(
     if (own := checkpoint.config.adapter) is not None and (adapter is None or adapter.plain() != own.plain()):
         remedy = f"leave out model.adapter to train it further, or merge it: clozeline export-model {source} FOLDER"
         raise ConfigurationError(f"{key}: {source} holds another adapter, {own.name}: {remedy}")
-    return replace(checkpoint.config, adapter=None), checkpoint.tensors
+    return Opened(replace(checkpoint.config, adapter=None), checkpoint.tensors, checkpoint.notes)
 
 
 def refuse_integers(config: ModelConfig, source: object) -> None:

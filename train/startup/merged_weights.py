@@ -25,7 +25,7 @@ def read_all_weights(
     if source is None or not source.expanduser().is_dir():
         base = f"its base model {source} is missing: copy it back"
         raise ConfigurationError(f"{directory}: holds an adapter alone, and {base}")
-    _, tensors = open_model(source.expanduser(), adapter=config.adapter)
+    tensors = open_model(source.expanduser(), adapter=config.adapter).tensors
     names = [name for name in shapes if name not in weights and name in tensors]
     refuse_other_base(source, base, digest_of(tensors, names))
     for name in names:  # a table may have other padding here

@@ -53,7 +53,7 @@ class SharedBase:
         rows = read_sets(run, config.data)[0].tokenizer.vocab_size
         weights = read_all_weights(config.model, directory, index, parameter_shapes(config.model, rows))
         if None not in self._heads:  # build the base model of the first run
-            base, tensors = open_model(config.model.init_from.expanduser(), adapter=config.model.adapter)
+            base, tensors, _ = open_model(config.model.init_from.expanduser(), adapter=config.model.adapter)
             self.model = Model(base, rows)
             with torch.no_grad():
                 for key, parameter in self.model.family.named_parameters():

@@ -126,7 +126,7 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
         ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few positions.
     """
     source = source.expanduser()
-    config, tensors = open_model(source, key)
+    config, tensors, _ = open_model(source, key)
     student = student or config
     if config.family in UNFIT:
         raise ConfigurationError(f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
@@ -62,6 +63,13 @@ def test_every_parameter_is_the_sources(folder: Path) -> None:
         assert torch.equal(parameter, source.tensors[name]), name
     assert (filled.fresh, filled.unused) == ([], [])
     assert filled.lines() == [f"weights    {len(source.tensors)} parameters from {folder}"]
+
+
+def test_heads_that_the_type_does_not_have_are_said(tmp_path: Path) -> None:
+    saved(tmp_path, "bert", hidden_act="gelu")
+    weights = tmp_path / "model.safetensors"
+    save_file(load_file(weights) | {"cls.chain.weight": torch.ones(3)}, weights)
+    assert sum("cls.chain" in line for line in fill(fresh(tmp_path), tmp_path).lines()) == 1
 
 
 def test_another_head_is_new_and_said(folder: Path) -> None:
