@@ -51,6 +51,8 @@ _CASELESS: Final = (
     f"|[{_SPACE_TOO}]*[\r\n]|[{_SPACE_TOO}]+(?![^{_SPACE_TOO}])| (?=[0-9])|"
 )
 """The same for Llama 3, GPT-4 and Qwen 2; other words as between solid characters."""
+_ASCII: Final = r" ?[A-Za-z0-9]++(?=[ -/:-@[-`{-~]|\Z)|[!-/:-@[-`{-~]++|"
+"""Words and punctuation marks of BERT before ASCII, which no normalizer joins."""
 _SUFFIX: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _UPPER, _LOWER = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _CASED: Final = [f"{_UPPER}*{_LOWER}+{suffix}|{_UPPER}+{_LOWER}*{suffix}" for suffix in ("", f"{_SUFFIX}?")]
@@ -112,7 +114,10 @@ def chunk_rule(
     becomes = {blank: _normalize(library, f"a{blank}a")[1:-1] for blank in " \t\n\r"}
     if kinds[:1] in (["BertPreTokenizer"], ["WhitespaceSplit"]) and set(kinds[1:]) <= {"Metaspace"}:
         space = "".join(blank for blank, new in becomes.items() if new.isspace())
-        return _bordered(space, space) if space else _COMPLETE, False
+        plain = (
+            kinds == ["BertPreTokenizer"] and not added and {step["type"] for step in normalizer} <= {"BertNormalizer"}
+        )
+        return _bordered(space, space, finer=_ASCII if plain else "") if space else _COMPLETE, False
     if any(step["type"] == "Strip" for step in normalizer) or not _keeps_solids(library, becomes[" "]):
         return _COMPLETE, False
     if kinds[-1:] == ["ByteLevel"]:

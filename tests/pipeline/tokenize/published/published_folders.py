@@ -133,6 +133,7 @@ FOLDERS = {
     "chinese": lambda folder: bert(folder, tokenize_chinese_chars=False),
     "added_tokens.json": added_tokens_file,
     "added": added_to_bert,
+    "of punctuation": lambda folder: added_to_bert(folder, content="c++"),
     "single word": lambda folder: added_to_bert(folder, single_word=True),
     "strip": lambda folder: added_to_bert(folder, lstrip=True, rstrip=True),
     "not normalized": lambda folder: added_to_bert(folder, content="Millpond ÜBER", normalized=False),
