@@ -49,7 +49,7 @@ class Filled:
     added: range = range(0)
     """ids that the source does not have"""
     notes: tuple[str, ...] = ()
-    """what a published folder holds that the model does not"""
+    """tensors and keys of a published folder that the model does not have"""
 
     def lines(self) -> list[str]:
         """Return what a start prints."""
@@ -152,7 +152,7 @@ class Opened(NamedTuple):
     tensors: Mapping[str, Tensor]
     """parameters by name"""
     notes: tuple[str, ...] = ()
-    """what a published folder holds that the model does not"""
+    """tensors and keys of a published folder that the model does not have"""
 
 
 def open_model(source: Path, key: str = "model.init_from", *, adapter: Chosen | None = None) -> Opened:

@@ -16,7 +16,7 @@ import re
 import sys
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from pydoc_data.topics import topics
 from types import ModuleType
@@ -26,6 +26,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from clozeline.files import publish
+from clozeline.tools.command import Arguments, run_tool
 
 _LEFT_OUT: Final = frozenset(
     {"antigravity", "distutils", "ensurepip", "idlelib", "lib2to3", "site", "sys", "test", "this", "tkinter", "turtle",
@@ -35,7 +36,7 @@ _LEFT_OUT: Final = frozenset(
 _LEFT_OUT_PARTS: Final = frozenset({"__main__", "test", "tests"})
 _VOLATILE: Final = re.compile(r" at 0x[0-9a-fA-F]+|, handle [0-9a-f]+|<a href=\"file:.*?</a>")
 """Parts of a page that differ between processes, or reveal where Python is installed."""
-_SITE: Final = "http://pydoc.localhost/"
+_SITE: Final = "http://pydoc.example/"
 
 
 def module_names() -> Iterator[str]:
@@ -86,7 +87,13 @@ def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
             writer.write_record(record)
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = Arguments(description=__doc__)
+    parser.add_argument("output", type=Path, metavar="FILE", help="new WARC")
+    return run_tool(parser, arguments, lambda options: write_warc(options.output, render_pages()))
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # of modules that are deprecated
     os.environ.clear()  # the page of `os` shows it
-    write_warc(Path(sys.argv[1]), render_pages())
+    raise SystemExit(main())

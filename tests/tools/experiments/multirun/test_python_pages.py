@@ -47,7 +47,7 @@ def test_every_process_writes_the_same_bytes(tmp_path: Path) -> None:
             for record in ArchiveIterator(file, check_digests="raise")
         }
     names = ["topics/while", "ctypes", "keyword", "tokenize", "weakref"]
-    assert list(pages) == [f"http://pydoc.localhost/{name}.html" for name in names]
-    assert "a &amp; b" in pages[f"http://pydoc.localhost/{names[0]}.html"]
-    assert "PyDLL" in pages["http://pydoc.localhost/ctypes.html"]
+    assert list(pages) == [f"http://pydoc.example/{name}.html" for name in names]
+    assert "a &amp; b" in pages[f"http://pydoc.example/{names[0]}.html"]
+    assert "PyDLL" in pages["http://pydoc.example/ctypes.html"]
     assert not re.search("0x[0-9a-f]{8}|href=.file:|handle [0-9a-f]", "".join(pages.values()))
