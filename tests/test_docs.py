@@ -44,7 +44,8 @@ ONLY_PARSED = (
     r"pip install -c constraints\.txt \.",
     r"git clone \S+ clozeline && cd clozeline",
     r"docker (build --tag clozeline \.|run --rm --volume \S+ clozeline)",
-    r"wget --recursive .* --warc-file=\S+ https://example\.org/",
+    r"fasttext supervised .*",
+    r"wget --recursive .* --warc-file=\S+ https://example\.org/.*",
     r'cp "\$\(clozeline where \S+\)" my\.yaml',
 )
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""

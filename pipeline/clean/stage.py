@@ -7,13 +7,6 @@ from typing import ClassVar, Final
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
-from clozeline.pipeline.clean.filters_by_language import chosen_by_language, find_mistakes
-from clozeline.pipeline.clean.language_cut import (
-    LANGUAGE_CUT_VERSION,
-    ApplyLanguageCuts,
-    ChooseLanguageCuts,
-)
-from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUnits
 from clozeline.pipeline.clean.steps import SourceSteps
 from clozeline.pipeline.clean.unit import CleanUnits
 from clozeline.pipeline.clean.unit_counts import CleanCounts
@@ -34,7 +27,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     order: ClassVar[int] = 10
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
-    added: ClassVar[tuple[str, ...]] = ("annotate", "by_language", "language_cut")
+    added: ClassVar[tuple[str, ...]] = ("annotate",)
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -57,34 +50,14 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         named = {"clean.filters": self.config.filters}
         named |= {f"clean.sources.{name}.filters": source.filters or [] for name, source in self.config.sources.items()}
         for chosen in self.config.annotate:
-            if not issubclass(chosen.type, ThresholdFilter) or _keeps_share(chosen):
+            if not issubclass(chosen.type, ThresholdFilter):
                 yield (
-                    f"clean.annotate: {chosen.name} has no measures to write, because it edits texts, judges URLs or "
-                    "keeps a share: name it in clean.filters"
+                    f"clean.annotate: {chosen.name} has no measures to write, because it edits texts or judges "
+                    "URLs: name it in clean.filters"
                 )
         named["clean.annotate"] = self.config.annotate
-        identifiers = [self.config.language, *(source.language for source in self.config.sources.values())]
-        known = frozenset(
-            code for each in identifiers if isinstance(each, Chosen) and self.config.by_language
-            for code in each.build().languages()
-        )  # fmt: skip
-        every = [chosen for filters in named.values() for chosen in filters]
-        yield from find_mistakes("clean.by_language", self.config.by_language, every, known)
-        for key, filters in named.items():
-            for index, chosen in enumerate(filters):
-                if data_files(chosen.options):
-                    chosen.build()  # a model or list that cannot be used is an error before the work
-                if key != "clean.annotate" and _keeps_share(chosen) and self.config.language_cut is not None:
-                    yield (
-                        f"{key}: expected `language_cut` or `keep` of {chosen.name}, got both: documents that the cut "
-                        "drops would count in the share; give the filter a `threshold`"
-                    )
-                if key != "clean.annotate" and _keeps_share(chosen) and index < len(filters) - 1:
-                    yield (
-                        f"{key}: `keep` of {chosen.name} keeps a share of the documents that pass all filters, so "
-                        f"{chosen.name} must be the last; got {filters[-1].name} after it: move it to the end, or use "
-                        "`threshold`"
-                    )
+        for chosen in (each for filters in named.values() for each in filters if data_files(each.options)):
+            chosen.build()  # a model or list that cannot be used is an error before the work
 
     def expansion(self) -> float:
         return 0.4  # of lines of JSON; less of archives
@@ -95,35 +68,27 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         for source in self._source_steps().values():
             chosen = (source.extractor, source.language, *source.filters, *source.annotate)
             algorithms += [step.type for step in chosen if step is not None]
-        cut = 0 if self.config.language_cut is None else LANGUAGE_CUT_VERSION
-        return _CLEAN_VERSION + NORMALIZE_VERSION + cut + sum(int(algorithm.VERSION) for algorithm in algorithms)
+        return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in algorithms)
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
-        """Return one pass, or three if a cut depends on all documents: score them, choose the cut, apply it."""
-        sources, seed, units = self._source_steps(), self.recipe.seed, len(self.plan.units)
-        shares = {label: source.share for label, source in sources.items() if source.share}
-        cut = self.config.language_cut
-        scored = bool(shares) or cut is not None
-        first = (ScoredUnits if scored else CleanUnits)(
-            planned=self.plan.units, sources=sources, corpus=self.recipe.corpus, seed=seed, limits=self.recipe.limits,
-            keep_text=self.config.keep_text, fail_truncated=self.recipe.on_error.truncated == "fail", units=units,
-            limit=self.recipe.limit, name="score" if scored else "main",
-            forgotten=Forgotten.load(self.recipe.output_folder),
-        )  # fmt: skip
-        if cut is not None:
-            options = {label: source.language.options for label, source in sources.items() if source.language}
-            return [first, ChooseLanguageCuts(cut), ApplyLanguageCuts(units, {}, seed, self.config.keep_text, options)]
-        return [first, ChooseCuts(), ApplyCuts(units, shares, seed, self.config.keep_text)] if shares else [first]
+        """Return one pass over the units."""
+        return [
+            CleanUnits(
+                planned=self.plan.units, sources=self._source_steps(), corpus=self.recipe.corpus, seed=self.recipe.seed,
+                limits=self.recipe.limits, keep_text=self.config.keep_text,
+                fail_truncated=self.recipe.on_error.truncated == "fail", units=len(self.plan.units),
+                limit=self.recipe.limit, forgotten=Forgotten.load(self.recipe.output_folder),
+            )
+        ]  # fmt: skip
 
     def files(self) -> Mapping[str, str]:
         """Return the SHA-256 of models and lists that the filters read, by path."""
-        chosen = [
-            entry
+        return {
+            path: digest
             for source in self._source_steps().values()
-            for entry in (*source.filters, *source.pair_filters, *source.annotate)
-        ]
-        others = [each for entry in chosen for each in chosen_by_language(entry, self.config.by_language).values()]
-        return {path: digest for entry in (*chosen, *others) for path, digest in data_files(entry.options).items()}
+            for chosen in (*source.filters, *source.pair_filters, *source.annotate)
+            for path, digest in data_files(chosen.options).items()
+        }
 
     def _source_steps(self) -> dict[str, SourceSteps]:
         steps = {}
@@ -131,17 +96,12 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             source = self.config.sources.get(label, SourceConfig())
             filters = self.config.filters if source.filters is None else source.filters
             language = self.config.language if source.language == "same" else source.language
-            if self.config.language_cut is not None and language is not None:
-                language = self.config.language_cut.relax(language)
             steps[label] = SourceSteps(
                 extractor=source.extractor or self.config.extractor,
                 language=language,
-                count_scores=self.config.language_cut is not None,
                 filters=filters,
                 pair_filters=source.filters or [],
                 annotate=self.config.annotate,
-                share=_name_share(filters),
-                by_language=self.config.by_language,
             )
         return steps
 
@@ -187,15 +147,3 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                       counts.get("records_given", 0))  # fmt: skip
         kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
-
-
-def _keeps_share(chosen: Chosen) -> bool:
-    return getattr(chosen.options, "keep", None) is not None
-
-
-def _name_share(filters: Sequence[Chosen]) -> str:
-    """Return the name of the share that the last filter keeps: the share, and the start of its model's SHA-256."""
-    if not filters or not _keeps_share(filters[-1]):
-        return ""
-    digests = "".join(data_files(filters[-1].options).values())
-    return f"{filters[-1].options.keep} {digests[:16]}"

@@ -1,30 +1,17 @@
 """Clean one document: limit its length, normalize it, identify the language, apply the filters."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
 
-from clozeline.pipeline.clean.config import SCORE_STEPS
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import Filter
-from clozeline.pipeline.clean.filters_by_language import ByLanguage, build_filter
-from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, UNDECIDED, LanguageOptions, LanguageRule
+from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
 from clozeline.pipeline.clean.unit_counts import UnitCounts, count_characters
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.readers import Counted
 from clozeline.pipeline.text.normal_form import count_control_characters, normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import Chosen
-
-RANK: Final = "clozeline.rank"
-"""Key in `extra` of documents of which a share is kept, removed by the pass that keeps it."""
-
-
-def is_cut(language: str, options: LanguageOptions | None) -> bool:
-    """Return whether a language gets a threshold from its scores: one to keep, without a threshold of its own."""
-    if options is None or language == UNDECIDED or language in options.thresholds:
-        return False
-    return not options.keep or language in options.keep
 
 
 @dataclass(frozen=True)
@@ -36,11 +23,6 @@ class SourceSteps:
     filters: Sequence[Chosen]
     pair_filters: Sequence[Chosen] = ()
     annotate: Sequence[Chosen] = ()
-    by_language: ByLanguage = field(default_factory=dict)
-    count_scores: bool = False
-    """true if language scores are counted, for the thresholds that a later pass applies"""
-    share: str = ""
-    """name of the share of documents that the last filter keeps, by their ranks; "" for none"""
 
 
 class Steps:
@@ -55,11 +37,9 @@ class Steps:
         self._filters: list[tuple[str, Filter]]
         self._pair_filters: list[tuple[str, Filter]]
         self._filters, self._pair_filters, self._annotate = (
-            [(chosen.name, build_filter(chosen, source.by_language)) for chosen in group]
+            [(chosen.name, chosen.build()) for chosen in group]
             for group in (source.filters, source.pair_filters, source.annotate)
         )
-        self._share, self._count_scores = source.share, source.count_scores
-        self._language_options = None if source.language is None else source.language.options
         self._text_chars = text_chars
         self._tally = tally
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(LANGUAGE_REASONS if self._language else [])]
@@ -120,8 +100,6 @@ class Steps:
             return document
         language, score, reason, detail = self._language.judge(document.text)
         document = document.replace(language=language, language_score=score)
-        if self._count_scores and is_cut(language, self._language_options):
-            self._tally.add({"language_scores": {language: {str(int(score * SCORE_STEPS)): 1}}})
         if reason:
             self._tally.reject(document, "language", reason, detail)
             return None
@@ -138,9 +116,6 @@ class Steps:
                 return None
             if verdict.columns:
                 document = document.replace(extra={**document.extra, **verdict.columns})
-            if verdict.rank is not None:
-                self._tally.add({"ranks": {self._share: {str(verdict.rank): 1}}})
-                document = document.replace(extra={**document.extra, RANK: verdict.rank})
             if verdict.text is not None:
                 self._tally.count_removal(name, len(document.text) - len(verdict.text))
                 self._tally.edit(document, name, verdict)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
@@ -47,12 +47,10 @@ class CleanUnits(Pass[CleanCounts]):
     limit: int | None = None  # documents of all units together
     forgotten: Forgotten = field(default_factory=Forgotten)
     name: str = "main"
-    folder: ClassVar[str] = ""
-    """folder of its outputs below that of the stage"""
 
     def run(self, unit: int, output: Output) -> CleanCounts:
         tally = UnitCounts(self.seed, self.keep_text)
-        with output.file(f"{self.folder}documents/{unit:06d}.arrow") as temporary:
+        with output.file(f"documents/{unit:06d}.arrow") as temporary:
             steps: dict[str, Steps] = {}
             quota = _Quota(None if self.limit is None else self.limit // self.units + (unit < self.limit % self.units))
             ranges = (self._clean_range(planned, tally, steps, quota) for planned in self.planned[unit])
@@ -66,7 +64,7 @@ class CleanUnits(Pass[CleanCounts]):
                 size = path.stat().st_size
                 output.inputs[range_name(other_name(planned.source, option), 0, size)] = range_hash(path, 0, size)
         output.edits = tally.edits
-        with output.file(f"{self.folder}rejects/{unit:06d}.arrow") as temporary:
+        with output.file(f"rejects/{unit:06d}.arrow") as temporary:
             rejections = write_rejects(temporary, tally.rejections)
         listed = sum(tally.counts["rejected"].values()) + sum(tally.counts["malformed_listed"].values())
         require_equal(f"clean: unit {unit}", "rejected + malformed_listed", listed, "rejections written", rejections)

@@ -53,8 +53,6 @@ class CleanCounts(Counts, total=False):
     repairs: dict[str, int]
     edits: dict[str, int]  # characters or lines that filters removed
     languages: dict[str, int]
-    language_scores: dict[str, dict[str, int]]  # documents by score in thousandths, of each language that gets a cut
-    ranks: dict[str, dict[str, int]]  # documents by rank, for each share that a filter keeps
 
 
 def _zeros(malformed: Iterable[str], rejected: Iterable[str]) -> CleanCounts:

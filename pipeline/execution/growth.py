@@ -6,7 +6,6 @@ from typing import Any, Final
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.plan import LEAST_BYTES, PLAN_STAGE
-from clozeline.pipeline.execution.stage_order import stage_of
 from clozeline.pipeline.recipe import Recipe, load_recipe
 
 # Keys that may differ between the starts of a run that grows.
@@ -33,11 +32,6 @@ def check_extension(recipe: Recipe, only: str | None) -> None:
                     f"{new!r}; restore it, or run this recipe with the old inputs first, which makes again what depends"
                     " on it"
                 )
-    if any(work.intermediate for work in stage_of(recipe, PLAN_STAGE).passes()):
-        raise ConfigurationError(
-            "extend: `keep` of a filter and `language_cut` depend on all documents, which new ones would change; set "
-            "`threshold` instead"
-        )
 
 
 def _with_sizes(plain: dict[str, Any]) -> dict[str, Any]:

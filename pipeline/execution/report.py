@@ -14,7 +14,6 @@ from clozeline.pipeline.execution.report_origins import (
     draw_provenance,
     iter_deciders,
     iter_fertility,
-    iter_language_cuts,
     iter_slowest,
     read_manifests,
     way_back,
@@ -102,7 +101,7 @@ def _parts(output: Path, stages: Sequence[StageFacts], only: str | None) -> Iter
         "Time of each stage, and input per second", [Bar(each.name, each.seconds, rate) for each, rate in rates]
     )
     yield grid(funnel("From documents to examples", _steps(stages)), times)
-    yield section("Dropped, and why", grid(*_reasons(stages)), *iter_language_cuts(stages))
+    yield section("Dropped, and why", grid(*_reasons(stages)))
     for suites in (stage.counts["suites"] for stage in stages if "suites" in stage.counts):
         yield section("Contamination", table(_SUITE, [_suite_row(*suite) for suite in sorted(suites.items())]))
     if holders:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.files import read_json
 from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.stage_report import StageFacts
 from clozeline.pipeline.shards import Manifest
@@ -17,7 +16,6 @@ from clozeline.report.html_page import collapsible, table
 _NODES: Final = 6
 _DIGITS: Final = 8
 """digits of a checksum on the page"""
-_LANGUAGE_CUTS: Final = "language_cuts.json"
 _INPUT, _STAGE, _SET = range(3)
 
 Manifests = Mapping[str, Manifest]
@@ -108,17 +106,6 @@ def iter_deciders(stages: Sequence[StageFacts]) -> Iterator[str]:
     if packages:
         rows = [(name, version, ", ".join(used)) for (name, version), used in sorted(packages.items())]
         yield collapsible("Packages", table(["package", "version", "stages"], rows))
-
-
-def iter_language_cuts(stages: Sequence[StageFacts]) -> Iterator[str]:
-    """Yield the minimum scores of languages that `clean.language_cut` chose."""
-    for cuts in (read_json(stage.folder / _LANGUAGE_CUTS) for stage in stages):
-        if cuts:
-            keys = ("documents", "median", "deviation", "threshold")
-            rows = [
-                (language, cut["documents"], *(str(cut[key]) for key in keys[1:])) for language, cut in cuts.items()
-            ]
-            yield f"<h3>Minimum scores of languages</h3>{table(['language', *keys], rows)}"
 
 
 def iter_fertility(stages: Sequence[StageFacts]) -> Iterator[str]:

@@ -37,10 +37,6 @@ def unit_keys(recipe: Recipe, plan: Plan, key: str) -> Sequence[str]:
         before = plan.until(number)
         keys += [stage_key(stage_of(recipe, PLAN_STAGE, before), before.digest)] * (generation.units - len(keys))
     keys += [key] * (len(plan.units) - len(keys))
-    if forgotten and any(work.intermediate for work in stage_of(recipe, PLAN_STAGE, plan).passes()):
-        # a share of all documents is kept, so every unit depends on those that are forgotten
-        every = config_digest({"key": key, "forgotten": sorted(forgotten.units.items())})
-        return [every] * len(plan.units)
     for unit, hashes in forgotten.units.items():
         if unit < len(keys):
             keys[unit] = config_digest({"key": keys[unit], "forgotten": hashes})

@@ -4,7 +4,7 @@ The text is cut into documents of a page. Some are copied, exactly or nearly, so
 evaluation item, and documents in other languages, word salad and adverts are added. `documents/` holds the corpus as
 lines of JSON with `text` and `url`, in an order that tells nothing. `truth.jsonl` says of each document, by file and
 byte offset, what it is. `prose.jsonl` is clean text of documents that are not in the corpus; `good.jsonl` is more, for
-`clozeline train-quality`. `leaked.jsonl` and `unseen.jsonl` are evaluation items, with and without copies in the
+a model of quality. `leaked.jsonl` and `unseen.jsonl` are evaluation items, with and without copies in the
 corpus. `clozeline study configs/studies/data` measures what the steps of a pipeline are worth on it.
 """
 
@@ -56,7 +56,7 @@ class SpoilOptions:
     items: Annotated[int, Field(ge=2)] = 200
     """evaluation items, of 50 words each, from documents that are not in the corpus; every second one is leaked"""
     good: int = 300
-    """documents that are not in the corpus, good texts for `clozeline train-quality`"""
+    """documents that are not in the corpus, good texts to train a model of quality"""
     exact: Share = 0.2
     """exact copies"""
     near: Share = 0.2

@@ -186,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--quality",
         type=some_path,
         metavar="FILE",
-        help="model of train-quality, for variants with the filter `quality`; without, there are no such variants",
+        help="fastText model, for variants with the filter `quality`; without, there are no such variants",
     )
     parser.add_argument("--truth", type=Path, metavar="FILE", help="truth.jsonl of a spoilt corpus; default: none")
     parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")

@@ -14,13 +14,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from clozeline.configuration.config import former_names
 from clozeline.errors import ConfigurationError
-from clozeline.files import parse_json, publish_text
+from clozeline.files import publish_text
 from clozeline.pipeline.clean.filters import ThresholdFilter
-from clozeline.pipeline.clean.quality_cut import CUTS_FILE
 from clozeline.pipeline.corrupt.preview.rendering import print_view, view_page
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.pipeline.execution.unit_record import total_counts
@@ -94,7 +93,7 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
                 origin = f"{row.source} at {row.offset:,}"
                 neighbor = Neighbor(distance, row.uid, row.detail, origin, row.sample_text or "")
                 _keep_nearest(reason.below, neighbor, most)
-    measured = {source: list(_build_filters(listed, folder)) for source, listed in filters.items()}
+    measured = {source: list(_build_filters(listed)) for source, listed in filters.items()}
     count = 0
     for part in parts:
         for number, document in enumerate(read_documents(documents_of(folder, part))):
@@ -140,13 +139,9 @@ def _rejects_of(folder: Path, part: int) -> RecordedFile:
     return find_file(folder, f"{part:06d}", f"rejects/{part:06d}.arrow")
 
 
-def _build_filters(listed: Sequence[Chosen], folder: Path) -> Iterator[ThresholdFilter]:
-    """Yield the filters that have measures; a share of documents becomes the threshold that it gave."""
+def _build_filters(listed: Sequence[Chosen]) -> Iterator[ThresholdFilter]:
+    """Yield the filters that have measures."""
     for chosen in listed:
-        if getattr(chosen.options, "keep", None) is not None:
-            cuts: Mapping[str, Any] = parse_json((folder / CUTS_FILE).read_bytes())
-            score = next(cut["score"] for name, cut in cuts.items() if name.split()[0] == str(chosen.options.keep))
-            chosen = replace(chosen, options=replace(chosen.options, keep=None, threshold=score))
         if issubclass(chosen.type, ThresholdFilter):
             yield chosen.build()
 

@@ -25,7 +25,6 @@ class Verdict:
     columns: Mapping[str, Any] = field(default_factory=dict)  # what it adds to `extra` of the document
     flags: int = 0  # bits that it sets in `flags` of the document
     note: str = ""  # what the report counts, without a rejection
-    rank: int | None = None  # position among all documents, of which a share is kept; None: not ranked
 
 
 KEEP: Final = Verdict()

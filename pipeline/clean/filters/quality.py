@@ -1,8 +1,11 @@
-"""A linear quality model (Li et al. 2024, DCLM, arXiv:2406.11794, section 4.4)."""
+"""Scores of a fastText classifier of text quality (Li et al. 2024, DCLM, arXiv:2406.11794, section 4.4)."""
 
 import math
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
@@ -10,48 +13,44 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict
-from clozeline.pipeline.text.linear_model import MODEL_VERSION, LinearModel, probability
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.pipeline.text.word_hashes import WordHashes
 
-RANKS: Final = 1 << 12
-_RANKS_PER_LOGIT: Final = 64
+_LOAD: Final = "import sys, fasttext; fasttext.load_model(sys.argv[1]).predict('a', k=-1)"
+_LOAD_SECONDS: Final = 120
 
 
 class Quality(ThresholdFilter):
-    """Keeps the texts that a model scores highest, and writes the score of every document as `quality`.
+    """Rejects texts that a fastText model scores low, and writes the score of every document as `quality`.
 
-    `clozeline train-quality` trains a model that tells good texts from those of the crawl. DCLM keeps the best tenth.
-
-    With `keep: 0.1`, the tenth of the documents with the highest scores stays; the others are `low_quality`
+    The score is the probability of a label. DCLM keeps the tenth of its pages with the highest one.
     """
 
-    VERSION: ClassVar[int] = MODEL_VERSION
+    VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = ("low_quality",)
     writes: ClassVar[tuple[str, ...]] = ("quality",)
     """keys of `extra` that it adds to kept documents"""
 
     @config_class
     class Options:
-        """The model, and how many documents stay; without `keep` and `threshold` all of them do."""
+        """The model, its label of good texts, and the minimum score."""
 
         model: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
-        """model of `clozeline train-quality`, an .npz file; documents are cleaned again if its content changes"""
-        keep: Annotated[float, Field(gt=0, le=1)] | None = None
-        """share of the documents that reach this filter to keep, those with the highest scores, above 0 to 1; the
-        last filter of its list only"""
-        threshold: Annotated[float, Field(ge=0, le=1)] | None = None
-        """minimum score of a kept document, 0 to 1, instead of a share"""
-
-        def __post_init__(self) -> None:
-            if self.keep is not None and self.threshold is not None:
-                raise ValueError("expected `keep` (a share) or `threshold` (a score), got both; remove one of them")
+        """classifier of fastText (.bin or .ftz); documents are cleaned again if its content changes"""
+        label: str = "__label__hq"
+        """label whose probability is the score"""
+        threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
+        """minimum score of a kept document, 0 to 1; 0 keeps all"""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._model = LinearModel.load(options.model)
-        self._words = WordHashes()
+        self._model = _load_model(options.model)
+        if options.label not in (labels := self._model.predict("a", k=-1, threshold=-1.0)[0]):
+            raise ConfigurationError(
+                f"quality: {options.model} has no label {options.label!r}; name one of its {len(labels)} by `label`: "
+                f"{', '.join(sorted(labels)[:8])}"
+            )
 
     @classmethod
     def columns_of(cls, name: str) -> tuple[str, ...]:
@@ -60,27 +59,41 @@ class Quality(ThresholdFilter):
 
     def annotate(self, name: str, statistics: TextStatistics, language: str) -> dict[str, Any]:
         """Return the score."""
-        return {"quality": round(probability(self._logit(statistics.text)), 6)}
+        return {"quality": self._score(statistics.text)}
 
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
         """Yield the score."""
-        score = round(probability(self._logit(statistics.text)), 6)
-        yield "low_quality", score, self._options.threshold or 0.0, math.inf, "{:.4f}"
+        yield "low_quality", self._score(statistics.text), self._options.threshold, math.inf, "{:.4f}"
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """Return the verdict by the threshold; with `keep`, the rank of the document among all."""
-        logit = self._logit(statistics.text)
-        score = round(probability(logit), 6)
-        columns = {"quality": score}
-        if self._options.threshold is not None and score < self._options.threshold:
-            return Verdict("low_quality", f"{score:.4f} < {self._options.threshold}", columns=columns)
-        rank = min(max(RANKS // 2 + round(logit * _RANKS_PER_LOGIT), 0), RANKS - 1)
-        return Verdict(columns=columns, rank=None if self._options.keep is None else rank)
+        """Return the verdict by the threshold, with the score."""
+        score, least = self._score(statistics.text), self._options.threshold
+        reason, detail = ("low_quality", f"{score:.4f} < {least}") if score < least else ("", "")
+        return Verdict(reason, detail, columns={"quality": score})
 
-    def _logit(self, text: str) -> float:
-        return self._model.logit(self._words.digests(text))
+    def _score(self, text: str) -> float:
+        # the model reads one line; probabilities exceed 1 by rounding
+        found = dict(zip(*self._model.predict(" ".join(text.split()), k=-1, threshold=-1.0), strict=True))
+        return round(min(1.0, float(found[self._options.label])), 6)
 
 
-def score_of_rank(rank: int) -> float:
-    """Return the lowest score of documents of a rank, 1 to 4095."""
-    return probability((rank - RANKS // 2 - 0.5) / _RANKS_PER_LOGIT)
+@cache
+def _load_model(path: Path) -> Any:
+    """Load a model, first in a child process: the library may not return, or end the process, if a file is damaged."""
+    try:
+        import fasttext
+    except ImportError as error:
+        raise ConfigurationError(
+            f"quality: needs the package fasttext-predict ({error}): pip install 'clozeline[quality]'"
+        ) from error
+    try:
+        command = [sys.executable, "-c", _LOAD, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LOAD_SECONDS)
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""
+    except subprocess.TimeoutExpired:
+        reason = f"the library reads it for more than {_LOAD_SECONDS} s"
+    if reason:
+        raise ConfigurationError(
+            f"quality: {path}: expected a classifier of fastText, .bin or .ftz ({reason}); copy the file again"
+        )
+    return fasttext.load_model(str(path))

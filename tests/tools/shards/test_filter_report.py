@@ -12,7 +12,6 @@ from clozeline.configuration.config import load_config
 from clozeline.pipeline.recipe import Recipe
 from clozeline.tools.shards.filter_report import collect_reasons, main
 from tests.pipeline.clean.cleaning import run_clean
-from tests.pipeline.clean.filters.test_quality import write_model
 
 SIZES = (3, 9, 8, 12, 10, 25, 11, 40)
 
@@ -42,17 +41,6 @@ def test_the_nearest_documents_of_each_side(tmp_path: Path) -> None:
     offset = (tmp_path / "texts.jsonl").read_text().index('{"text": "gradeo')
     assert long.below[0].origin == f"default/texts.jsonl at {offset:,}"
     assert long.below[0].text.startswith("gradeo the and words")
-
-
-def test_a_share_is_shown_as_the_score_that_it_gave(tmp_path: Path) -> None:
-    model = write_model(tmp_path / "model.npz", {f"grade{chr(97 + size % 26)}": size**2 for size in SIZES})
-    out = run(tmp_path, {"name": "quality", "model": str(model), "keep": 0.5})
-    cut = json.loads((out / "clean" / "quality_cuts.json").read_text())
-    (threshold,) = {entry["score"] for entry in cut.values()}
-    (reason,) = collect(out, most=9)[0].values()
-    assert len(reason.below) == reason.rejected == 4
-    assert len(reason.above) == 4
-    assert all(each.shown.endswith(f">= {threshold}") for each in reason.above)
 
 
 def test_tables_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json
 from clozeline.format_version import refuse_newer
 from clozeline.pipeline.balance.score_buckets import name_buckets
-from clozeline.pipeline.clean.quality_cut import CUTS_FILE
 from clozeline.pipeline.clean.unit_counts import count_characters
 from clozeline.pipeline.execution.dropped_documents import has_dropped
 from clozeline.pipeline.execution.kept_state import KeptState, record_key
@@ -186,10 +185,6 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
         heldout = before["held_out"].get("documents", 0)
         documents = {"heldout": heldout, "train": before["merged"]["documents"] - heldout}
         yield path, "documents", counts["documents"], {split: number for split, number in documents.items() if number}
-    if "ranks" in counts:
-        cuts = parse_json((folder / CUTS_FILE).read_bytes())
-        ranked = {share: sum(ranks.values()) for share, ranks in counts["ranks"].items()}
-        yield path, "ranks", ranked, {share: cut["documents"] for share, cut in cuts.items()}
     if "selection" in counts:
         left_out = (folder / UNSELECTED_FILE).stat().st_size // UID_BYTES
         yield path, "selection", sum(counts["selection"].values()), before["documents_out"]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.languages import UNDECIDED, _identifier
-from clozeline.registry import Chosen, choose, find, names
+from clozeline.pipeline.clean.languages import UNDECIDED
+from clozeline.registry import choose, find, names
 
 NAMES = names("clozeline.pipeline.clean.languages")
 
@@ -48,40 +47,3 @@ def test_long_texts_need_a_higher_score() -> None:
     assert options.least_score("af", 5000) == 0.5
     strict = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "threshold": 0.95}).options
     assert strict.least_score("en", 5000) == 0.95
-
-
-@dataclass
-class Fixed:
-    """An identifier with one answer."""
-
-    language: str
-    score: float
-    known: frozenset[str] = frozenset({"en", "de"})
-
-    def languages(self) -> frozenset[str]:
-        return self.known
-
-    def identify(self, text: str) -> tuple[str, float]:
-        return self.language, self.score
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "reason"),
-    [
-        (Fixed("en", 0.65), Fixed("en", 0.65), ""),
-        (Fixed("en", 0.64), Fixed("en", 1.0), "language_score"),
-        (Fixed("fr", 1.0), Fixed("en", 1.0), "language"),
-        (Fixed("en", 0.9), Fixed("de", 1.0), "language_disagreement"),
-        (Fixed("en", 0.9), Fixed("de", 0.1), "language_disagreement"),
-        (Fixed("en", 0.9), Fixed("en", 0.64), "language_disagreement"),
-        (Fixed("fy", 0.9), Fixed("de", 1.0), ""),  # the second model does not know the language
-    ],
-)
-def test_a_document_stays_if_both_identifiers_agree(
-    monkeypatch: pytest.MonkeyPatch, first: Fixed, second: Fixed, reason: str
-) -> None:
-    keys = {"name": "py3langid", "keep": ["en", "de", "fy"], "agree": "second"}
-    options = choose("clozeline.pipeline.clean.languages", keys).options
-    monkeypatch.setattr(_identifier, "choose", lambda package, name: Chosen(name, lambda options: second, None))
-    rule = _identifier.LanguageRule(Chosen("first", lambda options: first, options))
-    assert rule.judge("short text")[::2] == (first.language, reason)

@@ -1,15 +1,10 @@
 # ruff: noqa: E501 (whole articles, one a line)
 import re
-from contextlib import nullcontext
-from functools import cache
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from py3langid.langid import MODEL_FILE, LanguageIdentifier, visit_counts
 
-from clozeline.native.library import numpy_only
 from clozeline.pipeline.clean.languages import remove_noise
 from clozeline.pipeline.clean.languages.py3langid import Py3langid, _model
 
@@ -37,12 +32,6 @@ ARTICLE = {
     "zh": "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。",
 }  # fmt: skip
 IDENTIFIER = Py3langid(Py3langid.Options())
-
-
-@cache
-def package():
-    """The identifier of the package, which takes a second to load."""
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def test_its_languages_are_those_of_the_model():
@@ -92,29 +81,6 @@ def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided() -> No
     assert IDENTIFIER.identify(tai_viet)[0] == "und"
     mixed = ARTICLE["ru"][:40] + " " + ARTICLE["de"]
     assert IDENTIFIER.identify(mixed)[0] in ("de", "und")
-
-
-@given(
-    st.one_of(
-        st.binary(max_size=300),
-        st.lists(st.sampled_from([*ARTICLE.values()])).map(lambda texts: "".join(texts)[7:900].encode()),
-    )
-)
-def test_features_are_those_of_the_package_in_its_order(text):
-    expected = visit_counts(package().tk_nextmove, package()._rowbase, package().tk_output, text) or {}
-    for form in (nullcontext(), numpy_only()):
-        with form:
-            found, counts = _model().count_features(text)
-        assert (found.dtype, counts.dtype) == (np.int64, np.float32)
-        assert list(zip(found.tolist(), counts.tolist(), strict=True)) == list(expected.items())
-
-
-def test_ranks_are_those_of_the_package_to_the_last_bit():
-    texts = ["", "7", "xq " * 400, *ARTICLE.values()]
-    for text in texts:
-        ranked = package().rank(text)
-        assert _model().rank(text) == ranked
-        assert _model().best_two(text) == (ranked[0], ranked[1][1])
 
 
 @given(st.text("hw tp:/.s1٣9x\n", max_size=60))
