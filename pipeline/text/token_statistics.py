@@ -1,9 +1,9 @@
-"""Count tokens and repeated n-grams by a table of tokens and numpy: the reference for the compiled form."""
+"""Count repeated n-grams by numpy, and tokens by a table of them: the reference for the compiled form."""
 
 from collections import Counter
 from functools import cached_property
 from itertools import filterfalse
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ class TableTokens:
         self._table = shared_table()
         self._ids = self._table.ids_of(self._chunks)
         self._word_lengths = self._table.word_lengths[self._ids]
-        self._repeats: dict[int, _Repeats] = {}
         self.token_count = len(self._ids)
         self.words = int(np.count_nonzero(self._word_lengths))
         self.word_chars = int(self._word_lengths.sum())
@@ -48,12 +47,27 @@ class TableTokens:
     def count_listed(self, words: frozenset[str]) -> int:
         return len(words.intersection(self._table.tokens[number] for number in self._ids.tolist()))
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return self._table.lengths[self._ids]
+
+    def number_tokens(self) -> NDArray[np.int64]:
+        return self._ids
+
+
+class TokenNgrams:
+    """The repeated n-grams of a text, from the id and the length of each token, shape [tokens]."""
+
+    def __init__(self, ids: NDArray[np.int64], lengths: NDArray[Any]) -> None:
+        self._ids, self._lengths = ids, lengths
+        self._repeats: dict[int, _Repeats] = {}
+        self.visited = 0
+
     @cached_property
     def _starts(self) -> NDArray[np.int64]:
         """Characters in all tokens before each token, and the total, shape [tokens + 1]."""
-        ids = self._ids
-        starts = np.zeros(len(ids) + 1, dtype=np.int64)
-        np.cumsum(self._table.lengths[ids], out=starts[1:])
+        starts = np.zeros(len(self._ids) + 1, dtype=np.int64)
+        np.cumsum(self._lengths, out=starts[1:])
         return starts
 
     def _find_repeats(self, n: int) -> _Repeats:

@@ -74,7 +74,7 @@ def test_texts_may_be_empty_and_without_the_module_there_is_none() -> None:
     assert native_tokens("") == []
     assert split_words(" \n", word_rules).count_listed(frozenset({"a"})) == 0
     assert split_words("the cat the", word_rules).count_listed(frozenset({"the", "a"})) == 1
-    assert SplitText("", word_rules()).top_ngram_chars(2) == 0
+    assert len(SplitText("", word_rules()).number_tokens()) == 0
     with numpy_only():
         assert split_words("a", word_rules) is None
         assert keep_letters("a", word_rules) is None

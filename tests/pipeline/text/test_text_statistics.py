@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.pipeline.text.token_statistics import TableTokens
 from clozeline.pipeline.text.word_tokens import word_tokens
 
 REPETITIVE = st.lists(st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120).map(
@@ -37,10 +36,10 @@ def duplicate_slow(tokens, n):
 
 
 def check_ngrams(text):
-    tokens, forms = word_tokens(text), [TextStatistics(text), TableTokens(text)]
+    tokens, statistics = word_tokens(text), TextStatistics(text)
     for n in range(2, 11):
         expected = (top_slow(tokens, n), duplicate_slow(tokens, n))
-        assert [(form.top_ngram_chars(n), form.duplicate_ngram_chars(n)) for form in forms] == [expected] * 2
+        assert (statistics.top_ngram_chars(n), statistics.duplicate_ngram_chars(n)) == expected
 
 
 @settings(max_examples=150)
@@ -78,12 +77,11 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("form", [TextStatistics, TableTokens])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_work_grows_linearly(shape, form):
+def test_work_grows_linearly(shape):
     visited = []
     for size in (5_000, 10_000):
-        statistics = form(normalize(SHAPES[shape](size)))
+        statistics = TextStatistics(normalize(SHAPES[shape](size)))
         for n in range(2, 11):
             statistics.top_ngram_chars(n)
             statistics.duplicate_ngram_chars(n)
@@ -91,9 +89,8 @@ def test_work_grows_linearly(shape, form):
     assert visited[1] <= 2.1 * visited[0] + 50
 
 
-@pytest.mark.parametrize("form", [TextStatistics, TableTokens])
-def test_each_measure_is_computed_once(form):
-    statistics = form("one two " * 50)
+def test_each_measure_is_computed_once():
+    statistics = TextStatistics("one two " * 50)
     assert (statistics.words, statistics.top_ngram_chars(7)) == (100, 47 * 27)
     first = statistics.visited
     assert (statistics.words, statistics.top_ngram_chars(7)) == (100, 47 * 27)

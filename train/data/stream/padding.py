@@ -13,7 +13,6 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.errors import IntegrityError
-from clozeline.native import rows as native_rows
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.row_buffer import Column
 
@@ -50,8 +49,6 @@ def pad_rows(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int
         return column, equal_lengths(*column.shape)
     lengths = column.lengths
     width = max(1, int(lengths.max()))
-    if (native := native_rows.pad_rows(column.values, column.offsets, width, pad, dtype)) is not None:
-        return native, lengths
     matrix = np.full((len(column), width), pad, dtype)
     matrix[np.arange(width) < lengths[:, None]] = column.values  # the mask selects in row order, like the values
     return matrix, lengths

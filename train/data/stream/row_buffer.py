@@ -16,7 +16,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
-from clozeline.native import rows as native_rows
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.buffer_pool import BufferPool
 
@@ -209,8 +208,6 @@ def gather(values: NDArray[Any], starts: Int64, lengths: Int64) -> Ragged:
     """
     offsets = np.zeros(len(starts) + 1, np.int64)
     lengths.cumsum(out=offsets[1:])
-    if (native := native_rows.gather(values, starts, lengths, int(offsets[-1]))) is not None:
-        return Ragged(native, offsets)
     if offsets[-1] > _LONG * len(starts):  # slices: 4 times faster than an index array for lists of 200 values
         view = values.data
         parts = [view[start:stop] for start, stop in zip(starts.tolist(), (starts + lengths).tolist(), strict=True)]
