@@ -1,4 +1,4 @@
-"""Decode the bytes of a page: detect the character encoding and flag doubtful results."""
+"""Decode the bytes of a page or a text file: w3lib finds the encoding, and doubtful results are flagged or refused."""
 
 import codecs
 import re
@@ -6,64 +6,108 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
+from resiliparse.parse.encoding import detect_encoding
+from w3lib.encoding import html_body_declared_encoding, read_bom, resolve_encoding, to_unicode
 
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.decompression import Damage
 
-_BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_META: Final = re.compile(rb"""<meta[^>]{1,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]{2,40})""", re.IGNORECASE)
-_META_BYTES: Final = 1024
-_REPLACED_SHARE: Final = 0.01
+_UNFIT: Final = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
+"""Characters of a wrong encoding: control characters of C1, private use, replacements."""
+_UNFIT_SHARE: Final = 0.01
+_UTF16: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_STANDARD: Final = frozenset(
+    map(
+        resolve_encoding,
+        """utf-8 ibm866 iso-8859-2 iso-8859-3 iso-8859-4 iso-8859-5 iso-8859-6 iso-8859-7 iso-8859-8 iso-8859-10
+        iso-8859-13 iso-8859-14 iso-8859-15 iso-8859-16 koi8-r koi8-u macintosh mac-cyrillic windows-874 windows-1250
+        windows-1251 windows-1252 windows-1253 windows-1254 windows-1255 windows-1256 windows-1257 windows-1258 gbk
+        gb18030 big5 euc-jp iso-2022-jp shift_jis euc-kr utf-16 utf-16be utf-16le""".split(),  # noqa: SIM905
+    )
+)
+"""Encodings of the Encoding Standard: Python has others, whose decoding is no text or takes quadratic time."""
+_SEVERAL: Final = 3
+"""Characters of several bytes that are no accident in another encoding."""
 
 
 def decode(body: bytes, declared: str | None = None, *, meta: bool = False) -> tuple[str, int] | None:
     """Return the text and its flags, or None if no encoding fits.
 
-    Try the byte order mark, the declared charset, `<meta>` in the first 1,024 bytes (with `meta`) and UTF-8. If none
-    decodes every byte: UTF-8 with up to 1 % replaced characters, if most non-ASCII characters are valid; else the
-    encoding that a detector guesses.
+    The encoding is that of the byte order mark, the declared one, or with `meta` that of `<meta>` or `<?xml?>`. UTF-8
+    comes next, and last the guess of a detector. Two rules are not w3lib's: a page that names UTF-16 in its own ASCII
+    letters is UTF-8 (HTML standard, 13.2.3.2), and valid UTF-8 is believed more than the name of another encoding,
+    except one of several bytes that fits.
+
+    A guess, or a text with replaced characters, is refused if more than 1 % of its characters are unfit.
     """
-    for mark, encoding in _BOMS:
-        if body.startswith(mark):
-            return _decode_leniently(body[len(mark) :], encoding, 0)
-    declarations = [declared] if declared else []
-    if meta and (match := _META.search(body[:_META_BYTES])):
-        declarations.append(match[1].decode("ascii"))
-    known = [map_encoding_to_html5(name, fallback_utf8=False) for name in declarations]
-    for encoding in dict.fromkeys([*(name for name in known if name), "utf-8"]):
-        try:
-            return body.decode(encoding), 0
-        except (UnicodeDecodeError, LookupError):
-            continue
-    # UTF-8 with replaced characters, if at least half of the non-ASCII characters are valid
+    marked, mark = read_bom(body)
+    if marked is not None and mark is not None:
+        return _decode_as(body[len(mark) :], marked)
+    named = _find_encoding(declared)
+    if (
+        named is None
+        and meta
+        and (named := _find_encoding(html_body_declared_encoding(body))) in ("utf-16", *_UTF16.values())
+    ):
+        named = "utf-8"
+    if named is None or named == "utf-8":
+        return _decode_undeclared(body)
+    fits = (text := to_unicode(body, named)) and "\ufffd" not in text
+    if not fits or _is_single_byte(named):
+        unmistaken = _decode_utf8(body)
+        if unmistaken is not None and sum(character > "\x7f" for character in unmistaken) >= _SEVERAL:
+            return unmistaken, FLAG_DECODED_BY_GUESS
+    return (text, 0) if fits else _check(text, 0) or _decode_undeclared(body)
+
+
+def _find_encoding(label: str | None) -> str | None:
+    """Return Python's name of an encoding that the Encoding Standard knows; UTF-16 without a mark is little-endian."""
+    found = resolve_encoding(label) if label else None
+    return None if found not in _STANDARD else "utf-16-le" if found == "utf-16" else found
+
+
+def _decode_as(body: bytes, encoding: str) -> tuple[str, int] | None:
+    try:
+        return body.decode(encoding), 0
+    except UnicodeDecodeError:
+        return _check(to_unicode(body, encoding), 0)
+
+
+def _decode_undeclared(body: bytes) -> tuple[str, int] | None:
+    """Return the text as UTF-8, with replaced characters if most others are valid, or as a detector guesses."""
+    if (text := _decode_utf8(body)) is not None:
+        return text, 0
     text = body.decode("utf-8", "replace")
     bad = text.count("\ufffd")
-    good = len(text) - len(text.encode("ascii", "ignore")) - bad
-    if good >= bad:
-        return (text, FLAG_REPLACEMENTS) if bad <= _REPLACED_SHARE * len(text) else None
-    # guess, unless it is binary
-    encoding = str(detect_encoding(body))
-    if encoding == "utf-8" or body.count(b"\0") > _REPLACED_SHARE * len(body):
-        return None
-    return _decode_leniently(body, encoding, FLAG_DECODED_BY_GUESS)
+    if len(text) - len(text.encode("ascii", "ignore")) - bad >= bad:
+        return _check(text, 0)
+    if body.count(b"\0") > _UNFIT_SHARE * len(body):
+        return None  # binary
+    return _check(to_unicode(body, resolve_encoding(detect_encoding(body)) or "utf-8"), FLAG_DECODED_BY_GUESS)
 
 
-def _decode_leniently(body: bytes, encoding: str, flags: int) -> tuple[str, int] | None:
+def _decode_utf8(body: bytes) -> str | None:
     try:
-        text = body.decode(encoding, "replace")
-    except LookupError:
+        return body.decode()
+    except UnicodeDecodeError:
         return None
-    bad = text.count("\ufffd")
-    if bad > _REPLACED_SHARE * len(text):
+
+
+def _is_single_byte(encoding: str) -> bool:
+    return len(bytes(range(0x80, 0x100)).decode(encoding, "replace")) == 0x80
+
+
+def _check(text: str, flags: int) -> tuple[str, int] | None:
+    """Return a text with its flags, or None if too many of its characters are those of a wrong encoding."""
+    if len(_UNFIT.findall(text)) > _UNFIT_SHARE * len(text):
         return None
-    return text, flags | (FLAG_REPLACEMENTS if bad else 0)
+    return text, flags | (FLAG_REPLACEMENTS if "\ufffd" in text else 0)
 
 
 def detect_utf16(head: bytes) -> str | None:
     """Return the encoding of a UTF-16 byte order mark, or None."""
-    return next((encoding for mark, encoding in _BOMS[1:] if head.startswith(mark)), None)
+    return next((encoding for mark, encoding in _UTF16.items() if head.startswith(mark)), None)
 
 
 def recode_utf16(pieces: Iterator[bytes | Damage], account: Account) -> Iterator[bytes | Damage]:

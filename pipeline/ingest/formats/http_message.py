@@ -71,7 +71,7 @@ def content_type(value: str | None) -> tuple[str, str | None]:
     if not value:
         return "", None
     charset = _CHARSET.search(value)
-    return value.split(";")[0].strip().lower(), charset[1] if charset else None
+    return re.split("[;,]", value)[0].strip().lower(), charset[1] if charset else None
 
 
 def _join_chunks(body: bytes) -> bytes:
