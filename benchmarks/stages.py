@@ -84,7 +84,7 @@ counts = [json.loads(path.read_text())["counts"] for path in (output / "clean/re
 print("\\n" + json.dumps([seconds, sum(count.get("content_kept", 0) for count in counts)]))
 """
 SPEEDUP = 2.0
-"""Times the baseline's speed that a chain must reach with the same extractor; with `blocks`, the same speed."""
+"""Times the baseline's speed that a chain must reach with the same extractor"""
 
 
 def chain(root: Path, extractor: str, crawl: str) -> tuple[dict[str, float], float]:
@@ -101,7 +101,7 @@ def chain(root: Path, extractor: str, crawl: str) -> tuple[dict[str, float], flo
 
 def compare_chains(crawl: str, baseline: Path | None, turns: int) -> list[dict[str, Any]]:
     """Return a row per chain, with its seconds per stage; versions and extractors take turns."""
-    cases = {"resiliparse": (ROOT, "resiliparse"), "blocks": (ROOT, "blocks")}
+    cases = {"resiliparse": (ROOT, "resiliparse"), "trafilatura": (ROOT, "trafilatura")}
     if baseline is not None:
         cases = {"baseline": (baseline.resolve(), "resiliparse"), **cases}
     runs: dict[str, list[tuple[dict[str, float], float]]] = {name: [] for name in cases}
@@ -113,7 +113,7 @@ def compare_chains(crawl: str, baseline: Path | None, turns: int) -> list[dict[s
     peer = speeds.pop("baseline", None)
     rows = []
     for name, speed in speeds.items():
-        target = None if peer is None else 1.0 if name == "blocks" else SPEEDUP
+        target = None if peer is None else SPEEDUP if name == "resiliparse" else None
         holds = peer is None or target is None or speed >= target * peer
         rows.append(figure(f"WARC to shards: {name}", "MB of HTML/s", speed, peer, "baseline" if peer else "", target,
                            holds=holds, cpu_s=best[name][0]))  # fmt: skip

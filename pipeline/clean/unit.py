@@ -88,7 +88,7 @@ class CleanUnits(Pass[CleanCounts]):
             steps_by_source[planned.source_group] = steps
         options = {"name": planned.reader, **options_of(planned.reader, entry.options)}
         reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(self.limits)
-        tally.open(planned.source, reader.reasons, [*steps.reasons, *source.extractor.type.reasons])
+        tally.open(planned.source, reader.reasons, steps.reasons)
         tally.add({"bytes_in": planned.end - planned.start})
         if path.stat().st_size == 0:
             tally.count(Counted("note", _EMPTY))

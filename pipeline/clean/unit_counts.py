@@ -8,7 +8,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.clean.filters import Verdict
 from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
 from clozeline.pipeline.execution.unit_record import Counts, add_counts, require_equal
-from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, Document
 from clozeline.pipeline.ingest.documents.files import Rejection
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.readers import Counted
@@ -184,3 +184,6 @@ class UnitCounts:
     def keep(self, document: Document) -> None:
         characters = count_characters(document)
         self.add({"documents_out": 1, "characters_out": characters, "languages": {document.language: 1}})
+        for flag, repair in ((FLAG_DECODED_BY_GUESS, "encoding_guessed"), (FLAG_REPLACEMENTS, "characters_replaced")):
+            if document.flags & flag:
+                self.add({"repairs": {repair: 1}})

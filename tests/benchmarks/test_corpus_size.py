@@ -22,8 +22,8 @@ def test_the_recipe_is_valid_with_every_type_of_duplicates(tmp_path: Path) -> No
     types = ["exact", "near", "lines", "spans", "windows"]
     plain = [f"input={tmp_path}/crawl.jsonl", f"output={tmp_path}/out"]
     (tmp_path / "crawl.jsonl").write_text('{"text": "a"}\n', encoding="utf-8")
-    recipe = load_recipe(write_recipe(tmp_path, "blocks", types), plain)
+    recipe = load_recipe(write_recipe(tmp_path, "resiliparse", types), plain)
     check_recipe(recipe)
     assert {"decontaminate", "balance", "corrupt"} < set(stages_of(recipe))
     assert all(getattr(recipe.config_of("dedup"), name) is not None for name in types)
-    assert load_recipe(write_recipe(tmp_path, "blocks", ["exact"]), plain).config_of("dedup").near is None
+    assert load_recipe(write_recipe(tmp_path, "resiliparse", ["exact"]), plain).config_of("dedup").near is None

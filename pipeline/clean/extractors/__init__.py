@@ -7,9 +7,9 @@ from clozeline.pipeline.clean.extractors._extraction import (
     Extraction,
     shared_extraction,
 )
-from clozeline.pipeline.clean.extractors._extractor import Extractor, ExtractorOptions, PageRefused
+from clozeline.pipeline.clean.extractors._extractor import Extractor, ExtractorOptions
 
 __all__ = [
-    "BATCH", "EXTRACTION_REASONS", "Extracted", "Extraction", "Extractor", "ExtractorOptions", "PageRefused",
+    "BATCH", "EXTRACTION_REASONS", "Extracted", "Extraction", "Extractor", "ExtractorOptions",
     "shared_extraction",
 ]  # fmt: skip

@@ -16,19 +16,21 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import IO, Any, Final, NamedTuple
 
 from clozeline.errors import StorageError
-from clozeline.pipeline.clean.extractors._extractor import ExtractorOptions, PageRefused
+from clozeline.pipeline.clean.extractors._extractor import ExtractorOptions
+from clozeline.pipeline.clean.extractors._nesting_depth import is_deeper
+from clozeline.pipeline.clean.extractors._preparation import prepare_page
 from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.registry import Chosen, choose
 
 BATCH: Final = 16
 """Pages per message: a round trip for each page would cost CPU time in both processes."""
-EXTRACTION_REASONS: Final = ("timeout", "extractor_crash", "extractor_error", "extract_empty")
+EXTRACTION_REASONS: Final = ("html_depth", "timeout", "extractor_crash", "extractor_error", "extract_empty")
 
 _RECEIVED: Final = b"received\n"
 _START_S: Final = 60.0
@@ -50,7 +52,8 @@ class Extraction:
         limits: ExtractorOptions = chosen.options
         self._timeout_s = limits.timeout_s
         self._setup = {"extractor": chosen.plain(), "parent": os.getpid()}
-        self._setup |= {"memory_bytes": limits.memory_bytes, "timeout_s": limits.timeout_s}
+        self._setup |= {"memory_bytes": limits.memory_bytes, "timeout_s": limits.timeout_s,
+                        "max_depth": limits.max_depth}  # fmt: skip
         self._child: subprocess.Popen[bytes] | None = None
         self._file: IO[bytes] | None = None
         self.restarts = 0
@@ -190,18 +193,18 @@ def serve() -> None:
     extractor = choose("clozeline.pipeline.clean.extractors", setup["extractor"]).build()
     os.write(done, b".")
     for lengths in map(json.loads, sys.stdin.buffer):
-        _answer_batch(extractor, setup["file"], lengths, setup["timeout_s"])
+        _answer_batch(extractor, setup, lengths)
         os.write(done, b".")
 
 
-def _answer_batch(extractor: Any, file: int, lengths: Sequence[int], timeout_s: float) -> None:
-    start, end = 0, sum(lengths)
+def _answer_batch(extractor: Any, setup: Mapping[str, Any], lengths: Sequence[int]) -> None:
+    file, start, end = setup["file"], 0, sum(lengths)
     end += _append(file, _RECEIVED, end)
     for length in lengths:
         # the default action of SIGPROF ends the process even inside a parser that never returns to Python, and
         # also ends a parser whose parent is gone
-        signal.setitimer(signal.ITIMER_PROF, timeout_s)
-        answer = _extract_page(extractor, file, start, length)
+        signal.setitimer(signal.ITIMER_PROF, setup["timeout_s"])
+        answer = _extract_page(extractor, str(os.pread(file, length, start), "utf-8"), setup["max_depth"])
         signal.setitimer(signal.ITIMER_PROF, 0)
         start += length
         end += _append(file, answer, end)
@@ -217,16 +220,16 @@ def _append(file: int, answer: bytes, end: int) -> int:
     return written
 
 
-def _extract_page(extractor: Any, file: int, start: int, length: int) -> bytes:
-    """Return the answer for the page at `start` in the file: a line with its properties, then its text."""
+def _extract_page(extractor: Any, html: str, max_depth: int) -> bytes:
+    """Return the answer for a page: a line with its properties, then its text."""
     try:
-        html, lenient = str(os.pread(file, length, start), "utf-8"), False
+        if is_deeper(html, max_depth):  # parsing is quadratic in the depth
+            return _pack_answer(reason="html_depth")
+        html, lenient = prepare_page(html), False
         text = extractor.extract(html)
         if not text.strip():
             text, lenient = extractor.extract_leniently(html), True
         return _pack_answer(text, lenient=lenient)
-    except PageRefused as refusal:
-        return _pack_answer(reason=refusal.reason)
     except MemoryError:
         os._exit(1)
     except Exception:

@@ -16,22 +16,14 @@ class ExtractorOptions:
     memory_bytes: Annotated[int, Field(ge=1 << 28)] = 1 << 31
     """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more are rejected as
     `extractor_crash`"""
-
-
-class PageRefused(Exception):
-    """Raised for a page that must not be parsed; `reason` becomes the reason of its rejection."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    max_depth: Annotated[int, Field(ge=1, le=5000)] = 5000
+    """maximum nesting depth of elements, 1 to 5,000; deeper pages are rejected as `html_depth`"""
 
 
 class Extractor(Protocol):
     """An extractor."""
 
     VERSION: ClassVar[int]
-    reasons: ClassVar[tuple[str, ...]]
-    """reasons of `PageRefused`"""
 
     def __init__(self, options: Any) -> None: ...
 

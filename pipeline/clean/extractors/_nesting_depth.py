@@ -1,11 +1,9 @@
-"""Reject pages whose elements are nested very deeply, before a parser reads them."""
+"""Find pages whose elements are nested very deeply, before a parser reads them."""
 
 import re
 from typing import Final
 
 import numpy as np
-
-from clozeline.pipeline.clean.extractors._extractor import PageRefused
 
 _TAG: Final = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]*")
 # void elements, and elements with an optional end tag: parsers do not nest them in themselves
@@ -18,19 +16,18 @@ _FLAT: Final = frozenset(
 )  # fmt: skip
 
 
-def refuse_deep_pages(html: str, max_depth: int) -> None:
-    """Raise PageRefused(`html_depth`) if elements are nested deeper than `max_depth`."""
+def is_deeper(html: str, max_depth: int) -> bool:
+    """Return whether elements are nested deeper than `max_depth`."""
     # the nesting is at most the number of start tags; unclosed formatting elements count as nested
     tags = html.count("<")
     if tags <= max_depth or tags - html.count("</") <= max_depth:
-        return
+        return False
     names = _TAG.findall(html)
     steps = _Steps()
     depth = np.cumsum(np.fromiter(map(steps.__getitem__, names), np.int64, len(names)))
     # measure from the lowest point so far, because end tags without a start tag do not reduce the depth
     lowest = np.minimum.accumulate(np.minimum(depth, 0))
-    if int((depth - lowest).max(initial=0)) > max_depth:
-        raise PageRefused("html_depth")
+    return int((depth - lowest).max(initial=0)) > max_depth
 
 
 class _Steps(dict[str, int]):

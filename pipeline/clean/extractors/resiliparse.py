@@ -1,14 +1,12 @@
 """Main-content extraction by Resiliparse (Bevendorff et al., ECIR 2018; https://resiliparse.chatnoir.eu)."""
 
 import re
-from typing import Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-from pydantic import Field
 from resiliparse.extract.html2text import extract_plain_text
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.extractors import ExtractorOptions
-from clozeline.pipeline.clean.extractors._nesting_depth import refuse_deep_pages
 
 _UNSEEN: Final = re.compile(r"<(noscript|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _LINE: Final = 60  # characters; shorter lines of a page are mostly menus and headings
@@ -19,26 +17,22 @@ class Resiliparse:
     r"""Plain text of a page with paragraphs and lists, without link targets and image texts.
 
     If no main content is found, `extract_leniently` drops the invisible elements that mislead the parser, or else takes
-    the long lines of the page. Deep pages are rejected unparsed: parsing is quadratic in the nesting depth.
+    the long lines of the page.
 
         "<nav>Home</nav><h1>Title</h1><p>One <b>two</b>.</p>" -> "Title\n\nOne two."
     """
 
-    VERSION: ClassVar[int] = 2
-    reasons: ClassVar[tuple[str, ...]] = ("html_depth",)
+    VERSION: ClassVar[int] = 3
 
     @config_class
     class Options(ExtractorOptions):
         main_content: bool = True
         """drop navigation, headers, footers and the like"""
-        max_depth: Annotated[int, Field(ge=1, le=5000)] = 5000
-        """maximum nesting depth of elements, 1 to 5,000; deeper pages are rejected as `html_depth`"""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def extract(self, html: str) -> str:
-        refuse_deep_pages(html, self._options.max_depth)
         return _parse(html, self._options.main_content)
 
     def extract_leniently(self, html: str) -> str:
