@@ -202,14 +202,6 @@ class Recipe:
     limit: Annotated[int, Field(ge=1)] | None = None
     """documents of a preview: the first of each unit, about as many of each; the same decisions as in the complete run,
     which needs another `output`"""
-    extend: bool = False
-    """let new files of `input` join a finished run: older documents win against their duplicates, and the tokenizer and
-    the factors of `balance` stay; in a new output, each entry of `input` joins after those before it"""
-    rebalance: bool = False
-    """train the tokenizer and compute the factors of `balance` again where a run grew or forgot documents"""
-    drop: list[str] = field(default_factory=list)
-    """stages whose documents are removed once all stages are complete, such as [clean, dedup]; a start that needs them
-    makes them again"""
     keep_intermediates: bool = False
     """keep the `tmp/` folder of each stage"""
     # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's folder.

@@ -17,7 +17,6 @@ from clozeline.pipeline.clean.quality_cut import ApplyCuts, ChooseCuts, ScoredUn
 from clozeline.pipeline.clean.steps import SourceSteps
 from clozeline.pipeline.clean.unit import CleanUnits
 from clozeline.pipeline.clean.unit_counts import CleanCounts
-from clozeline.pipeline.execution.forgotten import Forgotten
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.recipe import Recipe
@@ -34,7 +33,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     order: ClassVar[int] = 10
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
-    added: ClassVar[tuple[str, ...]] = ("annotate", "by_language", "language_cut")
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -108,7 +106,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             planned=self.plan.units, sources=sources, corpus=self.recipe.corpus, seed=seed, limits=self.recipe.limits,
             keep_text=self.config.keep_text, fail_truncated=self.recipe.on_error.truncated == "fail", units=units,
             limit=self.recipe.limit, name="score" if scored else "main",
-            forgotten=Forgotten.load(self.recipe.output_folder),
         )  # fmt: skip
         if cut is not None:
             options = {label: source.language.options for label, source in sources.items() if source.language}

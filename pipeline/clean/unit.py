@@ -1,7 +1,7 @@
 """The pass of `clean`: turn input ranges into documents and rejections."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Final
@@ -10,7 +10,6 @@ from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
 from clozeline.pipeline.clean.steps import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
-from clozeline.pipeline.execution.forgotten import Forgotten
 from clozeline.pipeline.execution.input_changes import observe_file, other_name, range_hash, range_name
 from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
@@ -29,7 +28,6 @@ from clozeline.registry import choose
 _BATCH_CHARACTERS: Final = 1 << 24
 _EMPTY: Final = "empty_file"
 _FALLBACK: Final = "extract_fallback"
-_FORGOTTEN: Final = "forgotten"
 
 
 @dataclass
@@ -45,7 +43,6 @@ class CleanUnits(Pass[CleanCounts]):
     fail_truncated: bool
     units: int
     limit: int | None = None  # documents of all units together
-    forgotten: Forgotten = field(default_factory=Forgotten)
     name: str = "main"
     folder: ClassVar[str] = ""
     """folder of its outputs below that of the stage"""
@@ -129,9 +126,6 @@ class CleanUnits(Pass[CleanCounts]):
                     flags=record.flags, extra=dict(record.extra),
                 )  # fmt: skip
                 content_bytes = record.length if record.span is None else record.span
-                if self.forgotten.holds(document.uid):
-                    tally.count(Counted("ignored", _FORGOTTEN, content_bytes))
-                    continue
                 tally.add_document(document.uid, planned.source, record.locator, content_bytes)
                 if steps.screen(document):
                     screened.append((document, record.markup))
