@@ -3,11 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import field, replace
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.pipeline.clean.languages import LANGUAGES, LanguageOptions
 from clozeline.registry import Chosen, Default, OneOf
 
@@ -100,5 +102,7 @@ class CleanConfig:
     `threshold` and `long_threshold`: `{low: 0.3, high: 0.9}`, or `{}` for these values"""
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     """settings by the `source` label of the inputs, which replace those above"""
+    exclude: Annotated[Path | None, HOME_EXPANDED] = None
+    """file with a uid, URL, host, `source` or path of an input on each line, which the run leaves out"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
     """fraction of rejections that store the start of the text, 0 to 1"""

@@ -2,10 +2,12 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
+from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
 from clozeline.pipeline.clean.filters_by_language import chosen_by_language, find_mistakes
 from clozeline.pipeline.clean.language_cut import (
@@ -24,6 +26,8 @@ from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Chosen, find
 
 _CLEAN_VERSION: Final = 3
+# Lines of `exclude` that a message names.
+_NAMED: Final = 5
 
 
 class CleanStage(Stage[CleanConfig, CleanCounts]):
@@ -44,6 +48,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def mistakes(self) -> Iterator[str]:
         """Report languages to keep that the identifier does not know, and filters that cannot work in their order."""
+        _ = self._exclusion  # a file that cannot be read is an error before the work
         by_source = {f"clean.sources.{name}.language": source.language for name, source in self.config.sources.items()}
         for key, chosen in {"clean.language": self.config.language, **by_source}.items():
             if isinstance(chosen, Chosen) and chosen.options.keep:
@@ -105,7 +110,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         first = (ScoredUnits if scored else CleanUnits)(
             planned=self.plan.units, sources=sources, corpus=self.recipe.corpus, seed=seed, limits=self.recipe.limits,
             keep_text=self.config.keep_text, fail_truncated=self.recipe.on_error.truncated == "fail", units=units,
-            limit=self.recipe.limit, name="score" if scored else "main",
+            limit=self.recipe.limit, name="score" if scored else "main", exclusion=self._exclusion,
         )  # fmt: skip
         if cut is not None:
             options = {label: source.language.options for label, source in sources.items() if source.language}
@@ -113,14 +118,19 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return [first, ChooseCuts(), ApplyCuts(units, shares, seed, self.config.keep_text)] if shares else [first]
 
     def files(self) -> Mapping[str, str]:
-        """Return the SHA-256 of models and lists that the filters read, by path."""
+        """Return the SHA-256 of models and lists that the filters read, by path, and of `exclude`."""
         chosen = [
             entry
             for source in self._source_steps().values()
             for entry in (*source.filters, *source.pair_filters, *source.annotate)
         ]
         others = [each for entry in chosen for each in chosen_by_language(entry, self.config.by_language).values()]
-        return {path: digest for entry in (*chosen, *others) for path, digest in data_files(entry.options).items()}
+        read = {path: digest for entry in (*chosen, *others) for path, digest in data_files(entry.options).items()}
+        return read if self._exclusion is None else {**read, "exclude": self._exclusion.sha256}
+
+    @cached_property
+    def _exclusion(self) -> Exclusion | None:
+        return None if self.config.exclude is None else Exclusion.open(self.config.exclude)
 
     def _source_steps(self) -> dict[str, SourceSteps]:
         steps = {}
@@ -147,11 +157,19 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         left_out = (
             ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
             ("", counts["notes"]), ("byte", without), ("", counts.get("text_lacks", {})),
-            ("", counts.get("first_records", {})),
+            ("", counts.get("first_records", {})), *self._list_unmatched(counts),
         )  # fmt: skip
         documents, records = counts["documents_in"], counts.get("records_in", counts["documents_in"])
         amounts = [amount(records, "record")] * (records != documents) + [amount(documents, "document")]
         return Row("\n".join(amounts), amount(counts["documents_out"], "document"), left_out)
+
+    def _list_unmatched(self, counts: CleanCounts) -> list[tuple[str, dict[str, int]]]:
+        """Return how many lines of `exclude` name nothing in this run, and the first ones."""
+        if self._exclusion is None:
+            return []
+        unmatched = list(self._exclusion.unmatched(counts.get("excluded_by", {})))
+        named = dict.fromkeys(unmatched[:_NAMED], 1)
+        return [("", {"lines of exclude, which match nothing": len(unmatched)}), ("unmatched line", named)]
 
     def nothing_left(self, counts: CleanCounts) -> ClozelineError:
         """Return an error that says whether no record was found, none had a text, or all were rejected."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from clozeline.errors import StorageError
+from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
 from clozeline.pipeline.clean.steps import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
@@ -27,6 +28,8 @@ from clozeline.registry import choose
 
 _BATCH_CHARACTERS: Final = 1 << 24
 _EMPTY: Final = "empty_file"
+_EXCLUDED: Final = "excluded"
+_EXCLUDED_FILE: Final = "excluded_file"
 _FALLBACK: Final = "extract_fallback"
 
 
@@ -43,6 +46,7 @@ class CleanUnits(Pass[CleanCounts]):
     fail_truncated: bool
     units: int
     limit: int | None = None  # documents of all units together
+    exclusion: Exclusion | None = None
     name: str = "main"
     folder: ClassVar[str] = ""
     """folder of its outputs below that of the stage"""
@@ -73,6 +77,11 @@ class CleanUnits(Pass[CleanCounts]):
         self, planned: PlannedRange, tally: UnitCounts, steps_by_source: dict[str, Steps], quota: "_Quota"
     ) -> Iterator[Document]:
         if quota.is_used():
+            return
+        if self.exclusion is not None and (lines := self.exclusion.find_input(planned)):
+            tally.open(planned.source, (), ())
+            tally.count(Counted("note", _EXCLUDED_FILE))
+            tally.add({"bytes_in": planned.end - planned.start, "excluded_by": {str(line): 1 for line in lines}})
             return
         path = _find_input(planned)
         files: tuple[Path | RemoteFile, ...] = (path, *_companion_files(planned).values())
@@ -126,6 +135,12 @@ class CleanUnits(Pass[CleanCounts]):
                     flags=record.flags, extra=dict(record.extra),
                 )  # fmt: skip
                 content_bytes = record.length if record.span is None else record.span
+                if self.exclusion is not None:
+                    found = self.exclusion.find_document(document.uid, document.url, document.host)
+                    if found:
+                        tally.count(Counted("ignored", _EXCLUDED, content_bytes))
+                        tally.add({"excluded_by": {str(line): 1 for line in found}})
+                        continue
                 tally.add_document(document.uid, planned.source, record.locator, content_bytes)
                 if steps.screen(document):
                     screened.append((document, record.markup))
