@@ -34,7 +34,6 @@ _HEADINGS: Final = {
 }  # fmt: skip
 # Commands for people who work on Clozeline itself; they run, but the list does not show them.
 _HIDDEN: Final = frozenset({"draw-flow", "make-gallery", "serve-pydoc"})
-_FORMER_NAMES: Final = {"neighbours": "neighbors"}
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def main() -> int:
         sys.stdout.write(f"{path}\n")
     else:
         known = {key: command for group in commands().values() for key, command in group.items()}
-        dashed = _FORMER_NAMES.get(name, _with_dashes(name))
+        dashed = _with_dashes(name)
         if dashed not in known:
             near = difflib.get_close_matches(name, [*known, *_own(), "--version"], n=1)
             raise _refusal(f"no command '{name}'; " + (f"did you mean '{near[0]}'?" if near else "--help lists all"))

@@ -65,8 +65,8 @@ def test_documents_of_the_old_run_are_gone_and_ids_are_equal(crawls):
 def test_the_trainer_mixes_both(crawls, tmp_path):
     old, new = crawls
     small = ("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn_dim=64",
-             "data.global_batch=8", "data.micro_batch=8", "data.lanes=8", "schedule.warmup=1", "steps=4", "checkpoint.every=null",
-             "evaluate.every=null", "log.tensorboard=false")  # fmt: skip
+             "data.global_batch=8", "data.micro_batch=8", "data.lanes=8", "schedule.warmup=1", "steps=4",
+             "checkpoint.every=null", "evaluate.every=null", "log.tensorboard=false")  # fmt: skip
     words = ["--config", "recipe:demo", f"data.shards=[{old}/{SET}, {new}/{SET}]", "data.weights=[1, 1]",
              f"output={tmp_path / 'run'}", *small]  # fmt: skip
     finished = run_ranks(1, train_normally, *words, folder=tmp_path)

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from clozeline.configuration.config import former_names, load_config, validate
+from clozeline.configuration.config import load_config, validate
 from clozeline.errors import ConfigurationError, IntegrityError, message_text, reading_run
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Arguments, natural, positive, some_path
@@ -154,8 +154,8 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
         raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml: give one, or copy it back")
-    with former_names(), reading_run(path):
-        config = load_config(dict[str, Any], path)  # a dictionary: validating all of it would load torch
+    with reading_run(path):
+        config = load_config(dict[str, Any], path, recorded=True)  # a dictionary: validating all of it would load torch
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
         steps: int = validate(int, config.get("steps"), str(path), "steps")
     with _reading_lines(run / "metrics.jsonl") as lines:

@@ -29,7 +29,7 @@ Recounted: TypeAlias = Iterator[tuple[str, object, object]]
 def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
     """Yield the counts of a stage that follow from its input, its output and its configuration."""
     try:
-        config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml"))
+        config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml", recorded=True))
     except ConfigurationError as error:
         raise IntegrityError(f"{error}; copy it again, or run the stage again with the recipe") from error
     if "held_out" in counts:
