@@ -192,7 +192,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         require_equal(self.name, "records_in", records, "ignored + malformed + documents_in", other + documents)
         finished = counts.get("documents_out", 0) + sum(counts.get("rejected", {}).values())
         require_equal(self.name, "documents_in", documents, "documents_out + rejected", finished)
-        # bytes and records of the files; units of older versions do not count them
+        # bytes and records of the files
         decoded = counts.get("bytes_decoded", 0) + sum(counts.get("bytes_undecoded", {}).values())
         decoded -= counts.get("bytes_read_twice", 0)
         require_equal(self.name, "bytes_owned", counts.get("bytes_owned", 0), "bytes decoded + undecoded", decoded)

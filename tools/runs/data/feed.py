@@ -166,14 +166,6 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
         if planned := [line for line in starts if "plans" in line]:
             saved, since = read_phases(planned[-1]["plans"]), int(planned[-1]["samples"])
             skipped = [SkippedRows(*entry) for entry in planned[-1].get("skipped_rows", ())]
-        # a run of an earlier version recorded only the shares of sets
-        shares = [] if saved else [[phase["shares"] for phase in line["phases"]] for line in starts]
-        changes = zip(starts[1:], shares[1:], shares, strict=False)
-        other = max((int(line["step"]) for line, now, before in changes if now != before), default=0)
-    if other:
-        sys.stderr.write(
-            message_text(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
-        )
     # a killed run may have checkpoints without their lines in metrics.jsonl
     saved_steps = [step_of(path.name) for path in steps_in(run / "checkpoints")]
     last = taken[-1][0] if taken else 0
