@@ -2,7 +2,6 @@
 
 import difflib
 import importlib
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -90,8 +89,6 @@ def start() -> int:
 
 def main() -> int:
     """Run the subcommand that the process was called with, and return its exit code."""
-    if "_ARGCOMPLETE" in os.environ:
-        _complete()
     name, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("--help", [])
     if name == "help":
         name, arguments = (arguments[0], ["--help"]) if arguments[:1] not in ([], ["--help"]) else ("--help", [])
@@ -117,15 +114,6 @@ def main() -> int:
         sys.argv = [f"clozeline {_with_dashes(name)}", *arguments]
         return known[dashed].run(arguments)
     return 0
-
-
-def _complete() -> None:
-    """Answer a shell that asks for completions of a command line, and exit."""
-    from clozeline.completion import complete
-
-    shown = {name: command for group in commands().values() for name, command in group.items() if name not in _HIDDEN}
-    stages = frozenset(name for name, command in shown.items() if command.stage is not None)
-    complete({name: command.file for name, command in shown.items()}, stages)
 
 
 def _own() -> dict[str, str]:
