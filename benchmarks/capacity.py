@@ -1,12 +1,14 @@
 """What a crawl of many terabytes takes: text and tokens, core-hours, disk and price, from rates measured on one core.
 
-    python -m benchmarks.capacity [--terabytes 100] [--keep 0.2] [--unique 0.5] [--cores 2048] [--price 0.04]
-        [--rates FILE] [--json FILE]
+    python -m benchmarks.capacity [--terabytes 100] [--text 0.19] [--keep 0.2] [--unique 0.5] [--cores 2048]
+        [--price 0.04] [--rates FILE] [--json FILE]
 
 This is arithmetic: rates times bytes, without queues, starts of tasks, slow tasks at the end of a pass, or a file
-system that is slower than its readers. `--keep` is the share of the text that passes `clean`, `--unique` the share of
-that which `dedup` keeps; both depend on the crawl and the filters, so take them from a sample of yours. The rates are
-those of `MEASURED`, or of a file that `python -m benchmarks.corpus_size --megabytes 30 300 --json FILE` writes.
+system that is slower than its readers. `--text` is the share of text in the bytes of the archives, `--keep` that of
+the text that passes `clean`, `--unique` the share of this that `dedup` keeps. All depend on the crawl and the filters,
+so take them from a sample of yours. The rates are those of `MEASURED`, or of a file that
+`python -m benchmarks.corpus_size --megabytes 30 300 --json FILE` writes: `clean` per byte of the archives, other stages
+per byte of text.
 """
 
 import json
@@ -24,16 +26,17 @@ MEASURED: Final[dict[str, Any]] = {
 """What 300 MB of HTML took more than 30 on 2026-11-23 at a load of 15 to 39: `growth` in the JSON of `corpus_size`."""
 
 
-def foresee(growth: dict[str, Any], terabytes: float, keep: float, unique: float) -> list[dict[str, Any]]:
+def foresee(growth: dict[str, Any], terabytes: float, share: float, keep: float, unique: float) -> list[dict[str, Any]]:
     """Return a row per stage: terabytes of text read, core-hours, terabytes of intermediates, and of what it leaves."""
-    text = terabytes * growth["text"] / growth["stored"]
+    text = terabytes * share
     rows = []
     for stage, seconds in growth["cpu_s"].items():
-        # clean works for all of the crawl and leaves what it keeps; dedup reads that, the others what dedup keeps
+        # clean reads all of the crawl and leaves what it keeps; dedup reads that, the others what dedup keeps
         reads = text * {"clean": 1.0, "dedup": keep}.get(stage, keep * unique)
         leaves = reads * {"clean": keep, "dedup": unique}.get(stage, 1.0)
         left, written = growth["left"][stage], growth["written"][stage]
-        rows.append({"stage": stage, "text": reads, "core_h": reads * 1e12 * seconds / growth["text"] / 3600,
+        per_byte = seconds / growth["stored"] / share if stage == "clean" else seconds / growth["text"]
+        rows.append({"stage": stage, "text": reads, "core_h": reads * 1e12 * per_byte / 3600,
                      "intermediate": reads * max(0, written - left) / growth["text"],
                      "left": leaves * left / growth["text"]})  # fmt: skip
     return rows
@@ -48,16 +51,18 @@ def most_disk(rows: list[dict[str, Any]]) -> float:
     return most
 
 
-def amounts(growth: dict[str, Any], terabytes: float, keep: float, unique: float) -> dict[str, float]:
+def amounts(growth: dict[str, Any], terabytes: float, share: float, keep: float, unique: float) -> dict[str, float]:
     """Return terabytes of HTML and text in a crawl, of text that is kept, and tokens of it in units of 10^12."""
-    html, text, tokens = (terabytes * growth[name] / growth["stored"] for name in ("html", "text", "tokens"))
-    return {"WARC": terabytes, "HTML": html, "text": text, "text kept": text * keep * unique,
-            "tokens, 10^12": tokens * keep * unique}  # fmt: skip
+    text = terabytes * share
+    return {"WARC": terabytes, "HTML": terabytes * growth["html"] / growth["stored"], "text": text,
+            "text kept": text * keep * unique,
+            "tokens, 10^12": text * keep * unique * growth["tokens"] / growth["text"]}  # fmt: skip
 
 
 def main() -> None:
     options = parser(
         __doc__, terabytes=(100.0, "of WARC files, compressed (default: %(default)s)"),
+        text=(0.19, "bytes of text per byte of WARC files (default: %(default)s)"),
         keep=(0.2, "share of the text that passes `clean` (default: %(default)s)"),
         unique=(0.5, "share of that which `dedup` keeps (default: %(default)s)"), cores=2048,
         price=(0.04, "of a core-hour, in any currency (default: %(default)s)"),
@@ -66,7 +71,7 @@ def main() -> None:
     growth = MEASURED
     if options.rates is not None:
         growth = next(row["growth"] for row in json.loads(options.rates.read_text()) if "growth" in row)
-    shares = (options.terabytes, options.keep, options.unique)
+    shares = (options.terabytes, options.text, options.keep, options.unique)
     found, rows = amounts(growth, *shares), foresee(growth, *shares)
     print_table(found, [[f"{value:,.1f}" for value in found.values()]], "TB")
     total = {name: sum(row[name] for row in rows) for name in ("core_h", "left")}

@@ -2,7 +2,6 @@
 
 import difflib
 import importlib
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -34,7 +33,6 @@ _HEADINGS: Final = {
 }  # fmt: skip
 # Commands for people who work on Clozeline itself; they run, but the list does not show them.
 _HIDDEN: Final = frozenset({"draw-flow", "make-gallery"})
-_FORMER_NAMES: Final = {"neighbours": "neighbors"}
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,6 @@ def start() -> int:
 
 def main() -> int:
     """Run the subcommand that the process was called with, and return its exit code."""
-    if "_ARGCOMPLETE" in os.environ:
-        _complete()
     name, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("--help", [])
     if name == "help":
         name, arguments = (arguments[0], ["--help"]) if arguments[:1] not in ([], ["--help"]) else ("--help", [])
@@ -111,22 +107,13 @@ def main() -> int:
         sys.stdout.write(f"{path}\n")
     else:
         known = {key: command for group in commands().values() for key, command in group.items()}
-        dashed = _FORMER_NAMES.get(name, _with_dashes(name))
+        dashed = _with_dashes(name)
         if dashed not in known:
             near = difflib.get_close_matches(name, [*known, *_own(), "--version"], n=1)
             raise _refusal(f"no command '{name}'; " + (f"did you mean '{near[0]}'?" if near else "--help lists all"))
         sys.argv = [f"clozeline {_with_dashes(name)}", *arguments]
         return known[dashed].run(arguments)
     return 0
-
-
-def _complete() -> None:
-    """Answer a shell that asks for completions of a command line, and exit."""
-    from clozeline.completion import complete
-
-    shown = {name: command for group in commands().values() for name, command in group.items() if name not in _HIDDEN}
-    stages = frozenset(name for name, command in shown.items() if command.stage is not None)
-    complete({name: command.file for name, command in shown.items()}, stages)
 
 
 def _own() -> dict[str, str]:

@@ -20,7 +20,6 @@ from pydantic_core import CoreSchema, core_schema
 
 from clozeline.configuration.config import adapter_of, config_class, load_config, to_plain, validate, yaml_text
 from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.configuration.synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module, stage_names
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -184,8 +183,6 @@ def _entries(value: Any) -> Any:
 class Recipe:
     """Configuration of a pipeline run."""
 
-    SYNONYMS: ClassVar = SYNONYMS
-
     corpus: str
     """name of the corpus; part of every document uid: never change it after the first run"""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
@@ -202,14 +199,6 @@ class Recipe:
     limit: Annotated[int, Field(ge=1)] | None = None
     """documents of a preview: the first of each unit, about as many of each; the same decisions as in the complete run,
     which needs another `output`"""
-    extend: bool = False
-    """let new files of `input` join a finished run: older documents win against their duplicates, and the tokenizer and
-    the factors of `balance` stay; in a new output, each entry of `input` joins after those before it"""
-    rebalance: bool = False
-    """train the tokenizer and compute the factors of `balance` again where a run grew or forgot documents"""
-    drop: list[str] = field(default_factory=list)
-    """stages whose documents are removed once all stages are complete, such as [clean, dedup]; a start that needs them
-    makes them again"""
     keep_intermediates: bool = False
     """keep the `tmp/` folder of each stage"""
     # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's folder.
@@ -236,9 +225,9 @@ class Recipe:
         return self.output_folder / stage
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read and validate a recipe."""
-    return load_config(Recipe, path, overrides)
+def load_recipe(path: Path, overrides: Sequence[str] = (), *, recorded: bool = False) -> Recipe:
+    """Read and validate a recipe, or the one that a run has `recorded`."""
+    return load_config(Recipe, path, overrides, recorded=recorded)
 
 
 def recipe_text(recipe: Recipe) -> str:

@@ -2,11 +2,8 @@
 
 Traps of YAML 1.1 are avoided: `3e-4` is a number, `no` and `on` are strings, duplicate keys are errors.
 
-A class whose keys had other names before lists them: `RENAMED: ClassVar = {"ffn": "ffn_dim"}`. A configuration that
-uses the former name ends with an error that gives the present one. `SYNONYMS` maps names of other libraries to what a
-message says of them, by the last word of an unknown key. Files of an earlier version are read within
-`former_names()`. A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class
-whose mapping is written inline, next to its other keys, lists its key: `BESIDE: ClassVar = {"objective": "name"}`.
+A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class whose mapping is
+written inline, next to its other keys, lists its key: `BESIDE: ClassVar = {"objective": "name"}`.
 """
 
 import dataclasses
@@ -14,9 +11,8 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast, dataclass_transform
 
@@ -27,15 +23,14 @@ from pydantic.dataclasses import dataclass
 from clozeline import HOME
 from clozeline.configuration.overrides import override
 from clozeline.configuration.redaction import MASK, iter_masked_keys, redact, remember, without_masks
-from clozeline.configuration.schema import config_classes, fields_of, iter_keys, iter_unknown_keys
 from clozeline.configuration.schema import describe as describe
+from clozeline.configuration.schema import iter_keys, iter_unknown_keys
 from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
 from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
 
 _STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
-_FORMER_NAMES: ContextVar[bool] = ContextVar("former_names", default=False)
 _FEW_KEYS: Final = 8
 """Keys that a message about an unknown one lists."""
 _RECIPES: Final = HOME / "configs" / "recipes"
@@ -87,8 +82,10 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return data
 
 
-def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, recorded: bool = False) -> T:
     """Read a YAML file, apply `a.b=value` overrides (the values are YAML), validate.
+
+    In a file that a run has `recorded`, secrets are masked: they count as not given.
 
     ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
@@ -97,8 +94,8 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T
     remember(data)
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
-    if _FORMER_NAMES.get():
-        resolved = without_masks(resolved)  # a masked secret in the file of an earlier run counts as not given
+    if recorded:
+        resolved = without_masks(resolved)
     elif (masked := next(iter_masked_keys(resolved), None)) is not None:
         raise ConfigurationError(
             f"{path}: {masked}: {MASK} marks a secret that was left out when the file was written: give it on the "
@@ -134,14 +131,14 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
 
 def _name_unknown_keys(schema: Any, data: Any, prefix: str) -> list[str]:
     """Return a line for each unknown key; found without the algorithms that values name, whose import takes seconds."""
-    unknown = [] if _FORMER_NAMES.get() else iter_unknown_keys(schema, data)
+    unknown = iter_unknown_keys(schema, data)
     return [_explain(schema, {"type": "extra_forbidden", "loc": key}, prefix) for key in unknown]
 
 
 def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
     """Return the validated value, and the mistakes, one per line; the value is valid if there are none."""
     try:
-        text = json.dumps(_with_present_names(schema, data) if _FORMER_NAMES.get() else data)
+        text = json.dumps(data)
     except TypeError as error:
         return None, [str(error)]
     try:
@@ -152,55 +149,11 @@ def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
         return None, list(dict.fromkeys(lines))
 
 
-@contextmanager
-def former_names() -> Iterator[None]:
-    """Accept former key names and omitted secrets, for files of an earlier run."""
-    token = _FORMER_NAMES.set(True)
-    try:
-        yield
-    finally:
-        _FORMER_NAMES.reset(token)
-
-
-def iter_renamed_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield (former key, present key), both dotted, for every renamed key below a config class."""
-    for inner in config_classes(schema):
-        for former, present in _merge_from_bases(inner, "RENAMED").items():
-            yield f"{prefix}{former}", f"{prefix}{present}"
-        for name, kind in fields_of(inner).items():
-            yield from iter_renamed_keys(kind, f"{prefix}{name}.")
-
-
-def _merge_from_bases(kind: Any, attribute: str) -> dict[str, str]:
-    bases = getattr(kind, "__mro__", ())
-    return {old: new for base in bases for old, new in vars(base).get(attribute, {}).items()}
-
-
-def _with_present_names(schema: Any, data: Any) -> Any:
-    if isinstance(data, list):
-        return [_with_present_names(schema, item) for item in data]
-    if not isinstance(data, Mapping):
-        return data
-    present = dict(data)
-    for inner in config_classes(schema):
-        renamed, fields, entries = _merge_from_bases(inner, "RENAMED"), fields_of(inner), present.items()
-        present = {}
-        for key, value in entries:
-            name, equals, word = renamed.get(f"{key}={value}", renamed.get(key, key)).partition("=")
-            present[name] = word if equals else value
-        present |= {key: _with_present_names(fields[key], value) for key, value in present.items() if key in fields}
-    return present
-
-
 def _explain(schema: Any, error: Any, prefix: str) -> str:
     location = [str(part) for part in error["loc"]]
     key = (prefix + ".".join(location)).removesuffix(".")
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         plain = ".".join(part for part in location if not part.isdigit())
-        if plain in (renamed := dict(iter_renamed_keys(schema))):
-            return f"key '{key}' is called '{prefix}{renamed[plain]}' now"
-        if (meant := _merge_from_bases(schema, "SYNONYMS").get(location[-1])) is not None:
-            return f"unknown key '{key}'; use {meant}"
         known = [name for name, *_ in iter_keys(schema)]
         # the same last word elsewhere, or the nearest one among the keys of the class, or else of all
         path, _, last = plain.rpartition(".")

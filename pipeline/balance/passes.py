@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, cast
@@ -136,8 +136,6 @@ class WriteFactors(Pass[BalanceCounts]):
     rehydrate: float | None = None
     """highest factor of a class of cluster sizes, if the factors follow from the share that passes"""
     buckets: ScoreBuckets | None = None
-    kept: Mapping[str, Any] = field(default_factory=dict)
-    """`factors` and `duplicates` of a run before it grew; other languages take the weight of their source"""
     name: str = "main"
     units: int = 1
 
@@ -150,8 +148,6 @@ class WriteFactors(Pass[BalanceCounts]):
         duplicates = self.duplicates
         if self.rehydrate is not None:
             duplicates = factors_of_rates(total_counts(output.folder, "rate")["rates"], self.rehydrate)
-            if self.kept:
-                duplicates = {int(size): float(Fraction(each)) for size, each in self.kept["duplicates"].items()}
         content |= _further_facts(duplicates, self.buckets, self.max_copies)
         classes = FurtherFactors.read(output.folder, content)
         factors: dict[str, dict[str, str]] = {}
@@ -165,7 +161,7 @@ class WriteFactors(Pass[BalanceCounts]):
                 for language, by_source in by_language.items()
             }
             most = Fraction(self.max_copies)
-            uncapped = self._keep(tokens) if self.kept else copy_factors(tokens, self.alpha, self.weights)
+            uncapped = copy_factors(tokens, self.alpha, self.weights)
             capped = {
                 language: {source: min(factor, most) for source, factor in by_source.items()}
                 for language, by_source in uncapped.items()
@@ -184,17 +180,6 @@ class WriteFactors(Pass[BalanceCounts]):
             text = json.dumps({**content, "factors": factors}, indent=1, sort_keys=True, ensure_ascii=False)
             path.write_text(text + "\n", encoding="utf-8")
         return {"balanced": balanced}
-
-    def _keep(self, tokens: Mapping[str, Mapping[str, int]]) -> Factors:
-        """Return the kept factors of all languages and sources."""
-        kept = self.kept["factors"]
-        return {
-            language: {
-                source: Fraction(kept.get(language, {}).get(source, repr(float(self.weights.get(source, 1)))))
-                for source in by_source
-            }
-            for language, by_source in tokens.items()
-        }
 
 
 def _report(

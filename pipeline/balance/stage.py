@@ -1,8 +1,7 @@
 """Repeat documents in training so that small languages and chosen sources get a larger share."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.cluster_sizes import WriteClusterSizes
@@ -18,14 +17,11 @@ from clozeline.pipeline.balance.passes import (
 )
 from clozeline.pipeline.balance.score_buckets import BucketDocuments, MergeBuckets
 from clozeline.pipeline.balance.selection import SELECTED_COLUMNS, Selection
-from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
-from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.splits import split_amount
-from clozeline.recorded_file import find_file
 
 
 class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
@@ -38,7 +34,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     order: ClassVar[int] = 65
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-    added: ClassVar[tuple[str, ...]] = ("select", "duplicates", "rehydrate", "buckets")
 
     def expansion(self) -> float:
         return 0.0  # no documents
@@ -106,20 +101,8 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         return [
             *passes,
             CountTokens(shards, tokens, held_out, seed, duplicates, select is not None, config.buckets),
-            WriteFactors(
-                config.alpha, config.max_copies, config.sources, duplicates, most, config.buckets, self.kept_values()
-            ),
+            WriteFactors(config.alpha, config.max_copies, config.sources, duplicates, most, config.buckets),
         ]
-
-    def to_keep(self) -> dict[str, Any]:
-        """Return the factors of the complete stage."""
-        content = json.loads(find_file(self.folder, "000000", FACTORS_FILE).text())
-        return {"factors": content["factors"], "duplicates": content.get("duplicates", {})}
-
-    def kept_values(self) -> Mapping[str, Any]:
-        """Return the factors that stay while the run grows."""
-        kept: Mapping[str, Any] | None = KeptState.load(self.recipe.output_folder).of(self.name, self.own_digest())
-        return kept or {}
 
     def row(self, counts: BalanceCounts) -> Row:
         """Show all documents, and of the training documents the tokens before and after balancing."""

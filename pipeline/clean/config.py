@@ -1,11 +1,13 @@
 """Options of `clean`: extractor, language identifier and filters, also by source."""
 
 from dataclasses import field
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.pipeline.clean.languages import LANGUAGES
 from clozeline.registry import Chosen, Default, OneOf
 
@@ -44,5 +46,7 @@ class CleanConfig:
     """filters that reject nothing here: their measures are written to each document, for `balance.select`"""
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     """settings by the `source` label of the inputs, which replace those above"""
+    exclude: Annotated[Path | None, HOME_EXPANDED] = None
+    """file with a uid, URL, host, `source` or path of an input on each line, which the run leaves out"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
     """fraction of rejections that store the start of the text, 0 to 1"""

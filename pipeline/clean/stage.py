@@ -2,15 +2,16 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
+from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
 from clozeline.pipeline.clean.steps import SourceSteps
 from clozeline.pipeline.clean.unit import CleanUnits
 from clozeline.pipeline.clean.unit_counts import CleanCounts
-from clozeline.pipeline.execution.forgotten import Forgotten
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.recipe import Recipe
@@ -18,6 +19,8 @@ from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Chosen, find
 
 _CLEAN_VERSION: Final = 3
+# Lines of `exclude` that a message names.
+_NAMED: Final = 5
 
 
 class CleanStage(Stage[CleanConfig, CleanCounts]):
@@ -27,7 +30,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     order: ClassVar[int] = 10
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
-    added: ClassVar[tuple[str, ...]] = ("annotate",)
 
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe)
@@ -39,6 +41,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def mistakes(self) -> Iterator[str]:
         """Report languages to keep that the identifier does not know, and filters that cannot work in their order."""
+        _ = self._exclusion  # a file that cannot be read is an error before the work
         by_source = {f"clean.sources.{name}.language": source.language for name, source in self.config.sources.items()}
         for key, chosen in {"clean.language": self.config.language, **by_source}.items():
             if isinstance(chosen, Chosen) and chosen.options.keep:
@@ -77,18 +80,23 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 planned=self.plan.units, sources=self._source_steps(), corpus=self.recipe.corpus, seed=self.recipe.seed,
                 limits=self.recipe.limits, keep_text=self.config.keep_text,
                 fail_truncated=self.recipe.on_error.truncated == "fail", units=len(self.plan.units),
-                limit=self.recipe.limit, forgotten=Forgotten.load(self.recipe.output_folder),
+                limit=self.recipe.limit, exclusion=self._exclusion,
             )
         ]  # fmt: skip
 
     def files(self) -> Mapping[str, str]:
-        """Return the SHA-256 of models and lists that the filters read, by path."""
-        return {
+        """Return the SHA-256 of models and lists that the filters read, by path, and of `exclude`."""
+        read = {
             path: digest
             for source in self._source_steps().values()
             for chosen in (*source.filters, *source.pair_filters, *source.annotate)
             for path, digest in data_files(chosen.options).items()
         }
+        return read if self._exclusion is None else {**read, "exclude": self._exclusion.sha256}
+
+    @cached_property
+    def _exclusion(self) -> Exclusion | None:
+        return None if self.config.exclude is None else Exclusion.open(self.config.exclude)
 
     def _source_steps(self) -> dict[str, SourceSteps]:
         steps = {}
@@ -110,11 +118,19 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         left_out = (
             ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
             ("", counts["notes"]), ("byte", without), ("", counts.get("text_lacks", {})),
-            ("", counts.get("first_records", {})),
+            ("", counts.get("first_records", {})), *self._list_unmatched(counts),
         )  # fmt: skip
         documents, records = counts["documents_in"], counts.get("records_in", counts["documents_in"])
         amounts = [amount(records, "record")] * (records != documents) + [amount(documents, "document")]
         return Row("\n".join(amounts), amount(counts["documents_out"], "document"), left_out)
+
+    def _list_unmatched(self, counts: CleanCounts) -> list[tuple[str, dict[str, int]]]:
+        """Return how many lines of `exclude` name nothing in this run, and the first ones."""
+        if self._exclusion is None:
+            return []
+        unmatched = list(self._exclusion.unmatched(counts.get("excluded_by", {})))
+        named = dict.fromkeys(unmatched[:_NAMED], 1)
+        return [("", {"lines of exclude, which match nothing": len(unmatched)}), ("unmatched line", named)]
 
     def nothing_left(self, counts: CleanCounts) -> ClozelineError:
         """Return an error that says whether no record was found, none had a text, or all were rejected."""
@@ -137,7 +153,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         require_equal(self.name, "records_in", records, "ignored + malformed + documents_in", other + documents)
         finished = counts.get("documents_out", 0) + sum(counts.get("rejected", {}).values())
         require_equal(self.name, "documents_in", documents, "documents_out + rejected", finished)
-        # bytes and records of the files; units of older versions do not count them
+        # bytes and records of the files
         decoded = counts.get("bytes_decoded", 0) + sum(counts.get("bytes_undecoded", {}).values())
         decoded -= counts.get("bytes_read_twice", 0)
         require_equal(self.name, "bytes_owned", counts.get("bytes_owned", 0), "bytes decoded + undecoded", decoded)

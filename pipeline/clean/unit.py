@@ -1,16 +1,16 @@
 """The pass of `clean`: turn input ranges into documents and rejections."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from clozeline.errors import StorageError
+from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.extractors import BATCH, shared_extraction
 from clozeline.pipeline.clean.steps import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
-from clozeline.pipeline.execution.forgotten import Forgotten
 from clozeline.pipeline.execution.input_changes import observe_file, other_name, range_hash, range_name
 from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
@@ -28,8 +28,9 @@ from clozeline.registry import choose
 
 _BATCH_CHARACTERS: Final = 1 << 24
 _EMPTY: Final = "empty_file"
+_EXCLUDED: Final = "excluded"
+_EXCLUDED_FILE: Final = "excluded_file"
 _FALLBACK: Final = "extract_fallback"
-_FORGOTTEN: Final = "forgotten"
 
 
 @dataclass
@@ -45,7 +46,7 @@ class CleanUnits(Pass[CleanCounts]):
     fail_truncated: bool
     units: int
     limit: int | None = None  # documents of all units together
-    forgotten: Forgotten = field(default_factory=Forgotten)
+    exclusion: Exclusion | None = None
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> CleanCounts:
@@ -74,6 +75,11 @@ class CleanUnits(Pass[CleanCounts]):
         self, planned: PlannedRange, tally: UnitCounts, steps_by_source: dict[str, Steps], quota: "_Quota"
     ) -> Iterator[Document]:
         if quota.is_used():
+            return
+        if self.exclusion is not None and (lines := self.exclusion.find_input(planned)):
+            tally.open(planned.source, (), ())
+            tally.count(Counted("note", _EXCLUDED_FILE))
+            tally.add({"bytes_in": planned.end - planned.start, "excluded_by": {str(line): 1 for line in lines}})
             return
         path = _find_input(planned)
         files: tuple[Path | RemoteFile, ...] = (path, *_companion_files(planned).values())
@@ -127,9 +133,12 @@ class CleanUnits(Pass[CleanCounts]):
                     flags=record.flags, extra=dict(record.extra),
                 )  # fmt: skip
                 content_bytes = record.length if record.span is None else record.span
-                if self.forgotten.holds(document.uid):
-                    tally.count(Counted("ignored", _FORGOTTEN, content_bytes))
-                    continue
+                if self.exclusion is not None:
+                    found = self.exclusion.find_document(document.uid, document.url, document.host)
+                    if found:
+                        tally.count(Counted("ignored", _EXCLUDED, content_bytes))
+                        tally.add({"excluded_by": {str(line): 1 for line in found}})
+                        continue
                 tally.add_document(document.uid, planned.source, record.locator, content_bytes)
                 if steps.screen(document):
                     screened.append((document, record.markup))

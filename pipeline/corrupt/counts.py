@@ -32,7 +32,7 @@ class SetCounts(RowCounts, total=False):
     by_language: dict[str, int]
     """tokens by the language of the row's first document"""
     read: dict[str, ReadCounts]
-    """by label of the sample set; of each variant; earlier versions did not count them"""
+    """by label of the sample set; of each variant"""
 
 
 class CorruptCounts(RowCounts, Counts, total=False):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.plan_file import read_plan
+from clozeline.pipeline.execution.plan import read_plan
 from clozeline.pipeline.execution.unit_record import outputs_digest, records
 
 OTHER_MERIT: Final = 1 << 62

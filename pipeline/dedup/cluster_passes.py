@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from clozeline.pipeline.dedup.clusters import resolve_generations, smallest_uids
+from clozeline.pipeline.dedup.clusters import resolve, smallest_uids
 from clozeline.pipeline.dedup.columns import hash_bounds, pack_rows, read_columns, read_rows, write_rows
 from clozeline.pipeline.dedup.component_passes import ReceivedLinks
 from clozeline.pipeline.dedup.contraction import locate_keys, rank_nodes
@@ -67,8 +67,7 @@ class NearClusters(Pass[DedupCounts]):
         rows = read_rows(parts.folder, parts.exchange("near-members"), unit, _member_schema(self.parameters))
         uids, merit, keys, sketches = (np.ascontiguousarray(rows[name]) for name in ("uid", "merit", "keys", "sketch"))
         nodes = np.repeat(np.arange(len(rows)), self.parameters.bands)
-        generations = parts.generations_of(rows["part"])
-        kept, similarity = resolve_generations(keys.reshape(-1), nodes, uids, merit, sketches, self.verify, generations)
+        kept, similarity = resolve(keys.reshape(-1), nodes, uids, merit, sketches, self.verify)
         dropped = np.flatnonzero(kept != np.arange(len(uids)))
         members = np.flatnonzero(np.isin(kept, kept[dropped]))
         # members of clusters, by the smallest uid of the cluster

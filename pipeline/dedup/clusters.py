@@ -52,34 +52,6 @@ def resolve(
     return kept, similarity
 
 
-def resolve_generations(
-    groups: NDArray[Any],
-    nodes: Int64,
-    uids: Uids,
-    merit: Int64,
-    sketches: NDArray[np.uint16],
-    verify: float | None,
-    generations: Int64,
-) -> tuple[Int64, NDArray[np.float32]]:
-    """Return what `resolve` does, generation by generation of the inputs, shape [n].
-
-    Documents of earlier generations stay as they were decided without the later ones: a later document joins one that
-    is kept, and links no two of them.
-    """
-    kept, similarity = np.arange(len(uids), dtype=np.int64), np.ones(len(uids), dtype=np.float32)
-    for generation in np.unique(generations).tolist():
-        # documents of the generation, and those of earlier ones that are kept
-        chosen = (generations == generation) | (generations < generation) & (kept == np.arange(len(uids)))
-        rows = np.flatnonzero(chosen)
-        number = np.cumsum(chosen) - 1
-        present = chosen[nodes]
-        merits = np.where(generations[rows] < generation, OTHER_MERIT, merit[rows])
-        decided = resolve(groups[present], number[nodes[present]], uids[rows], merits, sketches[rows], verify)
-        new = generations[rows] == generation
-        kept[rows[new]], similarity[rows[new]] = rows[decided[0][new]], decided[1][new]
-    return kept, similarity
-
-
 def smallest_uids(kept: Int64, uids: Uids) -> Int64:
     """Return for each row the row with the smallest uid of its cluster, which names the cluster."""
     return choose_kept(kept, np.zeros(len(kept), dtype=np.int64), uids)

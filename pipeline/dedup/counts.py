@@ -36,7 +36,7 @@ class DedupCounts(Counts, total=False):
     without_key: int  # documents without one, such as those without a URL
     signatures: int  # documents with a signature
     other: dict[str, int]  # documents of another output that were hashed, or have a signature
-    sent: dict[str, int]  # rows written for a later pass, by exchange; earlier versions did not count them
+    sent: dict[str, int]  # rows written for a later pass, by exchange
     taken: dict[str, dict[str, int]]  # the same rows where they are read, by exchange and by pass
     exact: _KindCounts
     near: _KindCounts

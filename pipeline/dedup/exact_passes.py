@@ -64,7 +64,7 @@ class ExactSurvivors(Pass[DedupCounts]):
     def run(self, unit: int, output: Output) -> DedupCounts:
         rows = read_rows(self.parts.folder, self.parts.exchange("exact-hashes"), unit, _ROW)
         uids, part = np.ascontiguousarray(rows["uid"]), rows["part"]
-        kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["merit"], uids, self.parts.generations_of(part))
+        kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["merit"], uids)
         own = part < self.parts.own
         # a record of both outputs is a copy of itself
         ordered = np.flatnonzero(own)

@@ -27,14 +27,12 @@ def merits(batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
     return np.zeros(len(batch), dtype=np.int64)
 
 
-def choose_kept(groups: NDArray[Any], merit: Int64, uids: Uids, generations: Int64 | None = None) -> Int64:
+def choose_kept(groups: NDArray[Any], merit: Int64, uids: Uids) -> Int64:
     """Return for each row the row of its group that is kept, shape [n]: highest merit, then smallest uid.
-
-    With `generations` of the inputs, a row of the first generation in the group is kept.
 
     groups ["x", "y", "x"], merit [4, 9, 7] -> [2, 1, 2]
     """
-    order = np.lexsort((uids, -merit, groups) if generations is None else (uids, -merit, generations, groups))
+    order = np.lexsort((uids, -merit, groups))
     starts = run_starts(groups[order])
     kept = np.empty(len(order), dtype=np.int64)
     kept[order] = order[starts][np.cumsum(starts) - 1]

@@ -63,7 +63,6 @@ class Parts:
     own: int  # number of parts
     ranges: int  # number of hash ranges
     other: OtherOutput | None = None  # whose parts come after the own ones, for exact and near dedup
-    generations: tuple[int, ...] = ()  # number of parts up to and with each generation of inputs
 
     @property
     def units(self) -> int:
@@ -78,11 +77,6 @@ class Parts:
     def merits(self, part: int, batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
         """Return the merit of each document of a part, int64 [n]; the other output's rank above all own ones."""
         return merits(batch, keep) if part < self.own else np.full(len(batch), OTHER_MERIT, np.int64)
-
-    def generations_of(self, part: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return the generation of inputs of each part, shape [n]; parts of the other output are in the first."""
-        generations = np.searchsorted(self.generations, part, side="right")
-        return np.where(part < self.own, generations, 0)
 
     def temporary(self, kind: str, number: int) -> str:
         """Return the path of an intermediate file, relative to the folder of the stage."""

@@ -38,7 +38,6 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     order: ClassVar[int] = 20
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
-    added: ClassVar[tuple[str, ...]] = ("lines", "spans", "windows", "against")
 
     def version(self) -> int:
         version = EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
@@ -63,8 +62,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     @property
     def _parts(self) -> Parts:
         plan, documents = self.plan, documents_folder(self.recipe, self.name)
-        generations = tuple(each.units for each in plan.generations)
-        return Parts(documents, self.folder, len(plan.units), count_ranges(plan.shards), self._other, generations)
+        return Parts(documents, self.folder, len(plan.units), count_ranges(plan.shards), self._other)
 
     def exchanges(self) -> Sequence[Exchange]:
         parts, given = self._parts, {"exact": self.config.exact, "near": self.config.near}

@@ -100,7 +100,7 @@ def find_input_changes(
         elif verify or _may_differ(facts, path):
             compared[name] = path
             whole.append((name, 0, facts["bytes"]))
-            if "ends_xxh3" in facts and facts["ends_xxh3"] != fingerprint_file(path, facts["bytes"])["ends_xxh3"]:
+            if facts["ends_xxh3"] != fingerprint_file(path, facts["bytes"])["ends_xxh3"]:
                 changed.add(name)
     known: dict[str, str] = {}
     if compared:
@@ -114,8 +114,8 @@ def find_input_changes(
 
 
 def _may_differ(facts: Mapping[str, Any], path: Path | RemoteFile) -> bool:
-    """Return whether the time or version of a file differs from the plan; plans of earlier versions hold neither."""
-    return bool(facts.keys() & {"mtime_ns", "version"}) and not file_version(path).items() <= facts.items()
+    """Return whether the time or version of a file differs from the plan."""
+    return not file_version(path).items() <= facts.items()
 
 
 def _iter_files_of_plan(

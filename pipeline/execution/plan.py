@@ -1,14 +1,13 @@
 """The plan: input files cut into units or packed into them, and the number of shards, fixed before any task starts.
 
 Everything later (names, seeds, accounting) depends on units, never on tasks. The plan holds no absolute path, and its
-digest covers no time, so moving or copying the inputs keeps every uid. A run that grows has generations of inputs: new
-units follow the old ones, which keep their numbers.
+digest covers no time, so moving or copying the inputs keeps every uid.
 """
 
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.input_changes import (
     OBSERVED,
     file_version,
@@ -24,16 +24,14 @@ from clozeline.pipeline.execution.input_changes import (
     fingerprint_other_files,
 )
 from clozeline.pipeline.execution.inputs import SourceFile, check_kinds, source_files
-from clozeline.pipeline.execution.plan_file import PLAN_FORMAT, publish_plan, read_plan
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.ingest.readers import detect, is_guess
-from clozeline.pipeline.recipe import InputEntry, PlanConfig, Recipe
+from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.sealed_json import seal, unseal
 
-_GENERATIONS: Final = 2
-"""Format of plans with several generations of inputs; with a single one they have format 1."""
-# Options that plans of this format hold for every input, whatever its reader; others are held where they are given.
-_FIRST_OPTIONS: Final = {"columns": None, "target_path": None, "text_key": "text", "url_key": "url"}
+PLAN_FORMAT: Final = 1
+"""Newest format of `plan.json`."""
 # Keys of an input that say where its files are, not how they are read.
 _OUTSIDE: Final = ("path", "source", "unknown", "store")
 # Room for no further file, not even an empty one.
@@ -61,27 +59,16 @@ class PlannedRange:
     path: Path | RemoteFile | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """Inputs, units and shards of a run up to and with the inputs that it got at once."""
-
-    inputs: int
-    units: int
-    shards: int
-
-
 @dataclass(frozen=True)
 class Plan:
-    """Ranges in order of generation, source name and offset, and the number of shards of every later set.
+    """Ranges in order of source name and offset, and the number of shards of every later set.
 
     A unit is one range, or several consecutive small files.
     """
 
     ranges: tuple[PlannedRange, ...]
     shards: int
-    digest: str
     inputs: tuple[dict[str, Any], ...]
-    generations: tuple[Generation, ...]
 
     @property
     def bytes(self) -> int:
@@ -93,78 +80,35 @@ class Plan:
         """The ranges of each unit."""
         return tuple(tuple(group) for _, group in groupby(self.ranges, lambda planned: planned.unit))
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the plan, without what only says whether an input has changed."""
+        facts = [{name: value for name, value in each.items() if name not in OBSERVED} for each in self.inputs]
+        text = json.dumps({**self.as_json(), "inputs": facts}, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def as_json(self) -> dict[str, Any]:
         """Return the content of `clean/plan.json`. Its key `units` lists ranges; ranges of a unit share an index."""
         units = [{name: getattr(planned, name) for name in _STORED} for planned in self.ranges]
-        plain = {"format": 1, "shards": self.shards, "inputs": list(self.inputs), "units": units}
-        if len(self.generations) > 1:
-            plain |= {"format": _GENERATIONS, "generations": [asdict(each) for each in self.generations]}
-        return plain
-
-    def until(self, generation: int) -> "Plan":
-        """Return the plan as it was before later generations joined."""
-        last = self.generations[generation]
-        if len(self.generations) == generation + 1 and self.digest:
-            return self
-        ranges = tuple(planned for planned in self.ranges if planned.unit < last.units)
-        generations = self.generations[: generation + 1]
-        return _with_digest(Plan(ranges, last.shards, "", self.inputs[: last.inputs], generations))
+        return {"format": PLAN_FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units}
 
 
-def _make_plan(recipe: Recipe, generations: Sequence[Sequence[SourceFile]], saved: Plan | None) -> Plan:
+def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> Plan:
     """Cut the files; those that the saved plan holds with the same options are not opened again."""
     known = {} if saved is None else {facts["source"]: facts for facts in saved.inputs}
-    files = [file for generation in generations for file in generation]
     options_of = {id(file.entry): _options(file.entry) for file in {id(file.entry): file for file in files}.values()}
     inputs = [_facts(file, options_of[id(file.entry)], known.get(file.source)) for file in files]
     _check_readers(recipe, files, inputs, known.keys())
-    plan, rest = Plan((), 0, "", (), ()), iter(inputs)
-    options = recipe.plan_options
-    for number, generation in enumerate(generations):
-        added = [(file, next(rest)) for file in generation]
-        total = plan.bytes + sum(facts["bytes"] for _, facts in added)
-        sizes = _Sizes.of(options, max(LEAST_BYTES, -(-total // MOST_UNITS)))
-        if saved is not None and number < len(saved.generations):
-            # a run stays complete that began when each file was a unit of its own, or all units of 256 MiB
-            fixed, before = _Sizes.of(options, LEAST_BYTES), saved.until(number).digest
-            tried = (
-                _add_generation(plan, added, each)
-                for each in dict.fromkeys((sizes, fixed, replace(fixed, shared=_NONE)))
-            )
-            if (same := next((each for each in tried if each.digest == before), None)) is not None:
-                plan = same
-                continue
-        plan = _add_generation(plan, added, sizes)
-    return plan
-
-
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """Bytes of a unit, of the small files that share one, and of a shard."""
-
-    unit: int
-    shared: int
-    shard: int
-
-    @staticmethod
-    def of(options: PlanConfig, default: int) -> "_Sizes":
-        unit = options.unit_bytes or default
-        return _Sizes(unit, unit, options.shard_bytes or default)
-
-
-def _add_generation(plan: Plan, added: Sequence[tuple[SourceFile, dict[str, Any]]], sizes: _Sizes) -> Plan:
-    """Return the plan with the units of further inputs after its own."""
+    total, sizes = sum(facts["bytes"] for facts in inputs), recipe.plan_options
+    default = max(LEAST_BYTES, -(-total // MOST_UNITS))
+    unit_bytes, shard_bytes = sizes.unit_bytes or default, sizes.shard_bytes or default
     pieces: list[list[PlannedRange]] = []
-    for file, facts in added:
-        count = max(1, -(-file.bytes // sizes.unit)) if facts["splittable"] else 1
+    for file, facts in zip(files, inputs, strict=True):
+        count = max(1, -(-file.bytes // unit_bytes)) if facts["splittable"] else 1
         bounds = [file.bytes * index // count for index in range(count + 1)]
         planned = PlannedRange(0, file.source, file.entry.source, facts["reader"], 0, 0, file.entry, file.path)
         pieces.append([replace(planned, start=start, end=end) for start, end in pairwise(bounds)])
-    ranges = (*plan.ranges, *_number_units(pieces, sizes.shared, plan.generations[-1].units if plan.generations else 0))
-    inputs = (*plan.inputs, *(facts for _, facts in added))
-    shards = max(1, -(-sum(facts["bytes"] for facts in inputs) // sizes.shard))
-    generation = Generation(len(inputs), ranges[-1].unit + 1, shards)
-    return _with_digest(Plan(ranges, shards, "", inputs, (*plan.generations, generation)))
+    return Plan(_number_units(pieces, unit_bytes), max(1, -(-total // shard_bytes)), tuple(inputs))
 
 
 def _check_readers(
@@ -186,30 +130,10 @@ def _check_readers(
             raise ConfigurationError(f"input {entry.path!r}: {error}") from error
 
 
-def _split_generations(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> list[list[SourceFile]]:
-    """Return the files of each generation: first the saved plan's, then new ones by the entry that names them."""
-    saved_generations = () if saved is None else saved.generations
-    sources = () if saved is None else saved.inputs
-    ends = [0, *(each.inputs for each in saved_generations)]
-    known = {
-        facts["source"]: number for number, (start, end) in enumerate(pairwise(ends)) for facts in sources[start:end]
-    }
-    if not recipe.extend:
-        generations: list[list[SourceFile]] = [[] for _ in saved_generations or (0,)]
-        for file in files:
-            generations[known.get(file.source, 0)].append(file)
-        return generations
-    entries = {id(entry): len(saved_generations) + index for index, entry in enumerate(recipe.input)}
-    by_number: dict[int, list[SourceFile]] = {}
-    for file in files:
-        by_number.setdefault(known.get(file.source, entries[id(file.entry)]), []).append(file)
-    return [by_number[number] for number in sorted(by_number)]
-
-
-def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int, first: int) -> tuple[PlannedRange, ...]:
-    """Number the units from `first`: consecutive files that are not cut share one of `shared` bytes or less."""
+def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tuple[PlannedRange, ...]:
+    """Number the units: consecutive files that are not cut share one of `shared` bytes or less."""
     planned_ranges: list[PlannedRange] = []
-    unit, room = first - 1, _NONE
+    unit, room = -1, _NONE
     for ranges in pieces:
         whole = len(ranges) == 1
         for planned in ranges:
@@ -222,14 +146,11 @@ def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int, first: 
 
 
 def _options(entry: InputEntry) -> dict[str, Any]:
-    plain = {name: value for name, value in to_plain(entry).items() if name not in _OUTSIDE}
-    return {**_FIRST_OPTIONS, **plain}
+    return {name: value for name, value in to_plain(entry).items() if name not in _OUTSIDE}
 
 
 def _facts(file: SourceFile, options: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
     if known is not None and known["options"] == options:
-        if not known.keys() & {"mtime_ns", "version"}:
-            return known
         # the content is as before; the files may have other times, and be in another store
         present = {name: value for name, value in known.items() if name not in ("mtime_ns", "version")}
         present |= file_version(file.path)
@@ -242,14 +163,17 @@ def _facts(file: SourceFile, options: dict[str, Any], known: dict[str, Any] | No
     return {**facts, "reader": reader, "splittable": splittable, **({"others": others} if others else {})}
 
 
-def _with_digest(plan: Plan) -> Plan:
-    facts = [{name: value for name, value in each.items() if name not in OBSERVED} for each in plan.inputs]
-    text = json.dumps({**plan.as_json(), "inputs": facts}, sort_keys=True, separators=(",", ":"))
-    return replace(plan, digest=hashlib.sha256(text.encode()).hexdigest())
-
-
 def _path(recipe: Recipe) -> Path:
     return recipe.folder(PLAN_STAGE) / "plan.json"
+
+
+def read_plan(path: Path) -> dict[str, Any]:
+    """Return the plain data of a `plan.json`.
+
+    OSError if it cannot be read, ValueError if it is damaged, NewerFormatError if a newer version wrote it.
+    """
+    content: dict[str, Any] = unseal(parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT)
+    return content
 
 
 def saved_plan(recipe: Recipe) -> Plan | None:
@@ -259,14 +183,11 @@ def saved_plan(recipe: Recipe) -> Plan | None:
         return None
     try:
         data = read_plan(path)
-        if data["format"] not in (1, _GENERATIONS):
-            raise ValueError(f"format {data['format']}, this version reads 1 to {PLAN_FORMAT}")
-        if unknown := data.keys() - {"format", "shards", "inputs", "units", "generations"}:
+        if data["format"] != PLAN_FORMAT:
+            raise ValueError(f"format {data['format']}, this version reads {PLAN_FORMAT}")
+        if unknown := data.keys() - {"format", "shards", "inputs", "units"}:
             raise ValueError(f"unknown keys {sorted(unknown)}")
-        ranges, inputs = tuple(PlannedRange(**planned) for planned in data["units"]), tuple(data["inputs"])
-        single = {"inputs": len(inputs), "units": ranges[-1].unit + 1, "shards": data["shards"]}
-        generations = tuple(Generation(**each) for each in data.get("generations", [single]))
-        return _with_digest(Plan(ranges, data["shards"], "", inputs, generations))
+        return Plan(tuple(PlannedRange(**planned) for planned in data["units"]), data["shards"], tuple(data["inputs"]))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise IntegrityError(
             f"{path}: not a plan as it was written ({error}); remove this file and run `clozeline clean` with "
@@ -283,13 +204,13 @@ def require_input(recipe: Recipe) -> None:
 def freeze_plan(recipe: Recipe, plan: Plan | None = None) -> Plan:
     """Return the plan (default: that of the recipe), after writing it to `clean/plan.json` if the file differs.
 
-    The list of inputs is frozen by the first start, and grows by `extend=true` only. Other options of an input, or
-    other keys of `plan`, make a new plan, and every stage is done again.
+    The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
+    plan, and every stage is done again.
     """
     require_input(recipe)
     plan, saved = plan or load_plan(recipe), saved_plan(recipe)
     if saved is None or saved.as_json() != plan.as_json():
-        publish_plan(_path(recipe), plan.as_json())
+        publish_json(_path(recipe), seal(plan.as_json()))
     return plan
 
 
@@ -307,20 +228,11 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     if saved is not None:
         ranges = ((planned.source, planned.start, planned.end) for planned in saved.ranges)
         changed = find_input_changes(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
-        added = {file.source for file in files} - {facts["source"] for facts in saved.inputs}
-        if recipe.extend:
-            changed = [source for source in changed if source not in added]
-            if not changed and not added and len(saved.generations) == 1:
-                raise ConfigurationError(
-                    f"extend: {_path(recipe)} already has all {len(files):,} inputs: add new files to input, such as "
-                    "input=[OLD, NEW], or leave extend out"
-                )
         if changed:
             paths = ", ".join(str(entry.path) for entry in recipe.input)
-            remedy = "restore them" if recipe.extend else "restore them, add new files by extend=true"
             raise ConfigurationError(
                 f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in "
-                f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: {remedy}, "
-                "or use another output folder"
+                f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: restore "
+                "them, or use another output folder"
             )
-    return _make_plan(recipe, _split_generations(recipe, files, saved), saved)
+    return _make_plan(recipe, files, saved)

@@ -78,10 +78,6 @@ class Progress:
         """Say which files of input folders are skipped, the first ones by name."""
         self.report(f"input: {len(files):,} files of no known format skipped: {join_names(files)}")
 
-    def report_growth(self, output: Path, files: int) -> None:
-        """Say how many files join a complete run."""
-        self.report(f"{output}: {files:,} new input file{'s' * (files != 1)} join the run")
-
     def waiting(self) -> None:
         """Say that another run holds the output."""
         self.report("another run is writing this output: waiting for it")

@@ -109,7 +109,6 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
     from clozeline.pipeline.execution import plan_size
     from clozeline.pipeline.execution.free_space import check_free_space, free_bytes, size_text
-    from clozeline.pipeline.execution.growth import check_extension
     from clozeline.pipeline.execution.plan import load_plan
     from clozeline.pipeline.execution.runner import stage_runs
     from clozeline.pipeline.execution.stage_order import stage_of, stages_of
@@ -117,15 +116,13 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
 
     console = Terminal()
     plan = load_plan(recipe)
-    if recipe.extend:
-        check_extension(recipe, only)
     stages = {name: stage_of(recipe, name, plan) for name in stages_of(recipe)}
     plan_size.check_plan_size(plan, list(stages.values()))
     console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     executor = recipe.executor
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
     console.print(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}", highlight=False)
-    runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False, only=only)
+    runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False)
     # bytes that the next stage reads, and of the documents that `encode` is to read, once they are complete
     before, documents, encodes = plan.bytes, None, "encode" in stages
     for name in stages:

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.execution.free_space import size_text
-from clozeline.pipeline.execution.plan import PLAN_STAGE
-from clozeline.pipeline.execution.plan_file import read_plan
+from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
 from clozeline.pipeline.execution.report_origins import (
     draw_provenance,
     iter_deciders,

@@ -8,21 +8,18 @@ from pathlib import Path
 from typing import Any, Final, Generic, cast
 
 from clozeline.configuration.config import config_digest
-from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError, StorageError
+from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish, sweep
 from clozeline.pipeline.execution.deciders import deciders_of
-from clozeline.pipeline.execution.dropped_documents import drop_documents
 from clozeline.pipeline.execution.free_space import check_free_space
-from clozeline.pipeline.execution.growth import check_extension
 from clozeline.pipeline.execution.inputs import files_to_skip
-from clozeline.pipeline.execution.kept_state import KeptState
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.pending_units import PendingUnits
-from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input, saved_plan
+from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input
 from clozeline.pipeline.execution.plan_size import check_memory, check_plan_size
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.run_units import run_units
-from clozeline.pipeline.execution.stage_keys import stage_key, unit_keys
+from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.execution.stage_order import stage_of, stages_of
 from clozeline.pipeline.execution.stage_records import StageRecords
 from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
@@ -67,10 +64,6 @@ def run_recipe(
         check_plan_size(plan, [stage_of(recipe, name, plan) for name in names])
         if "encode" in names and not recipe.folder("encode").exists() and (warning := check_memory(recipe, plan)):
             progress.report(warning)
-        if recipe.extend:
-            _run_before_growth(recipe, only, plan, progress, verify=verify)
-        if recipe.rebalance:
-            KeptState.remove(recipe.output_folder)
         if starts:
             freeze_plan(recipe, plan)
             if skipped := files_to_skip(recipe.input):
@@ -78,60 +71,12 @@ def run_recipe(
         run_stages(recipe, plan, only, progress, summaries, verify=verify)
 
 
-def _run_before_growth(recipe: Recipe, only: str | None, plan: Plan, progress: Progress, *, verify: bool) -> None:
-    """Complete the run with the inputs that it has, in a new output with the first ones, and keep its state."""
-    check_extension(recipe, only)
-    saved, output = saved_plan(recipe), recipe.output_folder
-    first = plan.until(0 if saved is None else len(saved.generations) - 1)
-    if recipe.rebalance or first.digest == plan.digest:
-        return
-    freeze_plan(recipe, first)
-    run_stages(recipe, first, None, progress, [], verify=verify)
-    keep_state(recipe, first)
-    progress.report_growth(output, len(plan.inputs) - len(first.inputs))
-
-
-def keep_state(recipe: Recipe, plan: Plan) -> None:
-    """Keep the tokenizer and the factors of a complete run, unless they are kept already."""
-    kept = KeptState.load(recipe.output_folder)
+def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool) -> Iterator["StageRun[Any]"]:
+    """Yield the runs of the stages in order; each must be complete before the next one is asked for."""
+    upstream = plan.digest
     for name in stages_of(recipe):
         stage = stage_of(recipe, name, plan)
-        if (state := stage.to_keep()) is not None:
-            kept = kept.with_stage(name, stage.own_digest(), state)
-    kept.save(recipe.output_folder)
-
-
-def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool, only: str | None = None) -> Iterator["StageRun[Any]"]:
-    """Yield the runs of the stages in order; each must be complete before the next one is asked for.
-
-    Dropped documents count as missing if any stage, up to `only`, has units to make.
-    """
-    yield from _iter_runs(recipe, plan, verify, () if _needs_documents(recipe, plan, only) else recipe.drop)
-
-
-def _needs_documents(recipe: Recipe, plan: Plan, only: str | None) -> bool:
-    """Return whether any stage has units to make, with the dropped documents taken as present."""
-    if not recipe.drop:
-        return False
-    try:
-        for run in _iter_runs(recipe, plan, False, recipe.drop):
-            if run.missing():
-                return True
-            if run.stage.name == only:
-                break
-    except StorageError:  # the passes of a stage depend on files that an earlier one must still write
-        return True
-    return False
-
-
-def _iter_runs(recipe: Recipe, plan: Plan, verify: bool, dropped: Sequence[str]) -> Iterator["StageRun[Any]"]:
-    kept, upstream = KeptState.load(recipe.output_folder), plan.digest
-    for name in stages_of(recipe):
-        stage = stage_of(recipe, name, plan)
-        kept_key = kept.of(name, stage.own_digest()) if stage.writes_tokenizer else None
-        key = kept_key or stage_key(stage, upstream)
-        run = StageRun(stage, key, verify, unit_keys(recipe, plan, key) if name == PLAN_STAGE else ())
-        run.kept, run.dropped = kept_key is not None, name in dropped
+        run = StageRun(stage, stage_key(stage, upstream), verify)
         yield run
         upstream = run.digest(upstream)
 
@@ -148,13 +93,12 @@ def run_stages(
     """Run the stages of a plan, or one of them, in an output folder that this process holds."""
     provided: dict[str, tuple[str, int]] = {}
     before = plan.bytes
-    for run in stage_runs(recipe, plan, verify=verify, only=only):
+    for run in stage_runs(recipe, plan, verify=verify):
         stage, name = run.stage, run.stage.name
         gap = "" if only in (None, name) else run.gap()
         if only in (None, name) or (gap and stage.made_when_needed):
             summaries.append(run.execute(progress, before))
-            if not run.kept:  # a kept tokenizer learned from the documents of its time
-                _check_handover(provided, stage, summaries[-1].counts)
+            _check_handover(provided, stage, summaries[-1].counts)
             if summaries[-1].counts.get("documents_out") == 0:
                 raise stage.nothing_left(summaries[-1].counts)
         elif gap:
@@ -166,8 +110,6 @@ def run_stages(
             break
         before = run.bytes() if stage.expansion() else before
         provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
-    if only is None:
-        drop_documents(recipe, progress)
 
 
 def _check_handover(provided: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts) -> None:
@@ -193,15 +135,10 @@ def _complete(folder: Path) -> Iterator[None]:
 class StageRun(Generic[C]):
     """One stage of a run: find missing units and run them."""
 
-    kept: bool = False
-    """its output is that of another upstream, which the run keeps"""
-    dropped: bool = False
-    """its documents may be missing, because nothing needs them"""
-
-    def __init__(self, stage: Stage[Any, C], key: str, verify: bool, unit_keys: Sequence[str] = ()) -> None:
+    def __init__(self, stage: Stage[Any, C], key: str, verify: bool) -> None:
         self.stage = stage
         self.passes = list(stage.passes())
-        self.runners = [UnitRunner(stage, work, key, unit_keys) for work in self.passes]
+        self.runners = [UnitRunner(stage, work, key) for work in self.passes]
         self.verify = verify
         self.records = StageRecords(stage.folder)
 
@@ -227,10 +164,10 @@ class StageRun(Generic[C]):
 
     def _gap(self, runner: UnitRunner, unit: int, temporary: bool) -> str:
         record, folder = self.records.get(runner.work.name, unit), self.stage.folder
-        if record is None or record.key != runner.key_of(unit):
+        if record is None or record.key != runner.key:
             path = UnitRecord.path(folder, runner.work.name, unit)
             return f"{path} is missing, damaged, or the record of another configuration"
-        return record.gap(folder, temporary=temporary, verify=self.verify, dropped=self.dropped)
+        return record.gap(folder, temporary=temporary, verify=self.verify)
 
     def all_records(self) -> list[UnitRecord]:
         """Return the records of all passes, in order."""
@@ -273,7 +210,7 @@ class StageRun(Generic[C]):
     def _is_stale(self, record: UnitRecord) -> bool:
         """Return whether no unit of the present configuration has this record."""
         runner = next((each for each in self.runners if each.work.name == record.pass_name), None)
-        return runner is None or record.unit >= runner.work.units or record.key != runner.key_of(record.unit)
+        return runner is None or record.unit >= runner.work.units or record.key != runner.key
 
     def _remove_stale_files(self, progress: Progress) -> None:
         """Remove files that no record lists: output of an earlier configuration must not mix with the new."""
@@ -333,7 +270,7 @@ class StageRun(Generic[C]):
         failures = []
         for unit in units:
             record = self.records.get(work.name, unit)
-            if record is None or record.key != runner.key_of(unit):
+            if record is None or record.key != runner.key:
                 path = UnitRecord.path(folder, work.name, unit)
                 raise IntegrityError(
                     f"{path}: expected the record of a unit that has just run, got one that this version cannot read: "

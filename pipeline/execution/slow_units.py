@@ -41,7 +41,7 @@ def slowest_units(folder: Path, records: Iterable[UnitRecord]) -> list[SlowUnit]
         try:
             start = finished_marker(folder, record.pass_name, record.unit).stat().st_mtime_ns
             end = UnitRecord.path(folder, record.pass_name, record.unit).stat().st_mtime_ns
-        except OSError:  # an earlier start made it, or an older version
+        except OSError:  # an earlier start made it
             continue
         times.append((max(0, end - start), record))
     slowest = heapq.nlargest(_LISTED, times, key=lambda item: item[0])

@@ -29,12 +29,6 @@ def check_recipe(recipe: Recipe) -> None:
         for key in _class_of(stage).needs
         if not recipe.has(key)
     ]
-    writing = [name for name in names if _class_of(name).writes_documents]
-    mistakes += [
-        f"drop: expected stages of the recipe that write documents, {', '.join(writing) or 'none'}, got {name!r}"
-        for name in recipe.drop
-        if name not in writing
-    ]
     if not names:
         mistakes.append(f"the recipe has no stage: give the key of at least one of {', '.join(all_stages())}")
     if not mistakes:  # a stage may look at the keys that it needs

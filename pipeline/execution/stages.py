@@ -10,11 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
-from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, PartialFailureError
-from clozeline.pipeline.execution.kept_state import record_key
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.unit_record import C, Counts, Output
 from clozeline.pipeline.recipe import Recipe
@@ -106,8 +104,6 @@ class Stage(ABC, Generic[K, C]):
     """true if a later stage that is run alone makes it too: it depends on no other stage"""
     shared: ClassVar[tuple[str, ...]] = ("seed",)
     """keys of the recipe, in addition to its own, that determine its output"""
-    added: ClassVar[tuple[str, ...]] = ()
-    """own keys that older versions lack: unset, they leave the digest of a run as it was"""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -130,21 +126,6 @@ class Stage(ABC, Generic[K, C]):
 
     def files(self) -> Mapping[str, str]:
         """Return the hashes of further files that decide its output, by path: another content redoes the stage."""
-        return {}
-
-    def own_digest(self) -> str:
-        """Return the digest of its configuration, files and algorithms, whatever it reads."""
-        plain = to_plain(self.recipe)
-        shared = {name: plain[name] for name in self.shared}
-        facts = {"config": plain[self.name], "shared": shared, "files": dict(self.files()), "version": self.version()}
-        return config_digest(facts)
-
-    def to_keep(self) -> Any:
-        """Return what the complete stage keeps when the run grows: of a tokenizer, the key of its records."""
-        return record_key(self.folder) if self.writes_tokenizer else None
-
-    def kept_values(self) -> Mapping[str, Any]:
-        """Return what it keeps, where its work is done again for further documents with values of the first ones."""
         return {}
 
     @abstractmethod

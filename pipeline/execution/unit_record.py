@@ -129,11 +129,10 @@ class UnitRecord:
         kept = (facts["bytes"] for name, facts in self.outputs.items() if not name.startswith(f"{TEMPORARY}/"))
         return sum(kept)
 
-    def gap(self, folder: Path, *, temporary: bool, verify: bool = False, dropped: bool = False) -> str:
+    def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
         """Return the first output that is missing, or has another size (or hash, with `verify`), and why; or "".
 
-        `temporary=False` leaves intermediates out: they are removed once nothing needs them. With `dropped`, documents
-        may be missing too.
+        `temporary=False` leaves intermediates out: they are removed once nothing needs them.
         """
         if self.status != "ok":
             return f"{self.path(folder, self.pass_name, self.unit)} is the record of a unit that failed"
@@ -142,8 +141,6 @@ class UnitRecord:
                 continue
             path = folder / relative
             size = _file_size(path)
-            if size is None and dropped and relative.startswith(DOCUMENTS_FOLDER):
-                continue
             if size is None:
                 return f"{path} is missing"
             if size != facts["bytes"]:

@@ -3,7 +3,6 @@
 import errno
 import os
 import traceback
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +22,7 @@ class UnitRunner:
     stage: Stage[Any, Any]
     work: Pass[Any]
     key: str
-    unit_keys: Sequence[str] = ()
-    """keys of the units, where they differ"""
+    """key that the records of the units must have"""
 
     @property
     def logs(self) -> Path:
@@ -58,29 +56,23 @@ class UnitRunner:
         except Exception as error:
             self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
         else:
-            key, files = self.key_of(unit), output.files
-            record = UnitRecord(
-                self.work.name, unit, key, "ok", counts, files, inputs=output.inputs, edits=output.edits
-            )
+            files, read, edits = output.files, output.inputs, output.edits
+            record = UnitRecord(self.work.name, unit, self.key, "ok", counts, files, inputs=read, edits=edits)
             record.save(folder)
         with suppress(OSError):  # the time of the marker, the start of the unit, is all that is left of it
             marker.replace(finished_marker(folder, self.work.name, unit))
 
     def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
-        record = UnitRecord(self.work.name, unit, self.key_of(unit), "failed", {}, {}, message, exit_code, trace)
+        record = UnitRecord(self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, trace)
         record.save(self.stage.folder)
 
     def _marker(self, unit: int) -> Path:
         return started_marker(self.stage.folder, self.work.name, unit)
 
-    def key_of(self, unit: int) -> str:
-        """Return the key that the record of a unit must have."""
-        return self.unit_keys[unit] if self.unit_keys else self.key
-
     def load(self, unit: int) -> UnitRecord | None:
         """Return the unit's record if it belongs to this configuration."""
         record = UnitRecord.load(self.stage.folder, self.work.name, unit)
-        return record if record is not None and record.key == self.key_of(unit) else None
+        return record if record is not None and record.key == self.key else None
 
     def has_result(self, unit: int) -> bool:
         # the driver removes the records of units that must be made before it starts a pass

@@ -56,7 +56,7 @@ class GroupCounts(_RowCounts, Counts, total=False):
     documents: dict[str, int]
     """documents by split"""
     read: dict[str, ReadCounts]
-    """the same with their tokens; earlier versions did not count them"""
+    """the same with their tokens"""
     not_selected: dict[str, ReadCounts]
     """documents that `balance.select` leaves out, by split; they are among those read"""
     copies: dict[str, CopyCounts]

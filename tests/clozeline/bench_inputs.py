@@ -57,7 +57,6 @@ def write_inputs(folder: Path) -> None:
     # small files of some tools
     shutil.copy(HOME / "configs" / "prompts" / "polarity_cloze.yaml", folder / "prompt.yaml")
     (folder / "texts.txt").write_text("a text\n", encoding="utf-8")
-    (folder / "forget.txt").write_text("http://x.example/7\n", encoding="utf-8")
     (folder / "words.txt").write_text("immunology " * 30, encoding="utf-8")
     for name in ("first", "second"):
         (folder / f"{name}.yaml").write_text(yaml.safe_dump({"name": name, "shards": TASK_SET}), encoding="utf-8")

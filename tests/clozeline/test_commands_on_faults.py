@@ -21,9 +21,6 @@ WITHOUT_INPUT = ("continue-demo", "demo", "doctor", "draw-flow", "make-gallery")
 SECONDS = ("train", "finetune", "forgetting", "self-train", "setfit", "race", "study")
 """Those take seconds: they are started fewer times."""
 
-IN_PLACE = ("forget-documents",)
-"""Those make parts of a finished run again: what a full disk cuts off, the same command completes."""
-
 FIRST_WRITES = {"study": "study study --output=new", "finetune": "finetune --compare scored1"}
 """Instead of lines that start the pipeline, of which no process starts where no temporary file can be made."""
 
@@ -64,12 +61,12 @@ def one_message(answer: Answer, *codes: int) -> str:
 def test_a_full_disk(bench: Bench, name: str, limit: int) -> None:
     """One message that names the file; what was there is as it was, and no torn file has a final name."""
     line = FIRST_WRITES.get(name) or line_of(name)
-    if limit and (line_of(name) in STARTERS or name in IN_PLACE):
+    if limit and (line_of(name) in STARTERS):
         return  # starters go on to the network or a training where the disk takes their first bytes
     bench.undo(line)
     before = tree(bench.folder)
     answer = bench.answer(line, limit)
-    writes = "output=" in line or " new" in line or "=new" in line or name in IN_PLACE
+    writes = "output=" in line or " new" in line or "=new" in line
     if writes and (limit == 0 or answer.code == 74):
         said = one_message(answer, 74)
         assert "File too large" in said or "ended with exit code 74" in said  # of a step, which said why

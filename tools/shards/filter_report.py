@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from clozeline.configuration.config import former_names
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.clean.filters import ThresholdFilter
@@ -187,8 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = options.out / "clean" / "config.yaml"
         if not path.is_file():
             raise ConfigurationError(f"{options.out}: expected the output folder of a pipeline run, got no {path}")
-        with former_names():
-            recipe = load_recipe(path)
+        recipe = load_recipe(path, recorded=True)
         view = report_view(options.out, *collect_reasons(options.out, recipe, options.most, options.documents))
         view = replace(view, parts=(*view.parts, *malformed_sheets(*collect_malformed(options.out, options.most))))
         print_view(view, Terminal())

@@ -47,7 +47,7 @@ class TrainState:
     frozen: dict[str, Any] = field(default_factory=dict)
     """configuration keys that a resumed run must share"""
     stream: dict[str, Any] = field(default_factory=dict)
-    """`Stream.state_dict`; empty in earlier versions"""
+    """`Stream.state_dict`"""
     base: str = ""
     """digest of an adapter's base weights, which the checkpoint does not hold; empty: it holds all"""
     distillation: dict[str, Any] = field(default_factory=dict)

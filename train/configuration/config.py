@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from clozeline.configuration.config import config_class, flatten, iter_renamed_keys, to_plain
+from clozeline.configuration.config import config_class, flatten, to_plain
 from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
@@ -36,8 +34,6 @@ Natural = Annotated[int, Field(ge=0)]
 @config_class
 class EvaluateConfig:
     """Evaluation on the held-out sets."""
-
-    RENAMED: ClassVar = {"rows": "max_rows"}
 
     every: Positive | None = None
     """steps between evaluations; the end of the run always has one; null: only the end"""
@@ -91,8 +87,6 @@ def _words(value: Any) -> Any:
 @config_class
 class TrainConfig:
     """A training run."""
-
-    SYNONYMS: ClassVar = SYNONYMS
 
     model: Annotated[SerializeAsAny[ModelConfig], BeforeValidator(with_source)]
     """the network and its heads; `{init_from: DIR}` alone is the model in DIR"""
@@ -362,30 +356,10 @@ _FREE: Final = (
 """Keys that may differ from the checkpoint. Sets, weights, objectives and phases are part of the stream's state."""
 
 
-_SINCE: Final[dict[str, Any]] = {"freeze": []}
-"""Values that checkpoints of earlier versions imply for keys they do not have."""
-
-
 def frozen(config: TrainConfig) -> dict[str, Any]:
     """Return the keys that a resumed run must share with its checkpoint, dotted, with their values."""
     plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}
     return {key: value for key, value in plain.items() if not _is_free(key)}
-
-
-def present_frozen(saved: Mapping[str, Any], model: ModelConfig) -> dict[str, Any]:
-    """Return the `frozen` keys of an earlier version under their present names.
-
-    Model keys that it did not have get their default, which is how it behaved.
-    """
-    renamed = dict(iter_renamed_keys(TrainConfig))
-    present = {renamed.get(key, key): value for key, value in saved.items()}
-    defaults = {field.name: to_plain(field.default) for field in fields(model) if field.default is not MISSING}
-    added = {
-        key: value
-        for key, value in flatten(defaults, "model.").items()
-        if not any(f"{key}.".startswith(f"{other}.") or other.startswith(f"{key}.") for other in present)
-    }
-    return {key: value for key, value in (_SINCE | added | present).items() if not _is_free(key)}
 
 
 def _is_free(key: str) -> bool:

@@ -2,7 +2,7 @@
 
 from math import gcd
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
@@ -96,12 +96,6 @@ class PhaseConfig:
 @config_class
 class DataConfig:
     """Data of a run."""
-
-    RENAMED: ClassVar = {
-        "on_corrupt": "on_damaged",
-        "on_corrupt=mask": "on_damaged=skip",
-        "max_corrupt_fraction": "max_damaged_fraction",
-    }
 
     shards: Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN] = None
     """manifest.json of the training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clozeline.configuration.config import adapter_of, former_names, load_config, validate
+from clozeline.configuration.config import adapter_of, load_config, validate
 from clozeline.errors import ConfigurationError, reading_run
 from clozeline.hub import fetch_folder
 from clozeline.model.configuration.head import HeadConfig
@@ -54,8 +54,8 @@ def _plain_model(source: Path) -> dict[str, Any]:
         config = checkpoint.config
         plain: dict[str, Any] = adapter_of(type(config)).dump_python(config, mode="json", exclude_none=True)
         return {**plain, "vocab_multiple": table_multiple(source, checkpoint.vocab_size)}
-    with former_names(), reading_run(run, "model.init_from: "):
-        model = load_config(dict[str, Any], run).get("model")
+    with reading_run(run, "model.init_from: "):
+        model = load_config(dict[str, Any], run, recorded=True).get("model")
         if not isinstance(model, dict):
             raise ConfigurationError(f"{run}: expected the configuration of a run, with the key model")
         own = {key: part for key, part in model.items() if key != "init_from"}

@@ -81,7 +81,7 @@ def _is_alive(status: dict[str, Any], now: float) -> bool:
                 return still_runs(int(status["pid"]), float(status["start"]))
             # earlier versions stored the clock time alone
             return bool(psutil.Process(int(status["pid"])).create_time() <= status["started"] + _MARGIN_S)
-        last = float(status["heartbeat"] if "heartbeat" in status else status["time"])  # earlier versions
+        last = float(status["heartbeat"])
         return bool(now - last <= (status.get("watchdog_s") or _SILENCE_S) + _MARGIN_S)
     except (psutil.Error, KeyError, TypeError, ValueError):
         return False

@@ -9,7 +9,7 @@ from typing import IO, Any, Final
 
 import psutil
 
-from clozeline.configuration.config import former_names, load_config, save_yaml, to_plain
+from clozeline.configuration.config import load_config, save_yaml, to_plain
 from clozeline.errors import ConfigurationError, StorageError, reading_run
 from clozeline.files import lock, open_unlinked, replacing, sweep
 from clozeline.model.checkpoints import keep_published
@@ -17,7 +17,7 @@ from clozeline.train.checkpoint.copies import refuse_copies
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.state import TrainState, find_changes
 from clozeline.train.configuration.absolute_paths import with_absolute_paths
-from clozeline.train.configuration.config import TrainConfig, frozen, present_frozen
+from clozeline.train.configuration.config import TrainConfig, frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input
@@ -106,13 +106,12 @@ def writing(output: Path) -> Iterator[None]:
 
 
 def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:
-    """Read config.yaml of a run directory, also of earlier versions; its model must be that of a `saved` state."""
+    """Read config.yaml of a run directory; its model must be that of a `saved` state."""
     path = output / "config.yaml"
-    with former_names(), reading_run(path):
-        config: TrainConfig = load_config(TrainConfig, path)
-        if saved is not None and saved.frozen:  # without it, an earlier version's
-            before = replace(saved, frozen=present_frozen(saved.frozen, config.model))
-            changes = find_changes(before, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
+    with reading_run(path):
+        config: TrainConfig = load_config(TrainConfig, path, recorded=True)
+        if saved is not None:
+            changes = find_changes(saved, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
             for change in changes:
                 if change.startswith("model.") and not change.startswith("model.dropout."):
                     raise ConfigurationError(f"{path}: not the model of the checkpoint of step {saved.step}: {change}")

@@ -11,7 +11,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState, find_changes, read_state
-from clozeline.train.configuration.config import TrainConfig, frozen, present_frozen
+from clozeline.train.configuration.config import TrainConfig, frozen
 from clozeline.train.configuration.schedule import check_schedule
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
@@ -103,8 +103,6 @@ def find_starting_point(
         raise ConfigurationError(f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint")
     # read the state of the checkpoint
     saved = None if checkpoint is None else read_state(checkpoint[1])
-    if saved is not None:
-        saved = replace(saved, frozen=present_frozen(saved.frozen, config.model))
     branches = _is_branch(config, checkpoint)
     # choose what the configuration leaves to the device
     asked, config = config, fill_in_defaults(config, device, saved)

@@ -120,7 +120,7 @@ def _read_own(folder: Path) -> Checkpoint:
     unread = {name.removeprefix(UNREAD): tensor for name, tensor in stored.items() if name.startswith(UNREAD)}
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
     for path, digest in ((folder / MODEL, record.config), (files[0], record.weights)):
-        if digest is not None and (actual := file_hash(path)) != digest:
+        if (actual := file_hash(path)) != digest:
             why = "it was changed after the import; import the model again"
             raise WeightsError(f"{path}: expected xxh3-128 {digest}, got {actual}: {why}")
     rows, absent = record.vocab_size, record.absent

@@ -38,8 +38,8 @@ class ImportRecord:
     weights: str
     """xxh3-128 (hex) of model.safetensors"""
     tokenizer: str | None
-    config: str | None = None
-    """xxh3-128 (hex) of model.yaml; None from an earlier version"""
+    config: str
+    """xxh3-128 (hex) of model.yaml"""
     trained: list[str] = field(default_factory=list)
     """parameters of the head that were trained with an imported adapter"""
     published: dict[str, str] = field(default_factory=dict)

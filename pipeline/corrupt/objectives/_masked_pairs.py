@@ -11,7 +11,6 @@ from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_class
-from clozeline.configuration.synonyms import MASK_SYNONYMS
 from clozeline.pipeline.corrupt.objectives import Draws, Objective
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
@@ -58,8 +57,6 @@ class Pairs:
 class MaskedPairOptions:
     """Options that all objectives over segment pairs share."""
 
-    RENAMED: ClassVar = {"rate": "mask_rate"}
-    SYNONYMS: ClassVar = MASK_SYNONYMS
     max_length: Annotated[int, Field(ge=5, description="Tokens in a full row, [CLS] and both [SEP] included.")] = 512
     mask_rate: Annotated[
         Rate, Field(description="Share of the maskable tokens of both segments that become labels.")

@@ -14,7 +14,6 @@ from pydantic import Field
 
 from clozeline.arrays import Int64, UInt8, UInt64
 from clozeline.configuration.config import config_class
-from clozeline.configuration.synonyms import MASK_SYNONYMS
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.kernels.distributions import powers
@@ -82,8 +81,6 @@ class RowOptions:
 class MaskedOptions(RowOptions):
     """Options of rows in which some tokens become labels."""
 
-    RENAMED: ClassVar = {"rate": "mask_rate"}
-    SYNONYMS: ClassVar = MASK_SYNONYMS
     mask_rate: Annotated[Rate, Field(description="Share of the maskable tokens that become labels.")] = 0.15
 
     def __post_init__(self) -> None:

@@ -33,7 +33,6 @@ class DenoisingAutoencoding(DenoisingPair):
 
     @config_class
     class Options(PairOptions):
-        RENAMED: ClassVar = {"rate": "mask_rate"}
         mask_rate: Rate = 0.15
         """Share of tokens that become [MASK]; at 1.0 the decoder is a language model without input."""
 

@@ -40,7 +40,6 @@ class Mass(Objective):
 
     @config_class
     class Options:
-        RENAMED: ClassVar = {"rate": "mask_rate"}
         architecture: Literal["encoder_decoder", "encoder"] = "encoder_decoder"
         """`encoder` stores the fragment as labels of a masked LM."""
         max_length: Annotated[int, Field(ge=3)] = 512

@@ -1,7 +1,7 @@
 """Permuted language modeling: predict some tokens of a row in a random order (XLNet)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,6 @@ class PermutedLM(SingleRow):
 
     @config_class
     class Options(RowOptions):
-        RENAMED: ClassVar = {"rate": "prediction_rate", "longest": "max_span_length"}
         prediction_rate: Rate = 0.166667
         """Share of the maskable tokens that are predicted, above 0."""
         separator: Separator = "none"

@@ -39,7 +39,6 @@ class PrefixLM(Objective):
 
     @config_class
     class Options:
-        RENAMED: ClassVar = {"least_prefix": "min_prefix_length", "least_target": "min_target_length"}
         architecture: Literal["decoder", "encoder_decoder"] = "decoder"
         """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=3)] = 512

@@ -39,7 +39,6 @@ class SentenceOrderPrediction(MaskedPair):
 
     @config_class
     class Options(MaskedPairOptions):
-        RENAMED: ClassVar = {"longest": "max_span_length"}
         short_rate: Rate = 0.1
         """Share of windows that are shorter than a full row, by a uniform length."""
         max_span_length: Annotated[int, Field(ge=0, le=1000)] = 3

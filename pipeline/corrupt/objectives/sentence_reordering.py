@@ -40,7 +40,6 @@ class SentenceReordering(DenoisingPair):
 
     @config_class
     class Options(PairOptions):
-        RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 1.0
         """Share of sentences that are moved, at least two."""
 

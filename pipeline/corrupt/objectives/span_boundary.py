@@ -49,7 +49,6 @@ class SpanBoundary(MaskedRow):
 
     @config_class
     class Options(RoleOptions):
-        RENAMED: ClassVar = {"success": "geometric_p", "longest": "max_span_length"}
         separator: Separator = "none"
         geometric_p: Rate = 0.2
         """Parameter p of the geometric distribution p (1 - p)^(l - 1) of span lengths in words, above 0, at most 1."""

@@ -57,7 +57,6 @@ class SpanCorruption(Objective):
 
     @config_class
     class Options:
-        RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "mean_noise_span_length"}
         architecture: Literal["encoder_decoder", "decoder"] = "encoder_decoder"
         """`decoder` concatenates input and target in one row."""
         attention: Literal["prefix", "causal"] = "prefix"

@@ -51,7 +51,6 @@ class TextInfilling(DenoisingPair):
 
     @config_class
     class Options(PairOptions):
-        RENAMED: ClassVar = {"rate": "noise_density", "mean_length": "poisson_lambda"}
         noise_density: Rate = 0.3
         """Share of the tokens (or words) that are removed."""
         poisson_lambda: MeanLength = 3.0

@@ -34,7 +34,6 @@ class TokenDeletion(DenoisingPair):
 
     @config_class
     class Options(PairOptions):
-        RENAMED: ClassVar = {"rate": "noise_density"}
         noise_density: Rate = 0.15
         """Share of tokens that are deleted."""
 

@@ -41,7 +41,6 @@ class TokenReordering(DenoisingPair):
 
     @config_class
     class Options(PairOptions):
-        RENAMED: ClassVar = {"rate": "noise_density", "distance": "max_shuffle_distance"}
         noise_density: Rate = 1.0
         """Share of tokens that are moved, at least two."""
         max_shuffle_distance: Annotated[int, Field(ge=0)] = 0

@@ -26,7 +26,6 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     order: ClassVar[int] = 60
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-    added: ClassVar[tuple[str, ...]] = ("code_switch",)
 
     def version(self) -> int:
         tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version

@@ -1,7 +1,7 @@
 """Options of `train_tokenizer`: algorithm, size and amount of text."""
 
 from dataclasses import field
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -16,8 +16,6 @@ _TOKENIZERS: Final = "clozeline.pipeline.tokenize.tokenizers"
 @config_class
 class TrainTokenizerConfig:
     """The tokenizer to train: algorithm, size, amount of text."""
-
-    SYNONYMS: ClassVar = {"vocab_size": "'train_tokenizer.size'", "vocabulary_size": "'train_tokenizer.size'"}
 
     name: str = "byte_bpe"
     """algorithm, a file of pipeline/tokenize/tokenizers/"""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 from unittest.mock import patch
 
 import pytest
@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from clozeline.configuration.config import config_class, config_digest, former_names, load_config, to_plain, validate
+from clozeline.configuration.config import config_class, config_digest, load_config, to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.registry import Chosen, OneOf
-from tests.temporary_module import temporary_module
 
 
 @config_class
@@ -131,65 +129,6 @@ def test_resolved_config_validates_to_itself(steps, rate, languages):
 def test_digest_ignores_key_order():
     assert config_digest({"a": 1, "b": [2]}) == config_digest({"b": [2], "a": 1})
     assert config_digest({"a": 1}) != config_digest({"a": 2})
-
-
-@config_class
-class Renamed:
-    RENAMED: ClassVar = {"width": "ffn_dim", "mode=mask": "mode=skip"}
-
-    ffn_dim: int = 1
-    mode: str = "raise"
-
-
-@config_class
-class RenamedInside(Renamed):
-    RENAMED: ClassVar = {"rows": "max_rows"}
-
-    max_rows: int = 1
-    layer: Renamed = Renamed()
-    layers: list[Renamed] | None = None
-    filter: Annotated[Chosen, OneOf("clozeline.pipeline.clean.filters")] | None = None
-
-
-FILTER = """
-    from typing import ClassVar
-    from clozeline.configuration.config import config_class
-
-    class Shortest:
-        @config_class
-        class Options:
-            RENAMED: ClassVar = {"least": "minimum"}
-            minimum: int = 1
-"""
-
-
-def test_a_renamed_key_is_refused_with_its_present_name(tmp_path):
-    with temporary_module("clozeline.pipeline.clean.filters", "shortest", FILTER, tmp_path):
-        data: dict[str, Any] = {"rows": 5, "width": 1, "layer": {"width": 2}, "layers": [{}, {"width": 3}]}
-        with pytest.raises(ConfigurationError, match="shortest: key 'least' is called 'minimum' now"):
-            validate(RenamedInside, {"filter": {"name": "shortest", "least": 4}}, "c.yaml")
-        with pytest.raises(ConfigurationError) as caught:
-            validate(RenamedInside, data, "c.yaml")
-    assert set(str(caught.value).split("\n")) == {
-        "c.yaml: key 'rows' is called 'max_rows' now",
-        "c.yaml: key 'width' is called 'ffn_dim' now",
-        "c.yaml: key 'layer.width' is called 'layer.ffn_dim' now",
-        "c.yaml: key 'layers.1.width' is called 'layers.ffn_dim' now",
-    }
-
-
-def test_what_an_earlier_version_saved_is_read_under_present_names(tmp_path):
-    saved = {"rows": 5, "width": 1, "mode": "mask", "layer": {"width": 2}, "layers": [{}, {"width": 3, "mode": "a"}]}
-    with temporary_module("clozeline.pipeline.clean.filters", "shortest", FILTER, tmp_path), former_names():
-        found = validate(RenamedInside, saved | {"filter": {"name": "shortest", "least": 4}}, "")
-        assert found.filter.options.minimum == 4
-    present = {"max_rows": 5, "ffn_dim": 1, "mode": "skip", "layer": {"ffn_dim": 2, "mode": "raise"}}
-    layers = [{"ffn_dim": 1, "mode": "raise"}, {"ffn_dim": 3, "mode": "a"}]
-    assert to_plain(validate(RenamedInside, {**present, "layers": layers}, "")) == {
-        **to_plain(found), "filter": None
-    }  # fmt: skip
-    with pytest.raises(ConfigurationError, match="'ffn_dim' now"):
-        validate(RenamedInside, {"width": 1}, "")
 
 
 def test_the_adapter_of_a_class_is_built_once_and_other_types_need_no_hash() -> None:

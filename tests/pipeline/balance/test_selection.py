@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.configuration.config import config_digest, to_plain, validate
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.balance.selection import Selection
-from clozeline.pipeline.balance.stage import BalanceStage
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.execution.runner import run_recipe
-from clozeline.pipeline.execution.stage_keys import stage_key
 from clozeline.pipeline.execution.stage_order import check_recipe, stages_of
 from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.pipeline.recipe import Recipe
@@ -149,14 +147,3 @@ def test_choosing_later_gives_the_bytes_of_filtering_earlier(folder: Path) -> No
 def test_refusals(folder: Path, clean: Any, select: str, message: str) -> None:
     with pytest.raises(Exception, match=message):
         run(recipe(folder, "out", clean, select))
-
-
-def test_without_a_selection_the_digest_is_that_of_older_versions(tmp_path: Path) -> None:
-    chosen = recipe(tmp_path, "out", {}, None)
-    plain = to_plain(chosen)
-    for key in ("select", "duplicates", "rehydrate", "buckets"):
-        del plain["balance"][key]
-    shared = {name: plain[name] for name in ("seed", "heldout")}
-    facts = {"stage": "balance", "config": plain["balance"], "shared": shared, "upstream": "u", "version": 1}
-    assert stage_key(BalanceStage(chosen), "u") == config_digest(facts)
-    assert stage_key(BalanceStage(recipe(tmp_path, "out", {}, "n_words > 1")), "u") != config_digest(facts)

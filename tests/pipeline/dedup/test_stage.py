@@ -8,13 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from clozeline.configuration.config import config_digest, to_plain, validate
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.config import DedupConfig
-from clozeline.pipeline.dedup.stage import DedupStage
 from clozeline.pipeline.execution import exchange
-from clozeline.pipeline.execution.stage_keys import stage_key
-from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.dedup.dedup_documents import EXACT, NEAR, document, edited, prose
 
 
@@ -72,14 +69,6 @@ def test_nothing_to_do_is_a_configuration_error():
         validate(DedupConfig, {"exact": None, "near": None}, "test")
     with pytest.raises(ConfigurationError, match=r"did you mean .near\.verify"):
         validate(DedupConfig, {"near": {"verfy": 1}}, "test")
-
-
-def test_without_new_types_the_digest_is_that_of_older_versions(tmp_path):
-    recipe = validate(Recipe, {"corpus": "c", "output": str(tmp_path), "clean": {}, "dedup": {}}, "test")
-    plain = to_plain(recipe)
-    config = {name: plain["dedup"][name] for name in ("exact", "near")}
-    facts = {"stage": "dedup", "config": config, "shared": {"seed": plain["seed"]}, "upstream": "u", "version": 6}
-    assert stage_key(DedupStage(recipe), "u") == config_digest(facts)
 
 
 def test_bundles_of_many_parts_and_ranges_change_no_byte(run_dedup, monkeypatch):

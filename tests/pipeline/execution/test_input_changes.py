@@ -88,20 +88,6 @@ def test_the_digest_does_not_depend_on_the_time(started, tmp_path):
     assert freeze_plan(recipe).digest == load_plan(recipe_for([], tmp_path / "out")).digest == first
 
 
-def test_a_plan_of_an_earlier_version_is_read_and_not_written_again(started):
-    path, recipe = started
-    plan = recipe.folder("clean") / "plan.json"
-    data = json.loads(plan.read_text())
-    del data["checksum"], data["inputs"][0]["mtime_ns"], data["inputs"][0]["ends_xxh3"]
-    plan.write_text(json.dumps(data))
-    before = plan.read_bytes()
-    edit(path, 100_020)
-    assert start(recipe) == [True]
-    assert plan.read_bytes() == before
-    with pytest.raises(ConfigurationError):
-        start(recipe, verify=True)
-
-
 def test_ends_and_ranges_are_hashed_as_they_are(tmp_path):
     content = bytes(range(256)) * 1000
     path = tmp_path / "a"
@@ -155,13 +141,3 @@ def test_another_size_or_place_of_the_other_side(aligned, tmp_path):
         start(recipe)
     entry = {"path": str(tmp_path / "in" / "pairs.en"), "reader": "moses", "target_path": str(moved)}
     assert start(recipe_for(entry, tmp_path / "out")) == [False], "another option of the input is another plan"
-
-
-def test_a_plan_without_the_other_side_is_read_as_before(aligned):
-    path, recipe = aligned
-    plan = recipe.folder("clean") / "plan.json"
-    data = json.loads(plan.read_text())
-    del data["checksum"], data["inputs"][0]["others"]
-    plan.write_text(json.dumps(data))
-    edit(path, 70_005)
-    assert start(recipe) == [True]

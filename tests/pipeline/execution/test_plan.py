@@ -75,22 +75,6 @@ def test_every_file_is_planned_once_and_units_are_as_full_as_they_can_be(tmp_pat
     assert all(total + drawn[following[0]] > 8192 for total, following in zip(totals, units_of(plan)[1:], strict=False))
 
 
-def test_a_run_that_began_with_a_unit_for_each_file_keeps_them(tmp_path):
-    source = sizes(tmp_path / "in", 10, 0, 20)
-    recipe = recipe_for(source, tmp_path / "out")
-    path = tmp_path / "out" / "clean" / "plan.json"
-    freeze_plan(recipe)
-    assert units_of(load_plan(recipe)) == [[0, 1, 2]]
-    data = json.loads(path.read_text())
-    del data["checksum"]
-    for number, planned in enumerate(data["units"]):
-        planned["unit"] = number
-    path.write_text(json.dumps(data))
-    before = path.read_bytes()
-    assert units_of(freeze_plan(recipe)) == [[0], [1], [2]]
-    assert path.read_bytes() == before
-
-
 def test_the_digest_follows_inputs_and_options_and_not_places(tmp_path):
     def digest(source, **keys):
         return load_plan(recipe_for(source, tmp_path / "out", **keys)).digest
@@ -98,7 +82,6 @@ def test_the_digest_follows_inputs_and_options_and_not_places(tmp_path):
     first, moved = (str(rows(tmp_path / name, "a.jsonl")) for name in ("one", "two"))
     same = digest(first)
     assert digest(moved) == digest([{"path": f"{first}/*.jsonl"}]) == same
-    assert digest({"path": first, "text_key": "text", "columns": None}) == same
     others = [
         digest({"path": first, "source": "b"}),
         digest({"path": first, "text_key": "body"}),
@@ -107,14 +90,6 @@ def test_the_digest_follows_inputs_and_options_and_not_places(tmp_path):
         digest(first, plan={"shard_bytes": 4096}),
     ]
     assert len({same, *others}) == 6
-
-
-def test_facts_of_an_input_hold_the_options_that_the_first_plans_held(tmp_path):
-    source = {"path": str(rows(tmp_path / "in", "a.jsonl")), "url_key": "link"}
-    assert load_plan(recipe_for(source, tmp_path / "out")).inputs[0]["options"] == {
-        "reader": None, "language": None, "target_language": None, "columns": None, "target_path": None,
-        "text_key": "text", "url_key": "link",
-    }  # fmt: skip
 
 
 def test_names_of_any_bytes_are_unique_and_printable(tmp_path):

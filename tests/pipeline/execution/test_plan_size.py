@@ -29,7 +29,7 @@ def foreseen(folder: Path, units: int, shards: int, size: int, **more: Any) -> t
     recipe = validate(Recipe, plain, "test")
     ranges = tuple(PlannedRange(unit, "default/a", "default", "jsonl", unit, unit + 1) for unit in range(units))
     facts = {"source": "default/a", "bytes": size, "reader": "jsonl", "options": {}, "splittable": True}
-    plan = Plan(ranges, shards, "", (facts,), (plans.Generation(1, units, shards),))
+    plan = Plan(ranges, shards, (facts,))
     return recipe, plan, [stage_of(recipe, name, plan) for name in stages_of(recipe)]
 
 
@@ -152,18 +152,6 @@ def test_units_and_shards_grow_with_the_corpus(tmp_path: Path, monkeypatch: pyte
     assert load(1000).digest == load(1000, unit_bytes=4096, shard_bytes=4096).digest
     assert (len(load(10).units), load(10).shards) == (12, 10)
     assert (len(load(10, unit_bytes=4096).units), load(10, unit_bytes=4096).shards) == (33, 10)
-
-
-def test_a_run_that_an_earlier_version_planned_keeps_its_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n' * 3000)
-    monkeypatch.setattr(plans, "LEAST_BYTES", 4096)
-    plain = {"corpus": "c", "input": [str(tmp_path / "in.jsonl")], "output": str(tmp_path / "out"), "clean": {}}
-    recipe = validate(Recipe, plain, "test")
-    before = plans.freeze_plan(recipe)
-    monkeypatch.setattr(plans, "MOST_UNITS", 3)
-    assert load_plan(recipe).digest == before.digest
-    (tmp_path / "out/clean/plan.json").unlink()
-    assert len(load_plan(recipe).units) == 3
 
 
 def test_a_dry_run_prints_pieces_opens_disk_and_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,18 +77,6 @@ def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(s
         assert out.count("\n       document ") == size
 
 
-def test_a_run_that_went_on_with_other_data_is_told(shard_sets, tmp_path, capsys):
-    run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 16)
-    events = [{"event": "data", "step": step, "phases": [{"shares": shares, "global_batch": size}]}
-              for step, shares, size in ((0, {"a": 1.0}, 8), (3, {"masked_lm/train": 1.0}, 8),
-                                         (5, {"masked_lm/train": 1.0}, 16))]  # fmt: skip
-    for known, note in ((events[:1], ""), (events[1:], ""), (events, "read other sets up to step 3;")):
-        (run / "events.jsonl").write_text("\n".join(map(json.dumps, [{"event": "start"}, *known])))
-        assert main(["--run", str(run), "--step", "1"]) == 0
-        error = capsys.readouterr().err
-        assert error == "" if not note else note in error
-
-
 def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, capsys):
     """Batches of epochs 0 and 1 of the samples are the rows of variants 0 and 1 of the stored examples."""
     examples, samples = example_sets(shard_sets)["masked_lm"]

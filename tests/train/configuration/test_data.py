@@ -24,7 +24,6 @@ def config(**keys: Any) -> DataConfig:
         ({}, "expected shards or phases, got neither"),
         ({"shards": "a", "phases": [{"shards": "b"}]}, "expected shards or phases, got both"),
         ({"phases": [{"shards": "b"}], "weights": [1.0]}, "each phase has weights of its own"),
-        ({"shards": "a", "on_corrupt": "mask"}, "on_damaged"),
         ({"shards": "a", "max_corrupt_fraction": 0.1}, "max_damaged_fraction"),
         ({"shards": "a", "weights": [0.0]}, "weights"),
         ({"shards": "a", "global_batch": 0}, "global_batch"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
-from clozeline.train.startup.run_directory import claim, read_config, write_description
+from clozeline.train.startup.run_directory import claim, write_description
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 
@@ -66,36 +65,6 @@ def test_start_that_fails_early_leaves_the_folder_to_others(one_rank: RankPool, 
     (tmp_path / "run" / "notes").unlink()
     assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
     assert one_rank.run(start, config, ["resume=never"])[0][0] == 64
-
-
-def test_a_run_of_an_earlier_version_is_read_and_resumed(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    """Its config.yaml and its checkpoints hold former names; the losses go on as if they had always been present."""
-    straight = write_config(tmp_path / "a.yaml", shards, tmp_path / "straight")
-    assert one_rank.run(start, straight, []) == [(0, "")]
-    output = tmp_path / "former"
-    config = write_config(tmp_path / "b.yaml", shards, output)
-    assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
-    present = read_config(output)
-    _write_former_names(output)
-    assert read_config(output) == present
-    assert one_rank.run(start, config, []) == [(0, "")]
-    assert _losses(output) == _losses(tmp_path / "straight")
-
-
-def _write_former_names(output: Path) -> None:
-    path = output / "config.yaml"
-    text = path.read_text(encoding="utf-8")
-    for words in (("  ffn_dim:", "  ffn:"), ("type_vocab_size:", "types:"), ("on_damaged:", "on_corrupt:"),
-                  ("max_rows:", "rows:"), ("max_damaged_fraction:", "max_corrupt_fraction:")):  # fmt: skip
-        assert words[0] in text
-        text = text.replace(*words)
-    path.write_text(text.replace("  activation: gelu", "  act: gelu"), encoding="utf-8")
-    (index,) = (output / "checkpoints").glob("step-*/checkpoint.json")
-    text = re.sub(',"checksum":"[0-9a-f]{64}"', "", index.read_text(encoding="utf-8"))
-    for name, former in (("ffn_dim", "ffn"), ("activation", "act"), ("type_vocab_size", "types")):
-        assert f'"model.{name}":' in text
-        text = text.replace(f'"model.{name}":', f'"model.{former}":')
-    index.write_text(text, encoding="utf-8")
 
 
 def _losses(output: Path) -> list[str]:

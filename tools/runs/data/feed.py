@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from clozeline.configuration.config import former_names, load_config, validate
+from clozeline.configuration.config import load_config, validate
 from clozeline.errors import ConfigurationError, IntegrityError, message_text, reading_run
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import Arguments, natural, positive, some_path
@@ -154,8 +154,8 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
         raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml: give one, or copy it back")
-    with former_names(), reading_run(path):
-        config = load_config(dict[str, Any], path)  # a dictionary: validating all of it would load torch
+    with reading_run(path):
+        config = load_config(dict[str, Any], path, recorded=True)  # a dictionary: validating all of it would load torch
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
         steps: int = validate(int, config.get("steps"), str(path), "steps")
     with _reading_lines(run / "metrics.jsonl") as lines:
@@ -166,14 +166,6 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
         if planned := [line for line in starts if "plans" in line]:
             saved, since = read_phases(planned[-1]["plans"]), int(planned[-1]["samples"])
             skipped = [SkippedRows(*entry) for entry in planned[-1].get("skipped_rows", ())]
-        # a run of an earlier version recorded only the shares of sets
-        shares = [] if saved else [[phase["shares"] for phase in line["phases"]] for line in starts]
-        changes = zip(starts[1:], shares[1:], shares, strict=False)
-        other = max((int(line["step"]) for line, now, before in changes if now != before), default=0)
-    if other:
-        sys.stderr.write(
-            message_text(f"note: {run} read other sets up to step {other:,}; what follows holds from there on\n")
-        )
     # a killed run may have checkpoints without their lines in metrics.jsonl
     saved_steps = [step_of(path.name) for path in steps_in(run / "checkpoints")]
     last = taken[-1][0] if taken else 0

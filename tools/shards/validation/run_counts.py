@@ -12,13 +12,10 @@ from clozeline.files import file_hash, parse_json
 from clozeline.format_version import refuse_newer
 from clozeline.pipeline.balance.score_buckets import name_buckets
 from clozeline.pipeline.clean.unit_counts import count_characters
-from clozeline.pipeline.execution.dropped_documents import has_dropped
-from clozeline.pipeline.execution.kept_state import KeptState, record_key
-from clozeline.pipeline.execution.plan import PLAN_STAGE
-from clozeline.pipeline.execution.plan_file import PLAN_FORMAT, unpack_plan
+from clozeline.pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.stage_report import read_report
-from clozeline.pipeline.execution.unit_record import DOCUMENTS_FOLDER, TEMPORARY, Counts, UnitRecord, add_counts
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.ingest.documents.copies import (
     BUCKETS_FILE,
@@ -59,11 +56,7 @@ def check_run(output: Path) -> dict[str, int]:
     for part in (_check_records, _check_files, _check_data):  # cheap comparisons first
         before: Mapping[str, Any] = {}
         for name, report in stages.items():
-            # a report of an older version has fewer keys
-            newer = {
-                key: report.get(key, empty) for key, empty in (("slowest", []), ("deciders", {})) if key in run[name]
-            }
-            reported = {key: report[key] for key in ("counts", "bytes", "seconds")} | newer
+            reported = {key: report[key] for key in ("counts", "bytes", "seconds", "slowest", "deciders")}
             _require_equal(output / "report.json", f"stages.{name}", run[name], reported)
             for path, what, value, expected in part(output / name, report, before):
                 _require_equal(path, what, value, expected)
@@ -103,8 +96,6 @@ def _check_records(folder: Path, report: Mapping[str, Any], before: Mapping[str,
     yield path, "bytes", report["bytes"], sum(file["bytes"] for record in records for file in record.outputs.values())
     for what, value, expected in _sums(report["counts"]):
         yield path, what, value, expected
-    if _is_kept(folder):
-        return
     for key in ("documents", "characters"):
         written = before.get(f"{key}_out")
         if isinstance(written, int) and f"{key}_in" in report["counts"]:
@@ -149,11 +140,10 @@ def _amount(count: Any) -> int:
 
 
 def _check_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    removed = [f"{TEMPORARY}/", *([DOCUMENTS_FOLDER] if has_dropped(folder) else [])]
     for record in _records(folder):
         for relative, facts in record.outputs.items():
             path = folder / relative
-            if not relative.startswith(tuple(removed)):
+            if not relative.startswith(f"{TEMPORARY}/"):
                 yield path, "bytes", path.stat().st_size if path.is_file() else None, facts["bytes"]
                 yield path, "xxh3_128", file_hash(path), facts["xxh3_128"]
 
@@ -163,7 +153,7 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
     if folder.name == PLAN_STAGE:
         plan, content = folder / "plan.json", _read_json(folder / "plan.json", PLAN_FORMAT)
         try:
-            planned = sum(unit["end"] - unit["start"] for unit in unpack_plan(content)["units"])
+            planned = sum(unit["end"] - unit["start"] for unit in content["units"])
         except (KeyError, TypeError, ValueError) as error:
             raise IntegrityError(f"{plan}: expected units with start and end; {repair_of(plan)}") from error
         yield path, "bytes_in", counts["bytes_in"], planned
@@ -199,8 +189,7 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
     if "not_selected" in counts:
         left_out = sum(split["documents"] for split in counts["not_selected"].values())
         yield path, "not_selected", left_out, before["selection"]["not_selected"]
-    recounted = () if _is_kept(folder) else recount(folder, counts)
-    for what, value, expected in (*_check_languages(folder, counts, before), *recounted):
+    for what, value, expected in (*_check_languages(folder, counts, before), *recount(folder, counts)):
         yield path, what, value, expected
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
         parts = ("size",) if "size" in counts["vocabulary"] else ("published", "added")
@@ -222,12 +211,6 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
     for manifest in sorted(folder.rglob("manifest.json")):
         for what, value, expected in _check_set(folder, manifest, counts, before):
             yield path, what, value, expected
-
-
-def _is_kept(folder: Path) -> bool:
-    """Return whether a stage gave a kept tokenizer, which learned from the documents of its time."""
-    kept = KeptState.load(folder.parent).stages.get(folder.name, ("", None))[1]
-    return kept is not None and kept == record_key(folder)
 
 
 def _check_languages(

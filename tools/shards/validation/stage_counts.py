@@ -11,7 +11,6 @@ from clozeline import registry
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.dedup.near import MinHash
-from clozeline.pipeline.execution.dropped_documents import has_dropped
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents, read_rejects
@@ -30,13 +29,11 @@ Recounted: TypeAlias = Iterator[tuple[str, object, object]]
 def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
     """Yield the counts of a stage that follow from its input, its output and its configuration."""
     try:
-        config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml"))
+        config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml", recorded=True))
     except ConfigurationError as error:
         raise IntegrityError(f"{error}; copy it again, or run the stage again with the recipe") from error
     if "held_out" in counts:
         yield from _recount_heldout(folder, config, counts)
-    if any(has_dropped(folder.parent / name) for name in config["drop"]):
-        return  # the other counts follow from documents that are removed
     if "hashed" in counts:
         by_url = config["dedup"]["exact"]["key"] == "url"
         keyed = sum(document.url is not None or not by_url for document in _documents_before(folder))

@@ -13,15 +13,12 @@ import torch
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.configuration.training_synonyms import SYNONYMS
 from clozeline.train.optim.weights.flat_buffers import Layout
 
 
 @config_class
 class OptimizerOptions:
     """Options that every optimizer has."""
-
-    SYNONYMS: ClassVar = SYNONYMS
 
     learning_rate: float = Field(default=1e-3, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
     weight_decay: float = Field(

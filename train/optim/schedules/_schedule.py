@@ -10,14 +10,11 @@ from typing import ClassVar
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.configuration.training_synonyms import SYNONYMS
 
 
 @config_class
 class ScheduleOptions:
     """Options that every schedule has."""
-
-    SYNONYMS: ClassVar = SYNONYMS
 
     warmup: int = Field(
         default=0, ge=0, description="steps over which the rate rises linearly from 0 to its peak; 0 starts at the peak"

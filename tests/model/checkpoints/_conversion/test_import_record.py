@@ -36,11 +36,6 @@ def test_what_the_pipeline_seals_is_read(tmp_path: Path) -> None:
     assert find_imported_tokenizer(tmp_path) == tmp_path / "tokenizer"
 
 
-def test_facts_of_an_earlier_version_are_read(tmp_path: Path) -> None:
-    earlier = {key: value for key, value in PLAIN.items() if key != "config"}
-    assert read_import_record(written(tmp_path, earlier)).config is None
-
-
 @pytest.mark.parametrize("key", PLAIN)
 def test_each_key_is_under_the_seal(tmp_path: Path, key: str) -> None:
     changed = {"format": IMPORT_RECORD_FORMAT - 1, "vocab_size": 8, "token_ids": {}, "absent": [], "files": {}}

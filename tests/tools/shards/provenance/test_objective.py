@@ -1,4 +1,4 @@
-"""Objectives of manifests, also of those that earlier versions wrote."""
+"""Objectives of manifests."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from tests.pipeline.corruption_cases import vocabulary
 FACTS = {"label": "a", "architecture": "encoder", "heads": ("masked_lm",), "frame": {"decoder_start": None}}
 
 
-def test_former_and_present_names_of_options_are_read() -> None:
-    for name in ("rate", "mask_rate"):
-        facts = ObjectiveFacts(name="masked_lm", options={name: 0.25, "max_length": 64}, **FACTS)
-        objective = rebuild_objective(facts, vocabulary())
-        assert (objective.options.mask_rate, objective.options.max_length, objective.label) == (0.25, 64, "a")
+def test_options_are_those_of_the_manifest() -> None:
+    facts = ObjectiveFacts(name="masked_lm", options={"mask_rate": 0.25, "max_length": 64}, **FACTS)
+    objective = rebuild_objective(facts, vocabulary())
+    assert (objective.options.mask_rate, objective.options.max_length, objective.label) == (0.25, 64, "a")
+
+
+def test_unknown_options_of_a_manifest_are_refused() -> None:
+    facts = ObjectiveFacts(name="masked_lm", options={"colour": "red"}, **FACTS)
+    with pytest.raises(ConfigurationError, match="unknown key 'colour'"):
+        rebuild_objective(facts, vocabulary())
 
 
 def test_an_unknown_objective_is_refused() -> None:

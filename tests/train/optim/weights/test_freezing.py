@@ -16,7 +16,7 @@ from clozeline.model.build import Model, build_model
 from clozeline.train.checkpoint.format import WEIGHT
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.configuration.config import TrainConfig, frozen, present_frozen
+from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.cost_estimate import estimate_memory
 from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_modules
@@ -78,12 +78,6 @@ def test_one_word_or_a_list(tmp_path: Path) -> None:
     assert load_config(TrainConfig, config).freeze == ()
     assert load_config(TrainConfig, config, ["freeze=body"]).freeze == ("body",)
     assert load_config(TrainConfig, config, ["freeze=[embeddings, x.*]"]).freeze == ("embeddings", "x.*")
-
-
-def test_a_checkpoint_of_before_froze_nothing() -> None:
-    now = frozen(tiny())
-    before = {key: value for key, value in now.items() if key != "freeze"}
-    assert present_frozen(before, tiny().model) == now
 
 
 def test_frozen_numbers_have_neither_gradients_nor_moments(tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""Documents and inputs that a run leaves out: the file of `clean.exclude`."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.execution.plan import PlannedRange
+from clozeline.pipeline.text.hosts import ascii_host, ascii_url, parent_domains
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """The lines of a file, each the name of a document, host, source or input. Picklable without its lines."""
+
+    path: Path
+    sha256: str
+    """of its content, which is a part of the stage's key"""
+
+    @classmethod
+    def open(cls, path: Path) -> "Exclusion":
+        """Return the exclusion with the hash of its file; ConfigurationError if the file cannot be read."""
+        exclusion = cls(path, hashlib.sha256(_read(path)).hexdigest())
+        exclusion.lines()
+        return exclusion
+
+    def lines(self) -> dict[int, str]:
+        """Return the lines by number; empty lines and comments have no entry."""
+        content = _read(self.path)
+        if hashlib.sha256(content).hexdigest() != self.sha256:
+            raise StorageError(f"clean.exclude: {self.path} has changed since this start: run the same command again")
+        try:
+            lines = enumerate(content.decode("utf-8-sig").splitlines(), start=1)
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"clean.exclude: {self.path}: expected UTF-8, got {error}") from error
+        return {number: stripped for number, line in lines if (stripped := line.strip()) and stripped[0] != "#"}
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, list[int]]:
+        """Numbers of the lines by each form that a name may have."""
+        numbers: dict[str, list[int]] = {}
+        for number, line in self.lines().items():
+            for form in {line, line.lower().strip("[]"), ascii_url(line), _absolute(line)}:
+                numbers.setdefault(form, []).append(number)
+        return numbers
+
+    def find_input(self, planned: PlannedRange) -> set[int]:
+        """Return the lines that name the source, the file, or a folder of an input."""
+        names = {planned.source_group, planned.source, str(planned.path)}
+        if isinstance(planned.path, Path):
+            absolute = Path(_absolute(str(planned.path)))
+            names |= {str(absolute), *map(str, absolute.parents)}
+        return self._find(names)
+
+    def find_document(self, uid: bytes, url: str | None, host: str | None) -> set[int]:
+        """Return the lines that name a document, its URL, its host, or a domain above it."""
+        # a word without a dot is no host, but may be a source
+        hosts = (name for name in parent_domains(ascii_host(host or "")) if "." in name or ":" in name)
+        return self._find((uid.hex(), *([ascii_url(url)] if url else ()), *hosts))
+
+    def _find(self, names: Iterable[str]) -> set[int]:
+        return {number for name in names for number in self._numbers.get(name, ())}
+
+    def unmatched(self, matched: Mapping[str, int]) -> Iterator[str]:
+        """Yield the lines that name nothing; `matched` holds the numbers of the others."""
+        return (line for number, line in self.lines().items() if str(number) not in matched)
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"clean.exclude: {path}: cannot be read ({error.strerror}); give the path of a file"
+        ) from error
