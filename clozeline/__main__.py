@@ -13,7 +13,6 @@ from typing import Final
 from clozeline import HOME
 from clozeline.messages import guard_streams
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.stand_ins import asks_for_help, use_stand_ins
 from clozeline.without_pandas import skip_pandas
 
 _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
@@ -80,10 +79,8 @@ def commands() -> dict[str, dict[str, Command]]:
 
 
 def start() -> int:
-    """Run the subcommand in a process of its own, in which a help may import stand-ins for large libraries."""
+    """Run the subcommand in a process of its own, whose streams may close at any time."""
     guard_streams()
-    if sys.argv[1:2] == ["help"] or asks_for_help(sys.argv[1:]):
-        use_stand_ins()
     return main()
 
 

@@ -1,13 +1,13 @@
 """Shared parts of the command lines: parser, console, list of keys, and errors as messages with exit codes."""
 
 import argparse
-import os
+import itertools
 import re
 import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
 from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
@@ -17,7 +17,6 @@ from clozeline.errors import ClozelineError, ConfigurationError, message_text, s
 from clozeline.messages import READER_GONE, ReaderGone, guard_streams
 from clozeline.registry import find, names
 from clozeline.repair import explain_error
-from clozeline.stand_ins import LIBRARIES, use_stand_ins
 from clozeline.stop_signals import STOPS, catch
 
 LOG_COLUMNS: Final = 80
@@ -71,6 +70,12 @@ def program_name(otherwise: str) -> str:
     return sys.argv[0] if sys.argv[0].startswith("clozeline ") else otherwise
 
 
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Return whether an option among the words of a command line is `--help`; after `--` they are no options."""
+    options = itertools.takewhile("--".__ne__, words)
+    return not {"-h", "--help"}.isdisjoint(options)
+
+
 def keys_of(schema: Any, algorithms: Iterable[tuple[str, str, str]] = ()) -> Iterator[tuple[str, str, str, str]]:
     """Yield every key of a configuration as `describe` does, then the options of algorithms that it names.
 
@@ -90,33 +95,6 @@ def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
         shown = f" = {default}" if default else ""
         lines += _HELP_LINES.findall(f"  {key}: {kind}{shown}: {text}")
     sys.stdout.write("\n".join(lines) + "\n")
-
-
-def tell_early(check: Callable[..., object], *arguments: object) -> None:
-    """Raise the ConfigurationError of a check without importing torch: with stand-ins for it, in a forked process.
-
-    Any other error, and all that computes or downloads, ends that process without a message: check again afterwards.
-    """
-    if "torch" in sys.modules or not hasattr(os, "fork"):
-        return
-    reader, writer = os.pipe()
-    if not (child := os.fork()):
-        try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            loaded = {name: sys.modules.pop(name) for name in LIBRARIES & sys.modules.keys()}
-            use_stand_ins()
-            sys.modules.update(loaded, huggingface_hub=None)  # type: ignore[call-overload]
-            check(*arguments)
-        except ConfigurationError as error:
-            os.write(writer, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, encoding="utf-8") as pipe:
-        message = pipe.read()
-    os.waitpid(child, 0)
-    if message:
-        raise ConfigurationError(message)
 
 
 class Stopped(KeyboardInterrupt):

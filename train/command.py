@@ -12,11 +12,10 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from clozeline.command import Parser, add_detail_options, keys_of, print_keys, program_name, tell_early
+from clozeline.command import Parser, add_detail_options, asks_for_help, keys_of, print_keys, program_name
 from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, AloneError, ClozelineError, message_text
 from clozeline.messages import guard_streams
-from clozeline.stand_ins import asks_for_help
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 from clozeline.without_pandas import skip_pandas
@@ -69,7 +68,6 @@ def main(arguments: Sequence[str]) -> int:
         from clozeline.train.configuration.config import TrainConfig
 
         skip_pandas()
-        tell_early(load_config, TrainConfig, path, options.overrides)
         config = load_config(TrainConfig, path, options.overrides)
         # run
         if options.dry_run:

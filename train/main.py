@@ -5,15 +5,12 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from clozeline.stand_ins import asks_for_help, use_stand_ins
 from clozeline.train.distributed.stopping import leave_at_interrupt
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Train, and exit the process."""
     leave_at_interrupt()
-    if asks_for_help(arguments):
-        use_stand_ins()
     from clozeline.train.command import main as train  # after the handlers: imports take time
 
     code = train(arguments)

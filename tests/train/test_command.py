@@ -310,7 +310,7 @@ def test_interrupt_during_the_imports_is_one_line(
     """A signal while `train.command` is imported: a module in its stead sends it."""
     package = tmp_path / "clozeline"
     for file in ("__init__.py", "train/__init__.py", "train/main.py", "train/distributed/__init__.py",
-                 "train/distributed/stopping.py", "stand_ins.py", "stop_signals.py"):  # fmt: skip
+                 "train/distributed/stopping.py", "stop_signals.py"):  # fmt: skip
         (package / file).parent.mkdir(exist_ok=True)
         (package / file).write_bytes((ROOT / "clozeline" / file).read_bytes())
     (package / "train" / "command.py").write_text(

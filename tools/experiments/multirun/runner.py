@@ -21,7 +21,6 @@ from typing import Any, Final
 import yaml
 
 from clozeline import HOME
-from clozeline.command import tell_early
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text, read_json
@@ -83,7 +82,6 @@ def check_training(config: Path, words: Sequence[str]) -> None:
     from clozeline.train.configuration.config import TrainConfig
     from clozeline.train.configuration.schedule import check_schedule
 
-    tell_early(load_config, TrainConfig, config, words)
     checked = load_config(TrainConfig, config, words)
     options = checked.schedule.options
     if checked.steps != "auto":
