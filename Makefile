@@ -29,10 +29,10 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard clozeline/native/*.cpp cloze
 
 install: $(STAMP)  ## make .venv with the pinned dependencies
 
-demo: $(STAMP)  ## crawl, clean, shard, train: the whole chain, on a crawl of pydoc served on this machine
+demo: $(STAMP)  ## clean, shard, train: the whole chain, on Python's documentation
 	$(BIN)/clozeline demo --output runs/demo
 
-continue: $(STAMP)  ## continue a model of transformers on the crawl, with its tokenizer, and give it back
+continue: $(STAMP)  ## continue a model of transformers on the demo's pages, with its tokenizer, and give it back
 	$(BIN)/clozeline continue-demo --output runs/continue
 
 hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the published orderings judged

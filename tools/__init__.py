@@ -1,1 +1,1 @@
-"""Scripts for people: look into shards, check them, crawl a site."""
+"""Scripts for people: look into shards, check them, run experiments."""

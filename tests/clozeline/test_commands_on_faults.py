@@ -15,8 +15,8 @@ import pytest
 from clozeline.sealed_json import unseal
 from tests.clozeline.bench import COMMANDS, LINES, STARTERS, Answer, Bench
 
-NAMES = sorted({*COMMANDS} - {"serve-pydoc"})
-WITHOUT_INPUT = ("continue-demo", "crawl-site", "demo", "doctor", "draw-flow", "make-gallery")
+NAMES = sorted(COMMANDS)
+WITHOUT_INPUT = ("continue-demo", "demo", "doctor", "draw-flow", "make-gallery")
 """Those read the network, the machine, or only what comes with Clozeline."""
 SECONDS = ("train", "finetune", "forgetting", "self-train", "setfit", "race", "study")
 """Those take seconds: they are started fewer times."""

@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,6 @@ from clozeline.__main__ import commands
 from tests.clozeline.bench import CODES, LINES, Bench
 from tests.clozeline.installed import SCRIPT, installed
 from tests.clozeline.test_commands_on_faults import tree
-from tests.distributed import free_port
-from tests.loopback_site import HTML, Site
 
 ROOT = Path(__file__).parents[2]
 NAMES = sorted(name for group in commands().values() for name in group)
@@ -98,21 +95,8 @@ def test_a_command_in_use(whole: Bench, tmp_path: Path, name: str) -> None:
     if name in LINES:
         bench.undo(LINES[name])
     before = tree(bench.folder)
-    with Site({"/": (200, HTML, b"<html><body><p>A page of a small site.</p></body></html>")}).running() as site:
-        words = shlex.split(USED[name].replace("http://127.0.0.1:9/", site.url))
-        done = installed(*words, cwd=bench.folder)
+    words = shlex.split(USED[name])
+    done = installed(*words, cwd=bench.folder)
     assert done.returncode == CODES.get(name, 0), f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     assert "Traceback" not in done.stdout + done.stderr
     assert done.stdout or tree(bench.folder) != before
-
-
-@pytest.mark.slow
-def test_serving_pydoc_in_use(empty: Path) -> None:
-    port = free_port()
-    command = [SCRIPT, "serve-pydoc", "--port", str(port)]
-    with subprocess.Popen(command, cwd=empty, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        assert str(port) in server.stdout.readline()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as page:
-            assert b"<html" in page.read().lower()
-        server.terminate()

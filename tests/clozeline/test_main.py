@@ -140,6 +140,6 @@ def test_no_module_is_loaded_under_two_names(tmp_path: Path, words: list[str]) -
     assert [folder for folder in path if str(ROOT) in folder and ".venv" not in folder] == [started]
 
 
-@pytest.mark.parametrize("name", mark_slow_but(["clean"], ["pipeline", "clean", "train", "crawl-site"]))
+@pytest.mark.parametrize("name", mark_slow_but(["clean"], ["pipeline", "clean", "train", "demo"]))
 def test_help_names_the_command_that_was_called(tmp_path: Path, name: str) -> None:
     assert clozeline(name, "--help", cwd=tmp_path).stdout.startswith(f"usage: clozeline {name} ")

@@ -1,8 +1,8 @@
-"""Continue a published model on a crawl: `make continue`, or `clozeline continue-demo --output runs/continue`.
+"""Continue a published model on other pages: `make continue`, or `clozeline continue-demo --output runs/continue`.
 
-Transformers makes a small BERT with its tokenizer. The demo makes shards of a crawl with that tokenizer, continues
-pretraining, exports the model, and compares the masks that transformers and the trained run fill in. Each step is a
-command, printed before it runs. A second call skips the finished steps.
+Transformers makes a small BERT with its tokenizer. The demo makes shards of Python's documentation with that
+tokenizer, continues pretraining, exports the model, and compares the masks that transformers and the trained run fill
+in. Each step is a command, printed before it runs. A second call skips the finished steps.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.tools.experiments.demo import RECIPE, SENTENCES, TRAINING
-from clozeline.tools.experiments.multirun.demo_chain import crawl, heldout_result, run_chain, train
+from clozeline.tools.experiments.multirun.demo_chain import heldout_result, run_chain, train, write_pages
 from clozeline.tools.experiments.multirun.exported_guesses import compare_with_transformers, export_run
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.experiments.multirun.small_bert import publish_small_bert
@@ -20,13 +20,13 @@ _OPTIMIZER: Final = "{name: adamw, learning_rate: 1e-3, betas: [0.9, 0.98], eps:
 _STEPS: Final = 400
 
 
-def _continue(output: Path, pages: int, steps: int | None) -> None:
+def _continue(output: Path, steps: int | None) -> None:
     published, shards, run, exported = (output / name for name in ("published", "shards", "train", "exported"))
-    seconds = {"crawl": crawl(output / "crawl", pages)}
+    warc = output / "pydoc.warc.gz"
+    seconds = {"pages": write_pages(warc)}
     if not (published / "config.json").exists():
         publish_small_bert(published)
         print(f"\n{published}: a small BERT and its tokenizer, made by transformers")
-    warc = output / "crawl" / "pydoc.warc.gz"
     data = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
     own_data = ["train_tokenizer=null", f"tokenizer.path={published}", f"corrupt={_OBJECTIVE}"]
     seconds["pipeline"] = run_step("clozeline", "pipeline", "--config", RECIPE, *data, *own_data)

@@ -1,6 +1,6 @@
-"""Run the entire pipeline on a real crawl: `make demo`, or `clozeline demo --output runs/demo`.
+"""Run the entire pipeline on real pages: `make demo`, or `clozeline demo --output runs/demo`.
 
-The demo serves Python's reference documentation, crawls it into a WARC file, makes shards, trains a masked language
+The demo writes Python's reference documentation to a WARC file, makes shards, trains a masked language
 model on two processes with ZeRO 2, shows what the model has learned, and exports it: transformers makes the same
 predictions. Each step is a command, printed before it runs. A second demo skips the finished steps.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from clozeline.tools.experiments.multirun.demo_chain import crawl, heldout_result, run_chain, train
+from clozeline.tools.experiments.multirun.demo_chain import heldout_result, run_chain, train, write_pages
 from clozeline.tools.experiments.multirun.exported_guesses import compare_with_transformers, export_run
 from clozeline.tools.experiments.multirun.runner import run_step
 
@@ -34,9 +34,9 @@ def compare_with_entropy(loss: float, entropy: float) -> str:
     return f"not clearly below it ({difference:+.2f} nats): the model has not learned to use context"
 
 
-def _demo(output: Path, pages: int, steps: int | None) -> None:
-    seconds = {"crawl": crawl(output / "crawl", pages)}
-    warc, shards, run, exported = (output / name for name in ("crawl/pydoc.warc.gz", "shards", "train", "exported"))
+def _demo(output: Path, steps: int | None) -> None:
+    warc, shards, run, exported = (output / name for name in ("pydoc.warc.gz", "shards", "train", "exported"))
+    seconds = {"pages": write_pages(warc)}
     overrides = [f"input={warc}", f"output={shards}", "executor.tasks=2"]
     seconds["pipeline"] = run_step("clozeline", "pipeline", "--config", RECIPE, *overrides)
     seconds["train"] = train(run, shards, TRAINING, f"data.heldout={shards / HELDOUT}", steps=steps)

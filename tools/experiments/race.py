@@ -21,6 +21,9 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
+
+from warcio.archiveiterator import ArchiveIterator
 
 from clozeline.configuration.config import config_digest, load_config
 from clozeline.errors import ConfigurationError
@@ -29,6 +32,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.report.html_page import grid, section
 from clozeline.tools.command import Arguments, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun import race_rules
+from clozeline.tools.experiments.multirun.demo_chain import write_pages
 from clozeline.tools.experiments.multirun.heldout_halves import HALVES, split_heldout
 from clozeline.tools.experiments.multirun.race_results import Result, record_line, result_of, standings, target_of
 from clozeline.tools.experiments.multirun.race_sizes import size_standings, store_forms
@@ -46,7 +50,12 @@ def _make_sets(race: race_rules.Race, folder: Path, output: Path) -> dict[str, s
     pages = output / "pages"
     if not pages.exists():
         unfinished = pages.with_name("pages.partial")
-        run_step("clozeline", "serve-pydoc", "--write", unfinished, variables={"PYTHONHASHSEED": "0"})
+        write_pages(warc := output / "pydoc.warc.gz")
+        with warc.open("rb") as file:
+            for record in ArchiveIterator(file):
+                page = unfinished / urlsplit(record.rec_headers.get_header("WARC-Target-URI")).path[1:]
+                page.parent.mkdir(parents=True, exist_ok=True)
+                page.write_bytes(record.content_stream().read())
         unfinished.rename(pages)
     words = [f"input={pages}", f"output={output / 'sets'}"]
     run_step("clozeline", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)

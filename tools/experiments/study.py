@@ -1,7 +1,7 @@
 """Train the variants of a study with equal FLOPs, and test published claims: `clozeline study STUDY`.
 
 STUDY is a folder: study.yaml, pipeline.yaml, train.yaml and variants/*.yaml. The pipeline makes the sets from `input`,
-by default from the demo's crawl. Each variant is trained with every seed for the same FLOPs, and evaluated on the same
+by default from the demo's pages. Each variant is trained with every seed for the same FLOPs, and evaluated on the same
 held-out rows with the measures that its training prepared it for. The same command resumes after an interruption.
 `OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed over FLOPs, and study.svg shows
 both in one chart.
@@ -163,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "study", type=some_path, metavar="STUDY", help="folder of a study, such as configs/studies/hybrid"
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of sets, runs and scores")
-    parser.add_argument("--input", metavar="FILES", help="texts, as the pipeline takes them; default: the demo's crawl")
+    parser.add_argument("--input", metavar="FILES", help="texts, as the pipeline takes them; default: the demo's pages")
     parser.add_argument(
         "--pairs", type=Path, metavar="FILES", help="minimal pairs, in BLiMP's format or as good and bad; default: none"
     )

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 def test_small_chain_and_its_second_run(tmp_path: Path) -> None:
     """A model of transformers comes back to transformers with what it learnt here; the comparison sees a change."""
     folder = tmp_path / "continue"
-    words = ["continue-demo", "--output", str(folder), "--pages", "150", "--steps", "8"]
+    words = ["continue-demo", "--output", str(folder), "--steps", "8"]
     command = [sys.executable, "-m", "clozeline", *words]
 
     def run() -> subprocess.CompletedProcess[str]:

@@ -10,12 +10,10 @@ from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.shards.store import as_url
-from clozeline.tools.experiments.multirun.demo_chain import crawl
+from clozeline.tools.experiments.multirun.demo_chain import write_pages
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.experiments.multirun.study_plan import Variant, have_own_pipelines, merge
 
-_PAGES: Final = 1000
-"""Maximum pages of the demo's crawl: all of the documentation."""
 _MEASURE: Final = "heldout-"
 _UNTOUCHED: Final = {"clean": {"language": None, "filters": []}, "heldout": {"fraction": 0}}
 """Held-out text is measured as it is."""
@@ -35,7 +33,7 @@ def make_all_sets(
 ) -> dict[str, Path]:
     """Make the sets of a study; return the folder of sets of each variant, and of each measure with files of its own.
 
-    Without `input_files`, the input is the demo's crawl.
+    Without `input_files`, the input is the demo's pages.
 
     Raises:
         ConfigurationError: if variants have pipelines and there is not one without a base, or no held-out files; or if
@@ -51,7 +49,7 @@ def make_all_sets(
     if unknown := sorted(heldout.keys() - (measures if own else ())):
         expected = f"one of {', '.join(measures)}" if own else "none, as all variants share one pipeline"
         raise ConfigurationError(f"heldout: expected {expected}, got {unknown[0]}")
-    files = _absolute(input_files or _crawl(output))
+    files = _absolute(input_files or _pages(output))
     if own:
         return _make_each(folder, output / "shards", variants, files, heldout)
     words = [f"input={files}", f"output={output / 'shards'}"]
@@ -65,9 +63,9 @@ def measured_sets(variant: Variant, folders: Mapping[str, Path]) -> dict[str, Pa
     return {measure: folder / name / "train" for measure, name, folder in measured if folder is not None} or None
 
 
-def _crawl(output: Path) -> str:
-    crawl(output / "crawl", _PAGES)
-    return str(output / "crawl" / "pydoc.warc.gz")
+def _pages(output: Path) -> str:
+    write_pages(warc := output / "pydoc.warc.gz")
+    return str(warc)
 
 
 def _make_each(

@@ -10,11 +10,11 @@ from clozeline.tools.experiments.multirun.runner import run_step
 
 
 def test_a_failed_step_ends_the_chain_with_its_code(capsys: pytest.CaptureFixture[str]) -> None:
-    def chain(output: Path, pages: int, steps: int | None) -> None:
-        assert (output.name, pages, steps) == ("here", 7, None)
+    def chain(output: Path, steps: int | None) -> None:
+        assert (output.name, steps) == ("here", None)
         run_step("python", "-c", "raise SystemExit(3)")
 
-    assert run_chain("sample", "Run.", chain, ["--output", "here", "--pages", "7"]) == 3
+    assert run_chain("sample", "Run.", chain, ["--output", "here"]) == 3
     said = capsys.readouterr()
     assert "$ python -c 'raise SystemExit(3)'" in said.out
     assert said.err.startswith("sample: this command ended with exit code 3")
