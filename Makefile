@@ -84,7 +84,6 @@ objectives: $(STAMP)  ## make the golden bytes and the page of objectives and gr
 
 docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/clozeline make-gallery
-	$(BIN)/clozeline draw-flow --output docs/pictures/flow.svg
 
 site: $(STAMP)  ## build the documentation as a site, with search and the Python reference, into site/
 	$(BIN)/pip install -q -c constraints.txt -e '.[site]'

@@ -49,7 +49,7 @@ def test_a_shell_is_offered(tmp_path: Path, line: str, offered: list[str]) -> No
 
 
 def test_all_commands_of_the_list_are_offered(tmp_path: Path) -> None:
-    shown = {name for group in commands().values() for name in group} - {"draw-flow", "make-gallery"}
+    shown = {name for group in commands().values() for name in group} - {"make-gallery"}
     assert set(completions("clozeline ", tmp_path)) == shown
 
 
