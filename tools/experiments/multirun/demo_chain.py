@@ -18,7 +18,7 @@ def write_pages(warc: Path) -> float:
     if warc.exists():
         return 0.0
     # pages show sets, whose order follows the seed
-    words = ["python", "-m", "clozeline.tools.experiments.multirun.python_pages", warc]
+    words: list[str | Path] = ["python", "-m", "clozeline.tools.experiments.multirun.python_pages", warc]
     return run_step(*words, variables={"PYTHONHASHSEED": "0"})
 
 
