@@ -18,7 +18,7 @@ from tests.clozeline.bench import COMMANDS, LINES, STARTERS, Answer, Bench
 NAMES = sorted(COMMANDS)
 WITHOUT_INPUT = ("continue-demo", "demo", "doctor", "make-gallery")
 """Those read the network, the machine, or only what comes with Clozeline."""
-SECONDS = ("train", "finetune", "forgetting", "self-train", "race", "study")
+SECONDS = ("train", "finetune", "forgetting", "self-train", "study")
 """Those take seconds: they are started fewer times."""
 
 IN_PLACE = ("forget-documents",)

@@ -58,7 +58,7 @@ WITHOUT_A_FOLDER = (
     *("finetune nowhere task=sst2 train=a dev=b output=o", "pseudo-label nowhere input=FILE output=o"),
     *("predict nowhere input=FILE output=o", "explain-batch nowhere --step 1"),
     *("import-adapter o nowhere o", "export-adapter nowhere o", "study nowhere --output o", "where-is nowhere --url a"),
-    *("fisher nowhere output=o", "race nowhere --output o", "export-model nowhere o", "import-model nowhere o"),
+    *("fisher nowhere output=o", "export-model nowhere o", "import-model nowhere o"),
     *("generate nowhere text", "inspect-shard nowhere", "shard-stats nowhere", "fill-mask nowhere", "evaluate nowhere"),
 )
 """Mistakes that are told after an unknown option and an unknown key."""
