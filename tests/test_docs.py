@@ -45,6 +45,7 @@ ONLY_PARSED = (
     r"git clone \S+ clozeline && cd clozeline",
     r"docker (build --tag clozeline \.|run --rm --volume \S+ clozeline)",
     r"aws s3 cp \S.*",
+    r"wget --recursive \S.*",
     r'cp "\$\(clozeline where \S+\)" my\.yaml',
 )
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""

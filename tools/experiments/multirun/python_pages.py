@@ -25,6 +25,7 @@ from typing import Final
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from clozeline.command import run_command
 from clozeline.files import publish
 
 _LEFT_OUT: Final = frozenset(
@@ -70,8 +71,8 @@ def render_pages() -> Iterator[tuple[str, str]]:
         yield f"{_SITE}{name}.html", _VOLATILE.sub("", page.replace("&nbsp;", " "))
 
 
-def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
-    """Write pages, each with its address, as responses of a WARC: its bytes depend on nothing else."""
+def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> int:
+    """Write pages, each with its address, as responses of a WARC: its bytes depend on nothing else. Return 0."""
     with publish(path) as temporary, temporary.open("wb") as file:
         writer = WARCWriter(file, gzip=True)
         for url, page in pages:
@@ -84,9 +85,10 @@ def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
                 http_headers=StatusAndHeaders("200 OK", fields, protocol="HTTP/1.1"),
             )  # fmt: skip
             writer.write_record(record)
+    return 0
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # of modules that are deprecated
     os.environ.clear()  # the page of `os` shows it
-    write_warc(Path(sys.argv[1]), render_pages())
+    raise SystemExit(run_command(lambda: write_warc(Path(sys.argv[1]), render_pages())))
