@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo continue hybrid ablation data race compress test try test-all check fix objectives docs site bench clean
+.PHONY: help install demo continue hybrid ablation data compress test try test-all check fix objectives docs site bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,9 +49,6 @@ data: $(STAMP)  ## what each step of a pipeline is worth, on clean prose with kn
 	  --truth runs/data/corpus/truth.jsonl $(foreach name,prose leaked unseen,--heldout $(name)=runs/data/corpus/$(name).jsonl) \
 	  $(addprefix --items runs/data/corpus/,leaked.jsonl unseen.jsonl) $(addprefix --pairs ,$(PAIRS))
 
-race: $(STAMP)  ## the fastest training to a baseline's held-out loss, three seeds each
-	$(BIN)/clozeline race configs/race --output runs/race
-
 compress: $(STAMP)  ## what compression costs in scores: make compress TEXT="FILE ..." STUDENT_TEXT=FILE TASKS="sst2=TRAIN,DEV pos=FILE"
 	$(BIN)/python -m benchmarks.compression runs/compression --text $(TEXT) --student-text $(STUDENT_TEXT) $(addprefix --task ,$(TASKS)) --json runs/compression/figures.json
 
@@ -82,7 +79,6 @@ objectives: $(STAMP)  ## make the golden bytes and the page of objectives and gr
 
 docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/clozeline make-gallery
-	$(BIN)/clozeline draw-flow --output docs/pictures/flow.svg
 
 site: $(STAMP)  ## build the documentation as a site, with search and the Python reference, into site/
 	$(BIN)/pip install -q -c constraints.txt -e '.[site]'

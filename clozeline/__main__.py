@@ -31,7 +31,7 @@ _HEADINGS: Final = {
     "models": "import, export and tokenizers", "experiments": "experiments", "website": "documentation",
 }  # fmt: skip
 # Commands for people who work on Clozeline itself; they run, but the list does not show them.
-_HIDDEN: Final = frozenset({"draw-flow", "make-gallery"})
+_HIDDEN: Final = frozenset({"make-gallery"})
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from clozeline.errors import ClozelineError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.stage_order import check_recipe
 from clozeline.pipeline.recipe import Recipe, load_recipe
-from clozeline.tools.experiments.multirun.race_rules import Entry, Race
 from clozeline.tools.experiments.multirun.study_plan import Study, Variant, load_study
 from clozeline.tools.runs.prompting.template import Template
 from clozeline.train.configuration.config import TrainConfig
@@ -21,7 +20,7 @@ from tests.pipeline.corruption_cases import vocabulary
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
-RECIPES = [path for path in CONFIGS if not {"tasks", "studies", "race", "compression", "textbook"} & set(path.parts)]
+RECIPES = [path for path in CONFIGS if not {"tasks", "studies", "compression", "textbook"} & set(path.parts)]
 """All but those of tasks, which read no documents and start from another run, and of what stands for itself."""
 BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
 
@@ -36,8 +35,6 @@ def load(path: Path, *more: str) -> object:
         return load_config(Study, path, more)
     if path.parent.name == "variants":  # with the keys of its base
         return load_study(path.parents[1])[1][path.stem] if not more else load_config(Variant, path, more)
-    if path.parent.name == "race" and path.stem != "pipeline":
-        return load_config(Race if path.stem == "race" else Entry, path, more)
     if path.parent.name == "models":
         return load_config(ModelConfig, path, more)
     if path.parent.name == "prompts":

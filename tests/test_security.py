@@ -25,7 +25,9 @@ OWN_TASKS = "pipeline/execution/slurm_task.py"
 """It reads tasks that datatrove's executor for Slurm has pickled, after a check that this user wrote them."""
 FORBIDDEN_IMPORTS = frozenset({"pickle", "dill", "marshal", "shelve"})
 HOST = re.compile(r"https?://([\w.-]+)")
-LOCAL_HOSTS = re.compile(r"(127\.0\.0\.1|localhost|HOST|site|h|x\.org|example\.(com|org|net)|.*\.example|www\.w3\.org)")
+LOCAL_HOSTS = re.compile(
+    r"(127\.0\.0\.1|([\w-]+\.)?localhost|HOST|site|h|x\.org|example\.(com|org|net)|.*\.example|www\.w3\.org)"
+)
 """Loopback, names reserved for examples, and XML name spaces, which are names and not addresses."""
 
 

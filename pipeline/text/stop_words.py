@@ -1,11 +1,9 @@
 """Lists of stop words, a file for each language: `en.txt` has a word in each line."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.files import publish_text
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 STRINGS: Final[dict[str, tuple[int, ...]]] = {
@@ -13,12 +11,6 @@ STRINGS: Final[dict[str, tuple[int, ...]]] = {
     **dict.fromkeys(("th", "lo", "km", "my"), (2, 3)),
 }
 """Languages without blanks between words, and the lengths of the strings that stand for words there."""
-
-
-def write_stop_words(folder: Path, lists: Mapping[str, Sequence[str]]) -> None:
-    """Write the words of each language, by code."""
-    for language, words in lists.items():
-        publish_text(folder / f"{language}.txt", "".join(f"{word}\n" for word in words))
 
 
 def read_stop_words(folder: Path) -> dict[str, list[str]]:
@@ -31,8 +23,7 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
     files = sorted(folder.glob("*.txt"))
     if not files:
         raise ConfigurationError(
-            f"stop_words_from: {folder}: expected files such as en.txt with a word in each line, got none; "
-            "`clozeline stop-words` makes them"
+            f"stop_words_from: {folder}: expected files such as en.txt with a word in each line, got none"
         )
     try:
         return {file.stem: file.read_text(encoding="utf-8").split() for file in files}

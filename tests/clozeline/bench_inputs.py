@@ -1,4 +1,4 @@
-"""Files that a user would bring to the commands of the bench: texts, recipes, configurations, a race and a study."""
+"""Files that a user would bring to the commands of the bench: texts, recipes, configurations and a study."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import yaml
 
 from clozeline import HOME
 from tests.pipeline import miniature, task_files
-from tests.tools.experiments.multirun.small_race import entry, write_race, write_sets
 from tests.tools.experiments.multirun.small_study import write_study
 from tests.train.synthetic import plain_config
 
@@ -63,13 +62,7 @@ def write_inputs(folder: Path) -> None:
     (folder / "tuning").mkdir()
     shutil.copy(folder / "task1" / "recipe.yaml", folder / "tuning" / "pipeline.yaml")
     (folder / "tuning" / "train.yaml").write_text(_TUNING, encoding="utf-8")
-    # a race of one entry, with the pages that its sets are made of, and a study of two variants
-    miniature.write_corpus(folder / "raced1" / "pages", 60)
-    plain = entry(steps=4, schedule__steps=4, data__global_batch=8)
-    write_race(folder / "race", write_sets(folder / "records"), plain=plain)
-    several = _STAGES.replace("shard_bytes: 60000", "shard_bytes: 4096").replace("fraction: 0.1", "fraction: 0.3")
-    (folder / "race" / "pipeline.yaml").write_text(f"{several}corrupt: [{_MASKED}]\n", encoding="utf-8")
-    shutil.rmtree(folder / "records")
+    # a study of two variants
     study = write_study(folder, flops=3e8, one="masked_lm", two="more")
     short = _MASKED.replace("64", "48")
     more = "{name: masked_lm, label: more, max_length: 48, mask_rate: 0.3}"

@@ -16,9 +16,9 @@ from clozeline.sealed_json import unseal
 from tests.clozeline.bench import COMMANDS, LINES, STARTERS, Answer, Bench
 
 NAMES = sorted(COMMANDS)
-WITHOUT_INPUT = ("continue-demo", "demo", "doctor", "draw-flow", "make-gallery")
+WITHOUT_INPUT = ("continue-demo", "demo", "doctor", "make-gallery")
 """Those read the network, the machine, or only what comes with Clozeline."""
-SECONDS = ("train", "finetune", "forgetting", "self-train", "setfit", "race", "study")
+SECONDS = ("train", "finetune", "forgetting", "self-train", "study")
 """Those take seconds: they are started fewer times."""
 
 FIRST_WRITES = {"study": "study study --output=new", "finetune": "finetune --compare scored1"}

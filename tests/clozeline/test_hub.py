@@ -17,7 +17,7 @@ from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_text
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.tools.command import model_path
-from clozeline.tools.experiments import finetune, self_train, setfit
+from clozeline.tools.experiments import finetune, self_train
 from clozeline.train.compression.distillation.config import DistilConfig, StudentStart
 from clozeline.train.configuration.model_source import with_source
 from tests.clozeline.installed import SCRIPT
@@ -186,7 +186,7 @@ def test_every_key_and_argument_of_a_model_takes_a_name(hub):
     assert corrupt_text("causal_lm", "abc", tokenizer=model).example
 
 
-@pytest.mark.parametrize("tool", [finetune, self_train, setfit], ids=lambda tool: tool.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("tool", [finetune, self_train], ids=lambda tool: tool.__name__.rpartition(".")[2])
 def test_a_tool_that_trains_a_published_body_takes_a_name(hub, tool, capsys):
     assert tool.main(["hf://org/other"]) == 64
     assert "has no model org/other for you to read" in capsys.readouterr().err

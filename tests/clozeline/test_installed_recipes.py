@@ -187,7 +187,6 @@ CASES = {
     ),
     "ner": Task("bert", _words("train.txt", "dev.txt", "Ada B-PER\nmet O\nBob B-PER\n. O\n\n")),
     "pos": Task("bert", _words("en-train.conllu", "en-dev.conllu", _DOGS)),
-    "setfit": Task("bert", _json_lines("jsonl", lambda i: {"text": f"A {i}.", "text_pair": f"{i}.", "score": i % 2})),
     "similarity": Task("bert", _PAIRS),
     "squad": Task("bert", _questions),
     "sst2": Task("bert", _table("{split}.tsv", "sentence\tlabel", "a film {i} of its kind\t{bit}")),

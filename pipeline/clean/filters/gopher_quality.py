@@ -69,7 +69,7 @@ class GopherQuality(ThresholdFilter):
         )
         """stop words by language code, case-sensitive"""
         stop_words_from: Path | None = field(default=None, metadata=DATA_FILE)
-        """folder of lists that take their position, as `clozeline stop-words` writes them: en.txt, de.txt, ..."""
+        """folder of lists that replace them, a word in each line: en.txt, de.txt, ..."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
