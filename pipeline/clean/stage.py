@@ -19,6 +19,7 @@ from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Chosen, find
 
 _CLEAN_VERSION: Final = 3
+_NAME_ENCODING: Final = "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
 # Lines of `exclude` that a message names.
 _NAMED: Final = 5
 
@@ -115,10 +116,12 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def row(self, counts: CleanCounts) -> Row:
         without = {f"without a record in {name}": size for name, size in counts.get("without_records", {}).items()}
+        not_utf8 = counts["malformed"].get("bad_utf8", 0)
         left_out = (
             ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
             ("", counts["notes"]), ("byte", without), ("", counts.get("text_lacks", {})),
-            ("", counts.get("first_records", {})), *self._list_unmatched(counts),
+            ("", counts.get("first_records", {})), ("row", {_NAME_ENCODING: not_utf8} if not_utf8 else {}),
+            *self._list_unmatched(counts),
         )  # fmt: skip
         documents, records = counts["documents_in"], counts.get("records_in", counts["documents_in"])
         amounts = [amount(records, "record")] * (records != documents) + [amount(documents, "document")]

@@ -44,11 +44,11 @@ def decode(body: bytes, declared: str | None = None, *, meta: bool = False) -> t
     marked, mark = read_bom(body)
     if marked is not None and mark is not None:
         return _decode_as(body[len(mark) :], marked)
-    named = _find_encoding(declared)
+    named = find_encoding(declared)
     if (
         named is None
         and meta
-        and (named := _find_encoding(html_body_declared_encoding(body))) in ("utf-16", *_UTF16.values())
+        and (named := find_encoding(html_body_declared_encoding(body))) in ("utf-16", *_UTF16.values())
     ):
         named = "utf-8"
     if named is None or named == "utf-8":
@@ -61,7 +61,7 @@ def decode(body: bytes, declared: str | None = None, *, meta: bool = False) -> t
     return (text, 0) if fits else _check(text, 0) or _decode_undeclared(body)
 
 
-def _find_encoding(label: str | None) -> str | None:
+def find_encoding(label: str | None) -> str | None:
     """Return Python's name of an encoding that the Encoding Standard knows; UTF-16 without a mark is little-endian."""
     found = resolve_encoding(label) if label else None
     return None if found not in _STANDARD else "utf-16-le" if found == "utf-16" else found

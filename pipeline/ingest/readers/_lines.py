@@ -4,9 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
-from clozeline.pipeline.ingest.formats.charset import detect_utf16
+from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
 from clozeline.pipeline.ingest.formats.decompression import REASONS, detect_codec
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -14,6 +15,26 @@ from clozeline.pipeline.ingest.readers import Counted, Item
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS
 
 _BOM: Final = b"\xef\xbb\xbf"
+
+
+@config_class
+class EncodingOptions:
+    """The encoding of a file of lines."""
+
+    encoding: str = "utf-8"
+    """encoding of the file by its name on the web, such as `windows-1252` or `shift_jis`; rows that are not of it are
+    counted as `bad_utf8`; UTF-16 is known by its byte order mark"""
+
+    def __post_init__(self) -> None:
+        if (codec := find_encoding(self.encoding)) is None or codec.startswith("utf-16"):
+            raise ValueError(
+                f"encoding {self.encoding!r}: expected a name of the Encoding Standard, such as utf-8, windows-1252, "
+                "shift_jis, gbk or euc-kr"
+            )
+
+    def decode(self, line: bytes) -> str:
+        """Return the text of a line; UnicodeDecodeError if it has another encoding."""
+        return line.decode(find_encoding(self.encoding) or self.encoding)
 
 
 class LineFile(ABC):
@@ -59,7 +80,7 @@ class LineFile(ABC):
         if not raw or raw.isspace():
             return Counted("ignored", "blank_line", len(line))
         try:
-            return self.parse(raw.decode("utf-8"), offset, len(line))
+            return self.parse(self._options.decode(raw), offset, len(line))
         except UnicodeDecodeError:
             return Counted("malformed", "bad_utf8", len(line), offset)
 

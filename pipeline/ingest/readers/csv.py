@@ -18,6 +18,7 @@ from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, explain_unusable, make_record
+from clozeline.pipeline.ingest.readers._lines import EncodingOptions
 
 _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
 
@@ -41,7 +42,7 @@ class Csv(OneRange):
     )  # fmt: skip
 
     @config_class
-    class Options(FieldOptions):
+    class Options(FieldOptions, EncodingOptions):
         delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
         """character between two fields, such as `;`"""
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
@@ -53,7 +54,7 @@ class Csv(OneRange):
     def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
-        lines = _Lines(ByteLines(path, start, end, self._limits, account))
+        lines = _Lines(ByteLines(path, start, end, self._limits, account), self._options)
         rows = csv.reader(lines, delimiter=self._options.delimiter, strict=True)
         names = self._options.columns
         records = 0
@@ -110,8 +111,8 @@ class _CutRow(Exception):
 class _Lines:
     """Lines of a file as text, with offset, length and number of lines of the current row."""
 
-    def __init__(self, source: ByteLines) -> None:
-        self._source, self._lines = source, iter(source)
+    def __init__(self, source: ByteLines, options: EncodingOptions) -> None:
+        self._options, self._source, self._lines = options, source, iter(source)
         self._pushed_back: deque[tuple[int, bytes | int]] = deque()
         self.skipped: list[int] = []
         self.begin_row()
@@ -157,7 +158,7 @@ class _Lines:
             return "\n"
         raw = line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line
         try:
-            return raw.decode("utf-8") + "\n"
+            return self._options.decode(raw) + "\n"
         except UnicodeDecodeError:
             self.problem = "bad_utf8"
             return raw.decode("utf-8", "replace") + "\n"

@@ -3,9 +3,10 @@
 import json
 from typing import ClassVar, Final
 
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers import Counted, Item
 from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record, parse_integer
-from clozeline.pipeline.ingest.readers._lines import LineFile
+from clozeline.pipeline.ingest.readers._lines import EncodingOptions, LineFile
 
 _DECODER: Final = json.JSONDecoder(parse_int=parse_integer)  # `json.loads` makes one for each line
 
@@ -18,7 +19,9 @@ class Jsonl(LineFile):
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "bad_json", "not_object")
 
-    Options = FieldOptions
+    @config_class
+    class Options(FieldOptions, EncodingOptions):
+        """Names of the fields, and the encoding."""
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         try:

@@ -2,9 +2,8 @@
 
 from typing import ClassVar
 
-from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers import Item, RawRecord
-from clozeline.pipeline.ingest.readers._lines import LineFile
+from clozeline.pipeline.ingest.readers._lines import EncodingOptions, LineFile
 
 
 class Lines(LineFile):
@@ -14,9 +13,7 @@ class Lines(LineFile):
     suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = LineFile.line_reasons
 
-    @config_class
-    class Options:
-        """This reader has no options."""
+    Options = EncodingOptions
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         return RawRecord(offset, "lines", length, line)

@@ -8,7 +8,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
-from clozeline.pipeline.ingest.readers._lines import LineFile
+from clozeline.pipeline.ingest.readers._lines import EncodingOptions, LineFile
 
 _TEXT, _TARGET = "text", "target_text"
 
@@ -28,11 +28,12 @@ class Tsv(LineFile):
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "fields")
 
     @config_class
-    class Options:
+    class Options(EncodingOptions):
         columns: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: [_TEXT, _TARGET])
         """names of the columns in order, including `text`"""
 
         def __post_init__(self) -> None:
+            super().__post_init__()
             if len(set(self.columns)) < len(self.columns) or _TEXT not in self.columns:
                 raise ValueError(f"columns {self.columns}: expected names that differ, `text` among them")
 

@@ -83,7 +83,7 @@ def test_a_lost_document_is_noticed(crawl, tmp_path, lost):
         ({"filters": [{"name": "gopher_quality", "word": [1, 2]}]}, "did you mean .*words'"),
         ({"language": {"name": "py3langid", "threshold": 2}}, "threshold"),
         ({"extractor": {"name": "resiliparse", "timeout_s": 0}}, "timeout_s"),
-        ({"filter": []}, "unknown key 'clean.filter'; use 'clean.filters'"),
+        ({"filter": []}, "unknown key 'clean.filter'; did you mean 'clean.filters'"),
         ({"langauge": None}, "did you mean 'clean.language'"),
     ],
 )
