@@ -243,7 +243,7 @@ def _note_rejected(items: Iterable[TaskItem | Rejected], rejected: list[Rejected
 
 def _reasons(items: Iterable[Rejected], counts: SplitCounts, unit: str) -> str:
     """Return the number of rejected rows per reason, and the first details."""
-    rejected = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items())
+    rejected = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items()) or "it has no rows"
     return "; ".join((rejected, *_details(items, unit)))
 
 

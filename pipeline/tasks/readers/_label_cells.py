@@ -1,12 +1,18 @@
 """Labels as cells of a table: names, integers, lists, and the classes that a file holds."""
 
+import ast
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 MOST_CLASSES: Final = 65_535
 """Labels are stored as uint16."""
 _INTEGER_DIGITS: Final = 18
+_PRINTED: Final = re.compile(r"\s*\[\s*(?:['\"]|-?\d|\])")
+_NO_COMMA: Final = re.compile(r"""(?:'\s+'|"\s+")(?=[^,\]])""")
 
 
 def cell_text(value: Any) -> str | None:
@@ -28,8 +34,31 @@ def cell_text(value: Any) -> str | None:
     return str(value).strip() or None
 
 
+def printed_list(text: str) -> list[Any] | None:
+    """Return the list that a program has printed into a text, as JSON or Python; None if the text is not like one.
+
+    Raises:
+        ValueError: it is cut, or has no commas, as numpy prints arrays.
+
+    Example:
+        >>> printed_list("['joy', 'fear']"), printed_list("joy, fear")
+        (['joy', 'fear'], None)
+    """
+    if not _PRINTED.match(text):
+        return None
+    for parse in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            # Python joins neighboring strings: 'a' 'b' is one
+            if isinstance(value := parse(text.strip()), list) and not _NO_COMMA.search(text):
+                return value
+    raise ValueError(f"holds {text[:60]}, which is neither a list of JSON nor of Python")
+
+
 def cell_texts(value: Any, separator: str | None) -> list[str] | None:
-    """Return the labels of a list, or of a text that joins them; None for a missing value.
+    """Return the labels of a list, of a text that joins them, or of a printed list; None for a missing value.
+
+    Raises:
+        ValueError: a printed list cannot be read, or a label is a list or an object.
 
     Example:
         >>> cell_texts(["joy", "love"], ","), cell_texts("joy, love", ","), cell_texts("", ","), cell_texts(None, ",")
@@ -38,10 +67,21 @@ def cell_texts(value: Any, separator: str | None) -> list[str] | None:
     if value is None:
         return None
     if isinstance(value, str):
-        parts: Iterable[Any] = value.split(separator)
+        printed = printed_list(value)
+        parts: Iterable[Any] = value.split(separator) if printed is None else printed
     else:
         parts = value if isinstance(value, (list, tuple)) else [value]
     return [text for part in parts if (text := cell_text(part)) is not None]
+
+
+def is_vector(labels: Sequence[str]) -> bool:
+    """Return whether labels are a number for each class, 1 where the row has it, and not the numbers of classes.
+
+    Example:
+        >>> is_vector(["1", "0", "1"]), is_vector(["0", "2"]), is_vector(["0", "1"])
+        (True, False, False)
+    """
+    return set(labels) <= {"0", "1"} and len(set(labels)) < len(labels)
 
 
 def number_of(value: Any) -> float | None:

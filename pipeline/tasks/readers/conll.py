@@ -1,5 +1,6 @@
 """Reader of CoNLL files: a word and its tags per line, blank lines between sentences (arXiv cs/0306050)."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -12,14 +13,21 @@ from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sent
 from clozeline.pipeline.tasks.readers._tag_schemes import Scheme, scheme_labels, to_bio, to_bioes
 
 _DOCUMENT: Final = "-DOCSTART-"
+_BLANKS: Final = re.compile(r"[ \t]+")
+
+
+def _split(line: str, separator: str | None) -> list[str]:
+    """Split a line at a separator, or at ASCII blanks: a no-break blank may be in a word."""
+    return line.split(separator) if separator else _BLANKS.split(line.strip(" \t\r"))
 
 
 class Conll(TaskReader):
     """Sentences with one tag per word: named entities (CoNLL-2003, WikiGold, WNUT-17, WikiANN) or plain classes.
 
-    Columns are separated by tabs if the first line has one, else by spaces. Entity tags in IOB1, IOB2 or BIOES are
-    converted to `scheme`. `-DOCSTART-` lines start documents. Rejected sentences: `fields`, a line with another number
-    of columns; `bad_label`, an unknown tag; `empty_word`, a word that is empty without its `prefix`.
+    Columns are separated by tabs if the first line has one, else by spaces. Entity tags of any scheme (IOB1, IOB2,
+    BIOES, BILOU, BMES) are converted to `scheme`. `-DOCSTART-` lines start documents. Rejected sentences: `fields`, a
+    line with another number of columns; `bad_label`, an unknown tag; `empty_word`, a word that is empty without its
+    `prefix`.
 
     Example:
         `Ada I-PER`, `sings O` are the words `Ada sings` with the tags `B-PER O`
@@ -62,7 +70,7 @@ class Conll(TaskReader):
         for sentence in sentence_lines(path, self.limits):
             if lines := [line for line in sentence.lines if not line.startswith(_DOCUMENT)]:
                 separator = "\t" if "\t" in lines[0] else None
-                count = len(lines[0].split(separator))
+                count = len(_split(lines[0], separator))
                 name = f"{count} columns, {'tabs' if separator else 'spaces'}"
                 word, tag = self.options.word_column, self.options.tag_column
                 if len({index % count for index in (word, tag) if -count <= index < count}) < 2:
@@ -81,7 +89,7 @@ class Conll(TaskReader):
             document += len(sentence.lines) - len(lines)
             if lines or sentence.damage:
                 group = f"document {document}" if document else None
-                rows = [line.split(separator) for line in lines]
+                rows = [_split(line, separator) for line in lines]
                 words = " ".join(row[self.options.word_column] for row in rows if len(row) == count)
                 yield keep_texts(self._to_item(sentence, rows, count, group), words)
 

@@ -40,11 +40,13 @@ from clozeline.pipeline.tasks.readers._label_cells import (
     cell_texts,
     class_indices,
     class_names,
+    is_vector,
     number_of,
+    printed_list,
     sort_classes,
 )
 from clozeline.pipeline.tasks.readers._split_column import SplitColumn
-from clozeline.pipeline.tasks.readers._tag_schemes import are_entities, scheme_labels, to_bio, to_bioes
+from clozeline.pipeline.tasks.readers._tag_schemes import are_entities, normalize, to_bio, to_bioes, word_classes
 
 _ANSWERS: Final = ("label", "labels", "score")
 _SHOWN: Final = 10
@@ -82,7 +84,8 @@ class Labelled(TaskReader):
         label: str | None = None
         """column of the class: a name, or an integer; with `words`, of a class for each word"""
         labels: str | None = None
-        """column of any number of classes: a list, or a text split at `separator`; an empty text has none of them"""
+        """column of any number of classes: a list, a text split at `separator`, or, with `classes`, 1 or 0 for each;
+        an empty text has none of them"""
         score: str | None = None
         """column of a number to predict"""
         separator: str = ","
@@ -223,7 +226,13 @@ class Labelled(TaskReader):
             for index, row in column_rows(file.layout.data, self.limits):
                 if isinstance(row, Rejected) or not self._is_kept(row) or not self._is_training(row):
                     continue
-                for text in self._labels_in(row):
+                labels = self._labels_in(row)
+                if self.options.labels is not None and is_vector(labels):
+                    raise ConfigurationError(
+                        f"{path}: row {index + 1}: the column {name} holds {', '.join(labels[:_SHOWN])}, a number for "
+                        "each class: name the classes in this order by tasks.reader.classes=[...]"
+                    )
+                for text in labels:
                     found.setdefault(text, f"{path}: row {index + 1}")
                 if len(found) > MOST_CLASSES:
                     raise ConfigurationError(
@@ -244,10 +253,7 @@ class Labelled(TaskReader):
                 f"{first}: expected {least} or more classes in the column {name}, got {', '.join(names) or 'none'}: "
                 "name another column, or list all classes: tasks.reader.classes=[...]"
             )
-        if self.options.words is not None and are_entities(names):
-            entities = sorted({text[2:] for text in names if "-" in text})
-            return list(scheme_labels(entities, "bioes" if any(text[0] in "ES" for text in names) else "bio"))
-        return sort_classes(names)
+        return sort_classes(names) if self.options.words is None else word_classes(names, name)
 
     def _labels_in(self, row: Row) -> list[str]:
         """Return the labels of a row; none where they cannot be read, which `read` rejects."""
@@ -317,6 +323,9 @@ class Labelled(TaskReader):
             )
         if names is None or names == [None] or set(names) & hidden:
             return Rejected("no_label", index)
+        known = class_names(self.options.classes)
+        if options.labels is not None and len(names) == len(known) and is_vector([*map(str, names)]):
+            names = [label for label, has in zip(known, names, strict=True) if has == "1"]
         if unknown := [name for name in names if name not in self._indices]:
             return Rejected("bad_label", index, self._unknown(str(unknown[0])))
         numbers = [self._indices[str(name)] for name in names]
@@ -338,7 +347,10 @@ class Labelled(TaskReader):
     def words_of(self, row: Row) -> tuple[str, ...] | str:
         """Return the words of a row, or the reason why there are none."""
         value = value_at(row, str(self.options.words))
-        words = value.split() if isinstance(value, str) else value
+        try:
+            words = (printed_list(value) or value.split()) if isinstance(value, str) else value
+        except ValueError:
+            return "fields"
         if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
             return "empty_text" if words is None else "fields"
         if not words:
@@ -358,7 +370,7 @@ class Labelled(TaskReader):
             names = class_names(self.options.classes)
             if are_entities(names):
                 tags = to_bio([names[self._indices[tag]] if tag in self._indices else tag for tag in tags])
-                tags = to_bioes(tags) if any(name[0] in "ES" for name in names) else tags
+                tags = to_bioes(tags) if any(normalize(name)[0] in "ES" for name in names) else tags
         except ValueError as error:
             return Rejected("bad_label", index, f"the column {self._answer}: {error}")
         if unknown := [tag for tag in tags if tag not in self._indices]:

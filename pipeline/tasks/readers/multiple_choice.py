@@ -1,9 +1,9 @@
 """Reader of multiple choice in JSON lines: a context, the choices, and the index of the correct one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -12,6 +12,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
 from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields, texts_in
 from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
+
+_BEYOND: Final = (
+    "the answer is the number of choices, which count from 0; tasks.reader.answers=['1', '2', ...] counts them from 1"
+)
 
 
 class MultipleChoice(TaskReader):
@@ -62,6 +66,23 @@ class MultipleChoice(TaskReader):
             raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers in the same folder")
         return TaskFile(path, Layout("JSON lines with a file of answers", files=(labels,)))
 
+    def complete_options(self, splits: Mapping[str, Path]) -> Options:
+        """Refuse answers that count from 1: the number of choices occurs, and 0 does not."""
+        if self.options.answers:
+            return self.options
+        zero, above, where = False, 0, ""
+        for path in {*splits.values()}:
+            for item in self.read(self.open(path)):
+                zero = zero or (isinstance(item, Choices) and item.right == 0)
+                if isinstance(item, Rejected) and item.detail == _BEYOND:
+                    above, where = above + 1, where or f"{path}: line {item.index + 1}"
+        if above and not zero:
+            raise ConfigurationError(
+                f"{where}: {above:,} answers are the number of choices and none is 0, so they seem to count from 1: "
+                "name them by tasks.reader.answers=['1', '2', ...]"
+            )
+        return self.options
+
     def read(self, file: TaskFile) -> Iterator[Choices | Rejected]:
         rows = json_objects(file.path, self.limits)
         if not file.layout.files:
@@ -96,6 +117,8 @@ class MultipleChoice(TaskReader):
         else:
             is_index = isinstance(answer, (int, str)) and not isinstance(answer, bool) and text.isdecimal()
             right = int(text) if is_index else -1
+        if right == len(choices):
+            return Rejected("bad_label", index, _BEYOND)
         if not 0 <= right < len(choices):
             names = ", ".join(options.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
             detail = f"the answer ({options.labels or options.answer}) is {answer!r}, expected {names}"

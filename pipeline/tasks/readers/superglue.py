@@ -46,11 +46,22 @@ def _pair(name: str, labels: tuple[str, ...], metrics: tuple[str, ...], first: s
     return _Task(facts, (first, second), lambda row: (str(row[first]), str(row[second])))
 
 
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
 def _pronoun(row: Object) -> tuple[str, ...]:
-    """Return the text with its pronoun between asterisks, as T5 marks it, and the noun (WSC)."""
+    """Return the text with its pronoun between asterisks, as T5 marks it, and the noun (WSC).
+
+    Raises:
+        KeyError: another word stands at the index of the pronoun.
+    """
     target, words = row["target"], str(row["text"]).split()
     at = target["span2_index"]
-    count = len(str(target["span2_text"]).split())
+    pronoun = str(target["span2_text"])
+    count = len(pronoun.split())
+    if _letters("".join(words[at : at + count])) != _letters(pronoun):
+        raise KeyError("span2_index")
     marked = [*words[:at], "*", *words[at : at + count], "*", *words[at + count :]]
     return (" ".join(marked), str(target["span1_text"]))
 

@@ -123,3 +123,9 @@ def test_real_files(file: str, options: dict[str, Any], sentences: int, words: i
     assert sum(len(item.words) for item in items) == words
     found = Counter(reader.facts.labels[tag] for item in items for tag in item.tags)
     assert {kind: found[f"B-{kind}"] for kind in begins} == begins
+
+
+def test_a_no_break_blank_is_part_of_a_word(tmp_path: Path) -> None:
+    path = written(tmp_path, "10\u00a0000 O\nAda  B-PER \n\n")
+    (item,) = items_of(reader_of("conll", entities=["PER"]), path)
+    assert item.words == ("10\u00a0000", "Ada")

@@ -217,3 +217,75 @@ def test_lines_that_the_reader_reads_again(tmp_path: Path) -> None:
     items = [LabeledText(("t u", "v"), 1, None, 0), LabeledText(("w", "x"), 0, None, 1)]
     path = written(tmp_path, "".join(f"{line}\n" for line in reader.format_lines(items)))  # type: ignore[arg-type]
     assert items_of(reader, path) == items
+
+
+@pytest.mark.parametrize("as_text", [json.dumps, repr])
+@pytest.mark.parametrize("format_", ["csv", "tsv"])
+def test_lists_that_a_program_printed_are_lists(tmp_path: Path, format_: str, as_text: Any) -> None:
+    rows = [{"text": "one", "labels": as_text(["joy", "fear"])}, {"text": "two", "labels": as_text([])},
+            {"text": "three", "labels": as_text(["zeal, it's"])}]  # fmt: skip
+    if format_ == "tsv" and as_text is json.dumps:
+        rows[2]["labels"] = as_text(["zeal its"])  # quotes have no meaning there
+    path = write_rows(tmp_path, format_, rows)
+    reader = completed(path, labels="labels")
+    assert reader.facts.labels[:2] == ("fear", "joy")
+    assert [item.classes for item in items_of(reader, path)] == [(0, 1), (), (2,)]
+
+
+@pytest.mark.parametrize("printed", ["['joy' 'fear']", "['joy', 'fear'", "['joy', 'fe...", "['a', open('x')]"])
+def test_a_printed_list_that_cannot_be_read_costs_its_row(tmp_path: Path, printed: str) -> None:
+    rows = [{"text": "one", "labels": "['joy', 'fear']"}, {"text": "two", "labels": printed}]
+    path = write_rows(tmp_path, "csv", rows)
+    reader = completed(path, labels="labels")
+    assert reader.facts.labels == ("fear", "joy")
+    assert reasons(items_of(reader, path)) == {"bad_label": 1}
+
+
+def test_printed_words_and_tags(tmp_path: Path) -> None:
+    rows = [{"words": "['Ada', \"it's\", '[x]']", "tags": "['B-PER', 'O', 'O']"}, {"words": "[ a ]", "tags": "O O O"},
+            {"words": "['a' 'b']", "tags": "O O"}]  # fmt: skip
+    path = write_rows(tmp_path, "csv", rows)
+    reader = completed(path, words="words", label="tags")
+    items = items_of(reader, path)
+    assert [item.words for item in items[:2]] == [("Ada", "it's", "[x]"), ("[", "a", "]")]
+    assert reasons(items) == {"fields": 1}
+
+
+def test_a_number_for_each_class_needs_their_names(tmp_path: Path) -> None:
+    rows = [{"text": "one", "labels": [1, 0, 1]}, {"text": "two", "labels": [0, 0, 0]}]
+    path = write_rows(tmp_path, "jsonl", rows)
+    with pytest.raises(ConfigurationError, match=r"1, 0, 1, a number for each class: name the classes"):
+        completed(path, labels="labels")
+    reader = completed(path, labels="labels", classes=["joy", "fear", "love"])
+    assert [item.classes for item in items_of(reader, path)] == [(0, 2), ()]
+    # one or no number of a class stays what it was
+    path = write_rows(tmp_path, "jsonl", [{"text": "one", "labels": [0, 2]}, {"text": "two", "labels": [1]}])
+    assert [item.classes for item in items_of(reader, path)] == [(0, 2), (1,)]
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "B-PER I-PER L-PER O U-LOC",
+        "B-PER M-PER E-PER O S-LOC",
+        "B-PER M-PER E-PER O W-LOC",
+        "b-PER i-PER e-PER o s-LOC",
+    ],
+)
+def test_every_scheme_of_entities_is_one(tmp_path: Path, tags: str) -> None:
+    path = write_rows(tmp_path, "jsonl", [{"words": "a b c d e", "tags": tags}])
+    reader = completed(path, words="words", label="tags")
+    assert "entity_f1" in reader.facts.metrics
+    (item,) = items_of(reader, path)
+    names = [reader.facts.labels[number] for number in item.tags]
+    assert names == ["B-PER", "I-PER", "E-PER", "O", "S-LOC"]
+
+
+@pytest.mark.parametrize(("tags", "said"), [("PER-B O", True), ("B_PER O", True), ("NOUN O VERB", False)])
+def test_tags_that_only_resemble_entities_are_named(
+    tmp_path: Path, tags: str, said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = "abc"[: len(tags.split())]
+    path = write_rows(tmp_path, "jsonl", [{"words": " ".join(words), "tags": tags}])
+    assert completed(path, words="words", label="tags").facts.metrics == ("accuracy",)
+    assert ("tags of entities are O, and B or I with a type" in caplog.text) is said

@@ -73,3 +73,22 @@ def test_real_stories() -> None:
     assert [companion.name for companion in reader.companions(path)] == ["valid-labels.lst"]
     answers = published("piqa/valid-labels.lst").read_text(encoding="utf-8").split()
     assert [str(item.right) for item in items_of(reader, path)] == answers
+
+
+@pytest.mark.parametrize("numbers", [("1", "2", "1"), (1, 2, 2), (2, 1, 2)])
+def test_answers_that_count_from_1_are_refused(tmp_path: Path, numbers: tuple[Any, ...]) -> None:
+    rows = [{"context": "a", "choices": ["b", "c"], "label": number} for number in numbers]
+    path = written(tmp_path, lines(*rows))
+    with pytest.raises(
+        ConfigurationError, match=r"count from 1: name them by tasks\.reader\.answers"
+    ):
+        reader_of("multiple_choice").complete_options({"train": path})
+    items = items_of(reader_of("multiple_choice", answers=["1", "2"]), path)
+    assert [item.right for item in items] == [int(number) - 1 for number in numbers]
+
+
+@pytest.mark.parametrize("numbers", [(0, 2, 1), (1, 1, 1), (0, 0)])
+def test_answers_of_which_some_are_0_or_none_is_beyond_stay(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    path = written(tmp_path, lines(*({"context": "a", "choices": ["b", "c"], "label": number} for number in numbers)))
+    reader = reader_of("multiple_choice")
+    assert reader.complete_options({"train": path}) == reader.options

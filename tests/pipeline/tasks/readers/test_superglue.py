@@ -114,3 +114,14 @@ def test_a_query_is_answered_by_places_of_the_passage(tmp_path: Path) -> None:
 def test_a_file_of_another_task(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="fields question and passage, got premise without question, passage"):
         reader_of("superglue", task="boolq").open(written(tmp_path, '{"premise": "a"}\n'))
+
+
+@pytest.mark.parametrize(
+    ("index", "text", "fits"), [(10, "He", True), (10, "he", True), (3, "He", False), (99, "He", False)]
+)
+def test_the_pronoun_stands_at_its_index(tmp_path: Path, index: int, text: str, fits: bool) -> None:
+    target = {"span1_text": "Mark", "span1_index": 0, "span2_text": text, "span2_index": index}
+    sentence = "Mark told Pete lies, which Pete had in his book. (He was cross.)"
+    row = {"text": sentence, "target": target, "label": True}
+    items = items_of(reader_of("superglue", task="wsc"), written(tmp_path, json.dumps(row) + "\n"))
+    assert [isinstance(item, LabeledText) for item in items] == [fits]
