@@ -110,7 +110,7 @@ def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:
     path = output / "config.yaml"
     with reading_run(path):
         config: TrainConfig = load_config(TrainConfig, path, recorded=True)
-        if saved is not None:
+        if saved is not None and saved.frozen:
             changes = find_changes(saved, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
             for change in changes:
                 if change.startswith("model.") and not change.startswith("model.dropout."):
