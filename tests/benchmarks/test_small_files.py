@@ -49,7 +49,7 @@ def test_the_documented_job_on_slurm_has_the_memory_that_it_needs(tmp_path: Path
     executor = {"name": "slurm", "options": yaml.safe_load(options)}
     recipe = validate(Recipe, {"corpus": "c", "output": str(tmp_path), "executor": executor}, "test")
     plan = Plan((), MOST_UNITS, ({"bytes": 100 * 10**12},))
-    (left,) = (row["left"] for row in foresee(MEASURED, 100, 0.2, 0.5) if row["stage"] == "dedup")
+    (left,) = (row["left"] for row in foresee(MEASURED, 100, 0.19, 0.2, 0.5) if row["stage"] == "dedup")
     assert check_memory(recipe, plan, int(left * 1e12)) == ""
     most, kept = worker_memory(plan), worker_memory(plan, int(left * 1e12))
     assert f"that is {size_text(kept)} for the documents" in _TABLE

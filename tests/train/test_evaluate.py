@@ -17,6 +17,7 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, IntegrityError
+from clozeline.pipeline.execution.recipe_command import main as make_shards
 from clozeline.pipeline.shards import open_shards
 from clozeline.train import loop
 from clozeline.train.checkpoint.format import Index
@@ -31,9 +32,9 @@ from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
+from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 
-ROOT = Path(__file__).parents[2]
 STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8
 
 
@@ -184,8 +185,13 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
 
 
 def test_each_head_has_the_entropy_of_its_own_labels(two_ranks: RankPool, tmp_path: Path) -> None:
-    """Pairs of an earlier version: hidden tokens, and whether the second segment follows; counted here row by row."""
-    pairs = ROOT / "tests/data/earlier_version/sets/corrupt/next_sentence_prediction/train"
+    """Hidden tokens, and whether the second segment follows; counted here row by row."""
+    recipe = write_recipe(
+        tmp_path, f"{RECIPE.partition('group:')[0]}group: {{}}\ncorrupt: [next_sentence_prediction]\n"
+    )
+    words = [f"input={write_corpus(tmp_path / 'texts')}", f"output={tmp_path / 'out'}"]
+    assert make_shards(["--config", str(recipe), *words]) == 0
+    pairs = tmp_path / "out" / "corrupt" / "next_sentence_prediction" / "train"
     shards, tokens, sentences = open_shards(pairs), Counter[int](), Counter[int]()
     for block in range(len(shards.index)):
         for row in shards.read_block(block):
@@ -193,7 +199,7 @@ def test_each_head_has_the_entropy_of_its_own_labels(two_ranks: RankPool, tmp_pa
             sentences.update(row["sentence_label"].tolist())
     config = write_config(
         tmp_path / "a.yaml", pairs, tmp_path / "run", steps=1, model__heads={"masked_lm": 1.0, "sentence": 0.5},
-        model__type_vocab_size=2, model__position={"maximum": 64},
+        model__type_vocab_size=2, model__position={"maximum": 512},
         data__heldout={"pairs": str(pairs)}, evaluate={"max_rows": None},
     )  # fmt: skip
     assert two_ranks.run(start, config, []) == [(0, "")] * 2

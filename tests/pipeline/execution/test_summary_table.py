@@ -16,7 +16,9 @@ from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage
 
 def lines_of(kind, counts):
     """Lines below the header, each cell separated by two spaces or more."""
-    row = kind.row(kind.__new__(kind), counts)
+    stage = kind.__new__(kind)
+    stage.__dict__["_exclusion"] = None
+    row = stage.row(counts)
     shown = accounting_lines([StageSummary(kind.name, counts, row, 1234, 2.04, 3, False)])[2:]
     return [re.split(r"  +", line.strip()) for line in shown]
 

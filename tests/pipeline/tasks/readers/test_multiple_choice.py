@@ -79,9 +79,7 @@ def test_real_stories() -> None:
 def test_answers_that_count_from_1_are_refused(tmp_path: Path, numbers: tuple[Any, ...]) -> None:
     rows = [{"context": "a", "choices": ["b", "c"], "label": number} for number in numbers]
     path = written(tmp_path, lines(*rows))
-    with pytest.raises(
-        ConfigurationError, match=r"count from 1: name them by tasks\.reader\.answers"
-    ):
+    with pytest.raises(ConfigurationError, match=r"count from 1: name them by tasks\.reader\.answers"):
         reader_of("multiple_choice").complete_options({"train": path})
     items = items_of(reader_of("multiple_choice", answers=["1", "2"]), path)
     assert [item.right for item in items] == [int(number) - 1 for number in numbers]

@@ -82,7 +82,7 @@ def test_variants_without_their_files_are_left_out() -> None:
     assert list(complete) == list(variants)
     scoring = complete["quality"].pipeline
     assert scoring is not None
-    assert scoring["clean"]["filters"][-1] == {"name": "quality", "keep": 0.9, "model": "model.npz"}
+    assert scoring["clean"]["filters"][-1] == {"name": "quality", "threshold": 0.1, "model": "model.npz"}
     assert scoring["clean"]["filters"][:-1] == variants["lines"].pipeline["clean"]["filters"]  # type: ignore[index]
     pipeline = complete["decontaminate"].pipeline
     assert pipeline is not None
