@@ -43,17 +43,20 @@ class ShardServer:
             asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
             self.hold(file.name, int(asked[1]) if asked else None)
             fault = self.faults.pop(0) if self.faults else ""
-            content, status = file.read_bytes(), 200
+            content, status, part = file.read_bytes(), 200, ""
             if asked and fault != "200":
                 start, stop = int(asked[1]), int(asked[2]) + 1
                 self.ranges.append((start, stop))
+                part = f"bytes {start}-{min(stop, len(content)) - 1}/{len(content)}"
                 content, status = content[start:stop], 206
             with contextlib.suppress(ConnectionError):  # who asked has given up
-                self._send(request, fault, status, content, file.name)
+                self._send(request, fault, status, content, part, file.name)
 
         return answer
 
-    def _send(self, request: BaseHTTPRequestHandler, fault: str, status: int, content: bytes, name: str) -> None:
+    def _send(
+        self, request: BaseHTTPRequestHandler, fault: str, status: int, content: bytes, part: str, name: str
+    ) -> None:
         request.close_connection = request.close_connection or fault in ("garbage", "cut", "stall", "drip", "hang up")
         if fault == "hang up":
             return
@@ -70,6 +73,8 @@ class ShardServer:
         request.send_response(302 if fault == "moved" else status)
         if fault == "moved":
             request.send_header("Location", f"/moved/{name}")
+        elif part:
+            request.send_header("Content-Range", part)
         request.send_header("Content-Length", "0" if fault == "moved" else str(len(content)))
         request.end_headers()
         if fault == "moved":

@@ -36,3 +36,11 @@ class ObjectTooShortError(StorageError):
 
 class StrayAnswerError(StorageError):
     """The response has more than the requested range, as some proxies and servers send."""
+
+
+class BusyStoreError(OSError):
+    """A store that asks for a pause; `seconds` is how long, 0 if it does not say."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds

@@ -3,9 +3,13 @@
 fsspec's HTTP reader fetches the complete object when a server ignores ranges, which would be a shard for every block.
 """
 
+import contextlib
 import os
+import re
+import time
 import urllib.request
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from http.client import RemoteDisconnected
 from typing import Final, TypeAlias
 from urllib.parse import unquote
@@ -15,11 +19,12 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Url, parse_url
 
 from clozeline.errors import StorageError
-from clozeline.pipeline.shards.errors import ObjectTooShortError, StrayAnswerError
+from clozeline.pipeline.shards.errors import BusyStoreError, ObjectTooShortError, StrayAnswerError
 from clozeline.pipeline.shards.object_facts import ObjectFacts
 
 _RETRIES: Final = Retry(total=None, connect=0, read=0, redirect=10, status=0, other=0)
 _CONNECTIONS: Final = 256
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 # Bytes of an error's page that are read so that the connection can be kept.
 _ERROR_PAGE: Final = 1 << 16
 
@@ -44,11 +49,16 @@ class HttpRanges:
             StrayAnswerError: the server sends the complete object instead of the range.
             StorageError: the server refuses.
             ObjectTooShortError: status 416, the object ends before the range begins.
-            FileNotFoundError: status 401, 403, 404 or 410.
-            OSError: anything that another try may cure.
+            FileNotFoundError: status 404 or 410.
+            PermissionError: status 401 or 403.
+            BusyStoreError: status 429 or 503, with the seconds that the server asks to wait.
+            OSError: anything else that another try may cure, such as another range.
         """
-        status, body, _ = self._ask(url, part, limit, timeout)
-        if status == (200 if part is None else 206):
+        status, body, headers = self._ask(url, part, limit, timeout)
+        if status == 206 and part is not None:
+            rest = _check_range(part, body, headers)
+            return body + self(url, rest, rest[1] - rest[0], timeout) if rest else body
+        if status == 200 and part is None:
             return body
         if status == 200:
             raise StrayAnswerError(
@@ -57,7 +67,7 @@ class HttpRanges:
             )
         if status == 416 and part is not None:
             raise ObjectTooShortError(f"{url}: expected bytes at {part[0]}, got status 416: it ends before")
-        raise _error_of_status(url, status)
+        raise _error_of_status(url, status, headers)
 
     def facts(self, url: str, timeout: float) -> ObjectFacts:
         """Return the size of an object, and its etag or the time of its last change, by asking for its first byte.
@@ -75,7 +85,7 @@ class HttpRanges:
             return ObjectFacts(0, version)
         if status in (200, 206, 416):
             raise StrayAnswerError(f"{url}: the server ignores ranges, or does not say how long the file is")
-        raise _error_of_status(url, status)
+        raise _error_of_status(url, status, headers)
 
     def close(self) -> None:
         """Close idle connections; a later request opens a new one."""
@@ -130,12 +140,36 @@ class HttpRanges:
         return self._pools.setdefault(proxy, pool)
 
 
-def _error_of_status(url: str, status: int) -> Exception:
-    if status in (401, 403, 404, 410):
+def _check_range(part: tuple[int, int], body: bytes, headers: Mapping[str, str]) -> tuple[int, int] | None:
+    """Return what is left to ask for of a range, None if nothing is; OSError if the answer is of another one."""
+    said = headers.get("Content-Range", "")
+    found = _CONTENT_RANGE.match(said)
+    if found is None or int(found[1]) != part[0]:
+        raise OSError(f"asked for bytes from {part[0]}, got {said or 'an answer without its range'}")
+    start = part[0] + len(body)
+    ends = found[3] != "*" and start >= int(found[3])  # the object itself is shorter
+    return (start, part[1]) if body and start < part[1] and not ends else None
+
+
+def _error_of_status(url: str, status: int, headers: Mapping[str, str]) -> Exception:
+    if status in (404, 410):
         return FileNotFoundError(url)
+    if status in (401, 403):
+        return PermissionError(f"status {status}")
+    if status in (429, 503):
+        return BusyStoreError(f"status {status}", _read_seconds(headers.get("Retry-After", "")))
     if status < 500 and status not in (408, 429):
         return StorageError(f"{url}: the server refuses with status {status}")
     return OSError(f"status {status}")
+
+
+def _read_seconds(text: str) -> float:
+    """Return the seconds of a Retry-After: a number, or a date; 0 without one."""
+    if text.strip().isdecimal():
+        return float(text)
+    with contextlib.suppress(ValueError, TypeError):
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    return 0.0
 
 
 def _root(error: BaseException) -> BaseException:

@@ -6,6 +6,7 @@ packages for it (s3fs, gcsfs, adlfs, ...) are imported on first use.
 """
 
 import itertools
+import logging
 import random
 import re
 import threading
@@ -19,14 +20,17 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.configuration.redaction import remember
+from clozeline.configuration.redaction import redact_text, remember
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.shards.errors import ObjectMissingError, ObjectTooShortError, StrayAnswerError
+from clozeline.pipeline.shards.errors import BusyStoreError, ObjectMissingError, ObjectTooShortError, StrayAnswerError
 from clozeline.pipeline.shards.fsspec_ranges import FsspecRanges
 from clozeline.pipeline.shards.object_facts import ObjectFacts
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
+_LONGEST_WAIT_S: Final = 300.0
+"""Seconds that a request waits in all because a store asks for it."""
+_LOG: Final = logging.getLogger(__name__)
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)
 
 _FILE: Final = re.compile(r"^file:/+", re.IGNORECASE)
@@ -176,15 +180,19 @@ class RemoteStore:
         return content
 
     def _retry(self, url: str, request: Callable[[], T], parts: int = 1) -> T:
-        strays = 0
+        strays, waited = 0, 0.0
         for attempt in itertools.count():
             with self._lock:
                 self.requests += 1
                 self.retries += attempt > 0
+            asked = 0.0
             try:
                 return _within(parts * self.options.timeout_s, request)
-            except (FileNotFoundError, PermissionError) as error:
-                raise ObjectMissingError(f"{url}: there is no such object, or no right to read it") from error
+            except FileNotFoundError as error:
+                raise ObjectMissingError(f"{url}: there is no such object") from error
+            except PermissionError as error:
+                said = redact_text(str(error)) or "no right to read it"
+                raise ObjectMissingError(f"{url}: the store refuses: {said}") from error
             except StrayAnswerError:
                 strays += 1
                 if strays > 1:
@@ -194,7 +202,13 @@ class RemoteStore:
                     if isinstance(error, ObjectTooShortError):
                         raise
                     raise StorageError(f"{url}: cannot be read after {attempt + 1} tries: {error}") from error
-            self._pause(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99))))
+                if isinstance(error, BusyStoreError):
+                    asked = min(error.seconds, _LONGEST_WAIT_S - waited)
+            if asked > 0:
+                _LOG.warning("%s: the store asks to wait: %.0f s", redact_text(url), asked)
+                waited += asked
+            jitter = random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99)))
+            self._pause(asked + jitter)
         raise AssertionError("unreachable")
 
 

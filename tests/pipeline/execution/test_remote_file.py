@@ -174,8 +174,8 @@ def test_faults_that_pass_are_tried_again(fault, tmp_path):
 
 
 @pytest.mark.parametrize(("fault", "message"), [
-    ("403", "a.jsonl: there is no such object, or no right to read it"),
-    ("404", "a.jsonl: there is no such object, or no right to read it"),
+    ("403", "a.jsonl: the store refuses: status 403"),
+    ("404", "a.jsonl: there is no such object"),
     ("400", "a.jsonl: the server refuses with status 400"),
     ("503", r"a.jsonl: cannot be read after 3 tries: status 503"),
     ("200", "the server ignores ranges; download the file, and give its local path"),
