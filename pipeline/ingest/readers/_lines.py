@@ -50,6 +50,8 @@ class LineFile(ABC):
 
     def __init__(self, options: Any, limits: Limits) -> None:
         self._options, self._limits = options, limits
+        # a reader of somebody else need not have the option
+        self._encoding = options if isinstance(options, EncodingOptions) else EncodingOptions()
 
     @staticmethod
     def splittable(head: bytes) -> bool:
@@ -80,7 +82,7 @@ class LineFile(ABC):
         if not raw or raw.isspace():
             return Counted("ignored", "blank_line", len(line))
         try:
-            return self.parse(self._options.decode(raw), offset, len(line))
+            return self.parse(self._encoding.decode(raw), offset, len(line))
         except UnicodeDecodeError:
             return Counted("malformed", "bad_utf8", len(line), offset)
 
