@@ -1,11 +1,16 @@
 """Compute text statistics for the quality filters: each at most once per document, on arrays."""
 
+from collections import Counter
 from functools import cached_property
-from typing import NamedTuple
+from itertools import filterfalse
+from typing import Final, NamedTuple
 
-from clozeline.native.words import SplitText, split_words
-from clozeline.pipeline.text.token_statistics import TableTokens, TokenNgrams
-from clozeline.pipeline.text.word_tokens import word_rules
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
+
+_FEW: Final = 64  # below this number of items, a dictionary is faster than sorting an array
 
 
 class Duplicates(NamedTuple):
@@ -16,11 +21,21 @@ class Duplicates(NamedTuple):
     copied_chars: int
 
 
+class _Repeats(NamedTuple):
+    """The n-grams that occur more than once: their token positions, ascending, and the group id of each."""
+
+    at: NDArray[np.int64]
+    groups: NDArray[np.int64]
+
+
 class TextStatistics:
     """Statistics of one text in stored form; tokens as in `word_tokens`, all lengths in characters."""
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.visited = 0
+        """tokens and n-grams processed so far, which grows linearly with the text"""
+        self._repeats: dict[int, _Repeats] = {}
 
     @cached_property
     def lines(self) -> list[str]:
@@ -43,57 +58,140 @@ class TextStatistics:
         return _count_duplicates(self.text.split("\n\n"))
 
     @cached_property
-    def _tokens(self) -> SplitText | TableTokens:
-        return split_words(self.text, word_rules) or TableTokens(self.text)
+    def _chunks(self) -> list[str]:
+        return self.text.split()
 
     @cached_property
-    def _ngrams(self) -> TokenNgrams:
-        return TokenNgrams(self._tokens.number_tokens(), self._tokens.lengths)
+    def _tokens(self) -> tuple[TokenTable, NDArray[np.int64]]:
+        """The table of the tokens, and the id of each token in it, shape [tokens]."""
+        table = shared_table()
+        ids = table.ids_of(self._chunks)
+        self.visited += len(ids)
+        return table, ids
 
-    @property
-    def visited(self) -> int:
-        """Tokens and n-grams processed so far, which grows linearly with the text."""
-        return self._tokens.visited + self._ngrams.visited
+    @cached_property
+    def _word_lengths(self) -> NDArray[np.int64]:
+        table, ids = self._tokens
+        return table.word_lengths[ids]
 
     @property
     def token_count(self) -> int:
         """Number of tokens."""
-        return self._tokens.token_count
+        return len(self._tokens[1])
 
-    @property
+    @cached_property
     def words(self) -> int:
         """Tokens with a letter or a digit."""
-        return self._tokens.words
+        return int(np.count_nonzero(self._word_lengths))
 
     @property
     def mean_word_length(self) -> float:
         """Mean length of the tokens with a letter or a digit; 0 without such tokens."""
-        return self._tokens.word_chars / self.words if self.words else 0.0
+        return int(self._word_lengths.sum()) / self.words if self.words else 0.0
 
-    @property
+    @cached_property
     def tokens_with_letter(self) -> int:
         """Tokens with a letter."""
-        return self._tokens.tokens_with_letter
+        table, ids = self._tokens
+        return int(np.count_nonzero(table.has_letter[ids]))
 
-    @property
+    @cached_property
     def letter_share(self) -> float:
         """Fraction of the whitespace-separated words that have a letter; 0 without words."""
-        return self._tokens.letter_share
+        self.visited += len(self._chunks)
+        mixed = filterfalse(str.isalpha, self._chunks)  # most words are letters only
+        without = sum([not word[0].isalpha() and not any(map(str.isalpha, word)) for word in mixed])
+        return (len(self._chunks) - without) / max(1, len(self._chunks))
 
     def count_listed(self, words: frozenset[str]) -> int:
         """Return how many of some words are tokens."""
-        return self._tokens.count_listed(words)
+        table, ids = self._tokens
+        return len(words.intersection(table.tokens[number] for number in ids.tolist()))
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        """Characters in all tokens before each token, and the total, shape [tokens + 1]."""
+        table, ids = self._tokens
+        starts = np.zeros(len(ids) + 1, dtype=np.int64)
+        np.cumsum(table.lengths[ids], out=starts[1:])
+        return starts
+
+    def _find_repeats(self, n: int) -> _Repeats:
+        """Return the n-grams of tokens that occur more than once.
+
+        An n-gram can only repeat where both of its (n-1)-grams do, so n only looks at what n - 1 left: in prose
+        almost nothing from 5 on. Groups are exact, without hashing.
+        """
+        if n in self._repeats:
+            return self._repeats[n]
+        if n == 1:
+            repeats = _Repeats(*_group_repeats(self._tokens[1]))
+        else:
+            at, groups = self._find_repeats(n - 1)
+            # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the n-gram
+            near = np.flatnonzero(at[1:] == at[:-1] + 1) if len(at) > 2 else at[:0]
+            self.visited += len(near)
+            if len(near) < 2:
+                repeats = _Repeats(at[:0], groups[:0])
+            else:
+                kept, repeated = _group_repeats(groups[near] * (self.token_count + 1) + groups[near + 1])
+                repeats = _Repeats(at[near[kept]], repeated)
+        self._repeats[n] = repeats
+        return repeats
 
     def top_ngram_chars(self, n: int) -> int:
         """Return length times frequency of the most frequent n-gram, joined by blanks; n 2 to 10; ties: the first."""
-        return self._ngrams.top_ngram_chars(n)
+        if self.token_count < n:
+            return 0
+        at, groups = self._find_repeats(n)
+        if not len(at):
+            return int(self._starts[n]) + n - 1
+        counts = np.bincount(groups)[groups]
+        first = int(counts.argmax())
+        start = int(at[first])
+        return int(self._starts[start + n] - self._starts[start] + n - 1) * int(counts[first])
 
     def duplicate_ngram_chars(self, n: int) -> int:
         """Count the characters of n-grams that occurred earlier in the text; n 2 to 10; no token counts twice."""
-        return self._ngrams.duplicate_ngram_chars(n)
+        at, groups = self._find_repeats(n)
+        if not len(at):
+            return 0
+        seen: set[int] = set()
+        chars = free = 0
+        for position, group in zip(at.tolist(), groups.tolist(), strict=True):
+            if position < free:
+                continue
+            if group in seen:
+                chars += int(self._starts[position + n] - self._starts[position])
+                free = position + n
+            else:
+                seen.add(group)
+        self.visited += len(at)
+        return chars
 
 
 def _count_duplicates(pieces: list[str]) -> Duplicates:
     distinct = set(pieces)
     copied = sum(map(len, pieces)) - sum(map(len, distinct)) if len(distinct) < len(pieces) else 0
     return Duplicates(len(pieces), len(pieces) - len(distinct), copied)
+
+
+def _group_repeats(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the indices of the values that occur more than once, and the group id of each."""
+    if len(pairs) < _FEW:
+        listed = pairs.tolist()
+        ids = {pair: index for index, (pair, count) in enumerate(Counter(listed).items()) if count > 1}
+        few = [index for index, pair in enumerate(listed) if pair in ids]
+        return np.array(few, dtype=np.int64), np.array([ids[listed[index]] for index in few], dtype=np.int64)
+    # sort; values that equal a neighbor occur more than once
+    order = pairs.argsort(kind="stable")
+    ordered = pairs[order]
+    equal = ordered[1:] == ordered[:-1]
+    often = np.zeros(len(ordered), dtype=np.bool_)
+    often[1:] |= equal
+    often[:-1] |= equal
+    # number the groups in sorted order, then scatter the ids back to the original order
+    groups = np.full(len(ordered), -1, dtype=np.int64)
+    groups[order] = np.where(often, np.concatenate(([0], np.cumsum(~equal))), -1)
+    kept = np.flatnonzero(groups >= 0)
+    return kept, groups[kept]

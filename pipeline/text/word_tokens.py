@@ -5,15 +5,12 @@ abbreviation keeps its full stop. No model is needed; benchmarks/filters.py meas
 """
 
 import re
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-from clozeline.native.words import WordRules
 
 _LONGEST: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
 _SUFFIX_CHARS: Final = 32
@@ -65,20 +62,6 @@ _CONTRACTION: Final = re.compile(
 )
 _PLAIN_MARKS: Final = (",", ";", "!", "?")
 _PLAIN: Final = re.compile("\\w+|[^\\w\\s]")
-_SETS: Final = (_MARKS, _QUOTES, _ICONS, _CURRENCY, _UNSPACED_MARKS, _LOWER, _UPPER)
-_CLASSES: Final[tuple[Callable[[str], object], ...]] = (
-    str.isspace, str.isalpha, str.isalnum, str.isdecimal, *(re.compile(f"[{body}]").match for body in _SETS)
-)  # fmt: skip
-"""Classes of characters, in the order of their bits in words.cpp."""
-_LISTS: Final = (_ABBREVIATIONS, _BEFORE_NOT.split("|"), _BEFORE_APOSTROPHE.split("|"))
-
-
-@cache
-def word_rules() -> WordRules:
-    """Return what the compiled form of these rules takes from Python."""
-    words = sorted({word for words in _LISTS for word in words})
-    flags = {word: sum((word in words) << bit for bit, words in enumerate(_LISTS)) for word in words}
-    return WordRules(_CLASSES, flags)
 
 
 def word_tokens(text: str) -> list[str]:

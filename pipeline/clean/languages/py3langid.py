@@ -9,46 +9,24 @@ from py3langid.langid import LanguageIdentifier as Model
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.native.words import keep_letters
 from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions, remove_noise
-from clozeline.pipeline.text.word_tokens import word_rules
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
-_NO_ASCII_LETTER: Final = str.maketrans("", "", "".join(chr(code) for code in range(128) if not chr(code).isalpha()))
 _SCRIPT_SHARE: Final = 0.8
-# scripts used by (almost) a single language
+# scripts, and the languages of the model that have them: a script of (almost) one language names it
+_LANGUAGES_OF_SCRIPT: Final = {
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3": "ko", "\u0e00-\u0e7f": "th", "\u0370-\u03ff\u1f00-\u1fff": "el",
+    "\u0590-\u05ff": "he", "\u0530-\u058f": "hy", "\u10a0-\u10ff\u1c90-\u1cbf": "ka",
+    "\u3040-\u30ff\uff66-\uff9f": "ja",
+    "\u0400-\u052f": "be bg kk ky mk mn ru uk", "\u0900-\u097f": "hi mr ne", "\u0980-\u09ff": "as bn",
+    "\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufeff": "ar fa ps ug ur",
+    "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f": "zh wuu yue",
+}  # fmt: skip
 _SCRIPTS: Final = {
-    "ko": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
-    "ja": re.compile("[\u3040-\u30ff\uff66-\uff9f]"),
-    "th": re.compile("[\u0e00-\u0e7f]"),
-    "el": re.compile("[\u0370-\u03ff\u1f00-\u1fff]"),
-    "he": re.compile("[\u0590-\u05ff]"),
-    "hy": re.compile("[\u0530-\u058f]"),
-    "ka": re.compile("[\u10a0-\u10ff\u1c90-\u1cbf]"),
-}
-_ANY_SCRIPT: Final = re.compile("|".join(script.pattern for script in _SCRIPTS.values()))
-# scripts that several languages share; a text in another script is in none of them
-_SHARED: Final = {
-    **dict.fromkeys(("be", "bg", "kk", "ky", "mk", "mn", "ru", "uk"), re.compile("[\u0400-\u052f]")),
-    **dict.fromkeys(
-        ("ar", "fa", "ps", "ug", "ur"), re.compile("[\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufeff]")
-    ),
-    **dict.fromkeys(("hi", "mr", "ne"), re.compile("[\u0900-\u097f]")),
-    **dict.fromkeys(("as", "bn"), re.compile("[\u0980-\u09ff]")),
-    "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f]"),
-}
-_OF_LANGUAGE: Final = {**_SHARED, **{language: script for language, script in _SCRIPTS.items() if language != "ja"}}
-"""Scripts that a text of the language has in its majority; Japanese has Chinese characters too."""
-
-# Those of the model, which takes half a second to read; a recipe is checked without it.
-_LANGUAGES: Final = frozenset(
-    """
-    ace af am an ar ary arz as az ba bcl be bg bn br bs ca crh cs cy da de dz el en eo es et eu ext fa fi fo fr fuv fy
-    ga gcf gcr gd gl gom grc gu gug guw ha hbo he hi hr ht hu hy id ig is it ja jv ka kab kik kk km kn ko ku ky la lb
-    lg lij ln lo lt ltg lv mg mk ml mn mr ms mt my ne nl nn no nso oc om or pa pcm pl ps pt qu ro ru rw sa sdh se si
-    sk sl sn so sq sr st sv sw ta te tg th tk tl tr tt ug uk ur uz uzs vec vi vo wa wuu xh yo yue zh zu zxx
-    """.split()  # noqa: SIM905 (a list of 152 strings fills a screen)
-)
+    language: re.compile(f"[{characters}]")
+    for characters, languages in _LANGUAGES_OF_SCRIPT.items() for language in languages.split()
+}  # fmt: skip
+_DECISIVE: Final = [language for language in _LANGUAGES_OF_SCRIPT.values() if " " not in language]
 
 
 class Py3langid:
@@ -73,25 +51,21 @@ class Py3langid:
         self._options = options
 
     def languages(self) -> frozenset[str]:
-        return _LANGUAGES
+        return frozenset(_model().labels)
 
     def identify(self, text: str) -> tuple[str, float]:
         text = remove_noise(text[: self._options.chars])
-        letters = keep_letters(text, word_rules)
-        if letters is None:
-            # without blanks first, which are most of what the pattern would find one by one
-            letters = text.translate(_NO_ASCII_LETTER) if text.isascii() else _NO_LETTER.sub("", "".join(text.split()))
+        letters = _NO_LETTER.sub("", text)
         if len(letters) < self._options.letters:
             return UNDECIDED, 0.0
-        if not letters.isascii() and _ANY_SCRIPT.search(letters):
-            for language, script in _SCRIPTS.items():
-                share = len(script.findall(letters)) / len(letters)
-                if share > _SCRIPT_SHARE:
-                    return language, share
+        for language in () if letters.isascii() else _DECISIVE:
+            share = len(_SCRIPTS[language].findall(letters)) / len(letters)
+            if share > _SCRIPT_SHARE:
+                return language, share
         (best, score), (_, second), *_ = _model().rank(text)
-        # the model guesses some language for a script that it has not seen
-        expected = _OF_LANGUAGE.get(best)
-        unlike = expected is not None and len(expected.findall(letters)) < _SCRIPT_SHARE * len(letters)
+        # the model guesses some language for a script that it has not seen; Japanese has Chinese characters, too
+        script = None if best == "ja" else _SCRIPTS.get(best)
+        unlike = script is not None and len(script.findall(letters)) < _SCRIPT_SHARE * len(letters)
         if unlike or score - second < self._options.margin:
             return UNDECIDED, score
         return best, score

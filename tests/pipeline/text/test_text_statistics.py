@@ -5,13 +5,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.pipeline.text import word_tokens as module
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.pipeline.text.word_tokens import word_tokens
+from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
 
 REPETITIVE = st.lists(st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120).map(
     " ".join
 )
+
+WORDS = """
+    n't n’T 've ’S 'll 'd cannot CANNOT ſ K ı İ http:// ftp+x:// www. example.org .com :8080 :1 /a?b # @
+    km/h m² mm km kg µg GB % K 5 10 1,000 3.14 - -- --- ---- — —— – ~ .. ... … . , ; ! ? : :) 8-D (: ]=
+    )-: US$ C$ A$ $ € ₺ + * ^ = < > / _ " “ ” « » 。 ， ！ ； · ؟ ، । § © Ⓐ ★ ☃ 👍 🏽 🇩🇪 漢字 ひらがな 한국어 ไทย ລາວ
+    ភាសា မြန်မာ हिन्दी தமிழ் עברית العربية Ελλάδα Россия ქართული ß Å À ١٢ ² Ⅷ ½ A Z aB Я я Ω AB. x y U S
+"""
+PARTS = [
+    *WORDS.split(), *module._ABBREVIATIONS, *module._BEFORE_NOT.split("|"), *module._BEFORE_APOSTROPHE.split("|"),
+    "e\u0301", "\u200d", "\ufe0f", "\x00", "\x1b", "\ud800", "\udfff", "\xad", "x" * 257, "é,1" * 100,
+    *" \n\x85\u3000\xa0\x1c",
+]  # fmt: skip
+TEXTS = st.one_of(
+    st.lists(st.sampled_from(PARTS), max_size=12).map("".join),
+    st.lists(st.sampled_from(PARTS), max_size=40).map(" ".join),
+    st.text("aAsSnNtTkK'’.,-—–:/()@105 ", max_size=24),
+    st.text(st.characters(exclude_categories=()), max_size=60),
+)
+LISTED = frozenset({"the", "a", "It", "n't", "漢字", "", "missing", "x" * 300})
+MEASURES = ("token_count", "words", "mean_word_length", "tokens_with_letter", "letter_share")
 
 
 def top_slow(tokens, n):
@@ -46,6 +67,36 @@ def check_ngrams(text):
 @given(st.one_of(REPETITIVE, st.text(max_size=200)))
 def test_ngrams_agree_with_plain_loops(text):
     check_ngrams(normalize(text))
+
+
+def measures(text):
+    return [*(getattr(text, name) for name in MEASURES), text.count_listed(LISTED)]
+
+
+@given(TEXTS)
+def test_counts_are_those_of_loops(text):
+    tokens, spaced = word_tokens(text), text.split()
+    words = [token for token in tokens if any(map(str.isalnum, token))]
+    with_letter = sum(any(c.isalnum() and not c.isdecimal() for c in token) for token in tokens)
+    share = sum(any(map(str.isalpha, word)) for word in spaced) / max(1, len(spaced))
+    mean = sum(map(len, words)) / max(1, len(words))
+    expected = [len(tokens), len(words), mean, with_letter, share, len(LISTED.intersection(tokens))]
+    assert measures(TextStatistics(text)) == expected
+
+
+def test_measures_do_not_depend_on_what_the_table_knows(monkeypatch):
+    """Texts that fill the table, make it grow, and find it replaced have the measures of a process of their own."""
+    monkeypatch.setattr(module, "_CACHED", 3000)
+    monkeypatch.setattr(module, "_ROOM", 16)
+    monkeypatch.setattr(module, "_shared", TokenTable())
+    for text in [" ".join(f"w{index}x{number}, 1." for index in range(0, number * 900, 7)) for number in range(9)]:
+        shared, own = TextStatistics(text), TextStatistics(text)
+        found = measures(shared)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_shared", TokenTable())
+            assert measures(own) == found
+            assert own._tokens[0] is not shared._tokens[0]
+        assert len({tuple(each.top_ngram_chars(n) for n in (2, 3)) for each in (shared, own)}) == 1
 
 
 def test_counts_by_hand():

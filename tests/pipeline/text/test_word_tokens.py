@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.text import word_tokens as module
-from clozeline.pipeline.text.token_statistics import TableTokens
+from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
 
 RECORDED = json.loads(
@@ -66,11 +66,11 @@ def test_a_full_table_is_freed_with_its_last_text(monkeypatch):
     monkeypatch.setattr(module, "_CACHED", 1)
     monkeypatch.setattr(module, "_shared", TokenTable())
     table = weakref.ref(module._shared)
-    text = TableTokens("two words")
+    text = TextStatistics("two words")
     assert text.token_count == 2
     gc.disable()
     try:
-        TableTokens("more words")
+        assert TextStatistics("more words").token_count == 2
         assert text.token_count == 2
         del text
         assert table() is None
