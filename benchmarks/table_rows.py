@@ -23,7 +23,6 @@ from datatrove.pipeline.readers import IpcReader, JsonlReader, ParquetReader
 from loguru import logger
 
 from benchmarks.filters import natural_texts
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import RawRecord
 from clozeline.registry import choose
@@ -64,7 +63,7 @@ def write(table: pa.Table, folder: Path, kind: str) -> Path:
 def read_ours(path: Path) -> Iterator[RawRecord]:
     """Yield our records of a file."""
     reader = choose("clozeline.pipeline.ingest.readers", path.suffix[1:]).build(Limits())
-    for item in reader.read(path, 0, path.stat().st_size, Account()):
+    for item in reader.read(path, 0, path.stat().st_size):
         if isinstance(item, RawRecord):
             yield item
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, detect
 from clozeline.pipeline.ingest.readers._fields import explain_unusable
@@ -180,7 +179,7 @@ def _rows_of(path: Path, file: ColumnFile, limits: Limits) -> Iterator[Row | Rej
 
 def _csv_rows(path: Path, file: ColumnFile, limits: Limits) -> Iterator[Row | Rejected]:
     reader = _CsvRows(Csv.Options(delimiter=file.delimiter, columns=list(file.columns) or None), limits)
-    for item in reader.read(path, 0, path.stat().st_size, Account()):
+    for item in reader.read(path, 0, path.stat().st_size):
         if isinstance(item, RawRecord):
             yield item.extra
         elif item.reason == "schema":

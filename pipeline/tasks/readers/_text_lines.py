@@ -6,7 +6,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final, TypeVar
 
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
@@ -22,7 +21,7 @@ _BOM: Final = "\ufeff"
 def text_lines(path: Path, limits: Limits, encoding: str = "utf-8") -> Iterator[tuple[int, str | Rejected]]:
     r"""Yield the index and the text of each line of a plain or compressed file, without `\n` or `\r\n`."""
     # after damage the line numbers are unknown: do not resume
-    lines = ByteLines(path, 0, path.stat().st_size, limits, Account(), resume=False)
+    lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
         if isinstance(line, Cut):
             yield number, Rejected(line.reason, number)
@@ -49,7 +48,7 @@ def parse_score(text: str, low: float, high: float) -> float | None:
 def line_count(path: Path, limits: Limits) -> int:
     r"""Return the number of lines: one for each `\n`, and a last one without it."""
     count, rest = 0, False
-    for piece in recode_utf16(decompress_file(path, limits, resume=False), Account()):
+    for piece in recode_utf16(decompress_file(path, limits, resume=False)):
         if isinstance(piece, Damage):
             return count + 1
         count += piece.count(b"\n")

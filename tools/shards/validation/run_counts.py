@@ -35,9 +35,6 @@ from clozeline.tools.shards.validation.stage_counts import recount, task_counts
 
 _REMEDY: Final = "give the output folder of a complete run; the command of its last stage writes reports again"
 _BALANCES: Final = (
-    (("bytes_owned", "bytes_read_twice"), ("bytes_decoded", "bytes_undecoded")),
-    (("content_bytes",), ("content_kept", "content_skipped")),
-    (("records_found",), ("records_given",)),
     (("records_in",), ("ignored", "malformed", "documents_in")),
     (("characters_in",), ("characters_out", "characters_removed")),
 )

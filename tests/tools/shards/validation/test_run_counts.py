@@ -168,7 +168,7 @@ def test_a_set_of_fewer_rows_is_noticed(run: Path, capsys: pytest.CaptureFixture
     assert f"{label}.{split}.examples" in refused(run, capsys)
 
 
-USUAL = (("clean", "by_source"), ("clean", "bytes_in"), ("clean", "bytes_decoded"), ("clean", "characters_removed"),
+USUAL = (("clean", "by_source"), ("clean", "bytes_in"), ("clean", "characters_removed"),
          ("clean", "text_lacks"), ("dedup", "near.candidates"), ("dedup", "near.members"), ("dedup", "near.clusters"),
          ("dedup", "characters_removed"), ("dedup", "hashed"), ("dedup", "signatures"),
          ("encode", "characters"), ("encode", "sentences"), ("encode", "held_out.tokens"),
