@@ -10,25 +10,16 @@ import pyarrow as pa
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json
 from clozeline.format_version import refuse_newer
-from clozeline.pipeline.balance.score_buckets import name_buckets
 from clozeline.pipeline.clean.unit_counts import count_characters
 from clozeline.pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.stage_report import read_report
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import GroupingSpec
-from clozeline.pipeline.ingest.documents.copies import (
-    BUCKETS_FILE,
-    FACTORS_FILE,
-    FACTORS_FORMAT,
-    UID_BYTES,
-    UNSELECTED_FILE,
-    Buckets,
-)
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT
 from clozeline.pipeline.ingest.documents.files import read_documents, read_malformed, read_rejects
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.recorded_file import RecordedFile
 from clozeline.repair import repair_of
 from clozeline.tools.shards.validation.shard_set import check_shard_set
 from clozeline.tools.shards.validation.stage_counts import recount, task_counts
@@ -175,20 +166,6 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
         heldout = before["held_out"].get("documents", 0)
         documents = {"heldout": heldout, "train": before["merged"]["documents"] - heldout}
         yield path, "documents", counts["documents"], {split: number for split, number in documents.items() if number}
-    if "selection" in counts:
-        left_out = (folder / UNSELECTED_FILE).stat().st_size // UID_BYTES
-        yield path, "selection", sum(counts["selection"].values()), before["documents_out"]
-        yield path, "selection.not_selected", counts["selection"]["not_selected"], left_out
-    if "buckets" in counts:
-        table = _read_json(folder / FACTORS_FILE, FACTORS_FORMAT)["buckets"]
-        weighted = Counter(Buckets(RecordedFile(folder / BUCKETS_FILE)).indices())
-        yield path, "buckets", sum(counts["buckets"].values()), before["documents_out"]
-        for bucket, (label, weight) in enumerate(zip(name_buckets(table["edges"]), table["weights"], strict=True)):
-            written = counts["buckets"][label] if weight != "1" else 0
-            yield path, f"buckets.{label}", written, weighted[bucket]
-    if "not_selected" in counts:
-        left_out = sum(split["documents"] for split in counts["not_selected"].values())
-        yield path, "not_selected", left_out, before["selection"]["not_selected"]
     for what, value, expected in (*_check_languages(folder, counts, before), *recount(folder, counts)):
         yield path, what, value, expected
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
