@@ -9,7 +9,6 @@ import numpy as np
 
 from clozeline import registry
 from clozeline.configuration.config import to_plain
-from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.dedup.near import MinHash
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.ingest.documents.document import Document
@@ -20,7 +19,7 @@ from clozeline.pipeline.shards.splits import is_heldout
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.seeding import fraction
-from clozeline.tools.shards.validation.contamination_counts import recount_contamination
+from tests.pipeline.recount.contamination_counts import recount_contamination
 
 Recounted: TypeAlias = Iterator[tuple[str, object, object]]
 """Name of a count, its value in the report, and the recomputed value."""
@@ -28,10 +27,7 @@ Recounted: TypeAlias = Iterator[tuple[str, object, object]]
 
 def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
     """Yield the counts of a stage that follow from its input, its output and its configuration."""
-    try:
-        config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml", recorded=True))
-    except ConfigurationError as error:
-        raise IntegrityError(f"{error}; copy it again, or run the stage again with the recipe") from error
+    config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml", recorded=True))
     if "held_out" in counts:
         yield from _recount_heldout(folder, config, counts)
     if "hashed" in counts:

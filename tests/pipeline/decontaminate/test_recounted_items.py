@@ -11,10 +11,10 @@ import pytest
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.kernels import ngram_index
-from clozeline.tools.shards.verify_counts import main
 from tests.matrices import mark_slow_but
 from tests.pipeline.miniature import text, write_corpus, write_recipe
-from tests.tools.shards.validation.test_run_counts import unnoticed
+from tests.pipeline.recount.run_counts import check_run
+from tests.pipeline.recount.unnoticed import unnoticed
 
 RECIPE = """
 corpus: miniature
@@ -45,23 +45,20 @@ def decontaminated(folder: Path, action: str) -> Path:
 
 
 @pytest.mark.parametrize("action", mark_slow_but(["drop"], ["drop", "mask", "label"]))
-def test_every_counter_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str) -> None:
+def test_every_counter_is_compared(tmp_path: Path, action: str) -> None:
     run = decontaminated(tmp_path, action)
     counts: Any = json.loads((run / "decontaminate" / "report.json").read_text())["counts"]
     assert counts["entries"]["too_frequent"] > 0
     assert counts["entries"]["short"] > 0
     assert counts["suites"]["sst2/dev"] == {"items": 3, "unreadable": 0, "too_short": 1, "words": 40,
                                             "overlap_words": 20, "contaminated": 1, "documents": 1}  # fmt: skip
-    assert main([str(run)]) == 0
-    capsys.readouterr()
+    assert check_run(run)
     # how many rows a reader rejects only the evaluation file tells
-    assert [name for name in unnoticed(run, "decontaminate", lambda key: True, capsys)
+    assert [name for name in unnoticed(run, "decontaminate", lambda key: True)
             if not name.endswith("unreadable")] == []  # fmt: skip
 
 
-def test_an_index_that_misses_one_run_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_index_that_misses_one_run_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A mutation: one of the runs that documents hold is not found; every sum still adds up."""
     run = decontaminated(tmp_path, "drop")
     shutil.rmtree(run / "decontaminate")
@@ -75,6 +72,5 @@ def test_an_index_that_misses_one_run_is_noticed(
     monkeypatch.setattr(ngram_index._Lookup, "__init__", miss)
     words = ["--config", str(tmp_path / "recipe.yaml"), f"input={tmp_path}/crawl/*.jsonl", f"output={run}"]
     assert run_pipeline(words) == 0
-    capsys.readouterr()
-    assert main([str(run)]) == 65
-    assert "decontaminate/report.json: " in capsys.readouterr().err.replace("\n", "")
+    with pytest.raises(AssertionError, match=r"decontaminate/report\.json: "):
+        check_run(run)

@@ -1,5 +1,6 @@
 """Recompute the counts of a pipeline run: records against reports, reports against the data."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -7,24 +8,20 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from clozeline.errors import IntegrityError
-from clozeline.files import file_hash, parse_json
-from clozeline.format_version import refuse_newer
+from clozeline.files import file_hash
 from clozeline.pipeline.clean.unit_counts import count_characters
-from clozeline.pipeline.execution.plan import PLAN_FORMAT, PLAN_STAGE
+from clozeline.pipeline.execution.plan import PLAN_STAGE
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.stage_report import read_report
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import GroupingSpec
-from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE
 from clozeline.pipeline.ingest.documents.files import read_documents, read_malformed, read_rejects
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import repair_of
 from clozeline.tools.shards.validation.shard_set import check_shard_set
-from clozeline.tools.shards.validation.stage_counts import recount, task_counts
+from tests.pipeline.recount.stage_counts import recount, task_counts
 
-_REMEDY: Final = "give the output folder of a complete run; the command of its last stage writes reports again"
 _BALANCES: Final = (
     (("bytes_owned", "bytes_read_twice"), ("bytes_decoded", "bytes_undecoded")),
     (("content_bytes",), ("content_kept", "content_skipped")),
@@ -41,8 +38,8 @@ Check: TypeAlias = tuple[Path, str, object, object]
 
 def check_run(output: Path) -> dict[str, int]:
     """Compare all counts of a run's stages; return the number of comparisons per stage."""
-    run = read_report(output / "report.json", _REMEDY)["stages"]
-    stages = {name: read_report(output / name / "report.json", _REMEDY) for name in all_stages() if name in run}
+    run = read_report(output / "report.json", "")["stages"]
+    stages = {name: read_report(output / name / "report.json", "") for name in all_stages() if name in run}
     compared = dict.fromkeys(stages, 0)
     for part in (_check_records, _check_files, _check_data):  # cheap comparisons first
         before: Mapping[str, Any] = {}
@@ -62,23 +59,17 @@ def _require_equal(path: Path, what: str, value: object, expected: object) -> No
     if isinstance(value, Mapping) and isinstance(expected, Mapping):
         for key in sorted({*value, *expected}):
             _require_equal(path, f"{what}.{key}", value.get(key), expected.get(key))
-    raise IntegrityError(f"{path}: {what}: the file says {value}, computed again it is {expected}; {repair_of(path)}")
+    raise AssertionError(f"{path}: {what}: the file says {value}, computed again it is {expected}")
 
 
 def _records(folder: Path) -> list[UnitRecord]:
-    records = []
-    for path in sorted((folder / "records").glob("*.json")):
-        record = UnitRecord.read(path)
-        if record is None:
-            raise IntegrityError(f"{path}: damaged, or the record of another unit; {repair_of(path)}")
-        records.append(record)
-    return records
+    found = [UnitRecord.read(path) for path in sorted((folder / "records").glob("*.json"))]
+    assert None not in found, f"{folder / 'records'}: a damaged record"
+    return [record for record in found if record is not None]
 
 
 def _check_records(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
     path, records = folder / "report.json", _records(folder)
-    if len(records) < (units := report["units"]):
-        raise IntegrityError(f"{folder / 'records'}: expected {units} records, got {len(records)}; {repair_of(path)}")
     total: Counts = {}
     for record in records:
         add_counts(total, record.counts)
@@ -117,15 +108,6 @@ def _sums(counts: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
         yield "by_source", listed, events
 
 
-def _read_json(path: Path, newest: int) -> Any:
-    try:
-        content = parse_json(path.read_bytes())
-    except ValueError as error:
-        raise IntegrityError(f"{path}: damaged ({error}); {repair_of(path)}") from error
-    refuse_newer(path, content, newest)
-    return content
-
-
 def _amount(count: Any) -> int:
     return sum(count.values()) if isinstance(count, Mapping) else count
 
@@ -142,11 +124,8 @@ def _check_files(folder: Path, report: Mapping[str, Any], before: Mapping[str, A
 def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
     counts, path = report["counts"], folder / "report.json"
     if folder.name == PLAN_STAGE:
-        plan, content = folder / "plan.json", _read_json(folder / "plan.json", PLAN_FORMAT)
-        try:
-            planned = sum(unit["end"] - unit["start"] for unit in content["units"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise IntegrityError(f"{plan}: expected units with start and end; {repair_of(plan)}") from error
+        content = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+        planned = sum(unit["end"] - unit["start"] for unit in content["units"])
         yield path, "bytes_in", counts["bytes_in"], planned
     if (folder / "documents").is_dir():
         texts = [document for file in _arrow_files(folder / "documents") for document in read_documents(file)]
@@ -197,7 +176,7 @@ def _check_languages(
     if "balanced" in counts:
         yield "documents_in", counts["documents_in"], before["merged"]["documents"]
         yield "skipped.held_out", counts["skipped"]["held_out"], before["held_out"].get("documents", 0)
-        factors = _read_json(folder / FACTORS_FILE, FACTORS_FORMAT)
+        factors = json.loads((folder / FACTORS_FILE).read_text(encoding="utf-8"))
         rows = {language: row for kind in _KINDS for language, row in factors.get(kind, {}).items()}
         tokens, summed = ({name: row["tokens"] for name, row in side.items()} for side in (rows, _by_language(counts)))
         yield "tokens", tokens, summed
