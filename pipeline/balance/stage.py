@@ -19,7 +19,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     """
 
     name: ClassVar[str] = "balance"
-    order: ClassVar[int] = 65
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 

@@ -24,7 +24,6 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     """Group token shard k into sample shard k of every set, and held-out documents into separate shards."""
 
     name: ClassVar[str] = "group"
-    order: ClassVar[int] = 70
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
