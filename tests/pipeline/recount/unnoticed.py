@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.sealed_json import seal
 from tests.pipeline.recount.run_counts import check_run
 
 
@@ -15,9 +16,8 @@ def change_json(path: Path, change: Callable[[Any], object]) -> None:
     """Change a record, or a report as a fault of the program would, which writes it with a right checksum."""
     data = json.loads(path.read_text(encoding="utf-8"))
     change(data)
-    if path.name == "report.json":
-        del data["checksum"]
-    path.write_text(json.dumps(data), encoding="utf-8")
+    del data["checksum"]
+    path.write_text(json.dumps(seal(data)), encoding="utf-8")
 
 
 def numbers(data: dict[str, Any], *above: str) -> list[tuple[str, ...]]:

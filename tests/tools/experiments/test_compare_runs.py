@@ -11,6 +11,7 @@ import yaml
 
 from clozeline.tools.experiments.compare_runs import config_differences, main
 from tests.pages import HOSTILE, checked
+from tests.sealed_lines import sealed
 from tests.tools.small_run import plain_text
 from tests.train.synthetic import plain_config
 
@@ -30,8 +31,8 @@ def write_run(folder: Path, losses: list[float | None], **changes: Any) -> Path:
             lost = None if loss is None else loss - 1
             record["heldout"] = {"heldout": {"loss": lost, "unigram_entropy": 2.75, "labels": 5}}
         lines.append(record)
-    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    (folder / "events.jsonl").write_text(json.dumps({"event": "start", "time": 100.0}) + "\n")
+    (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
+    (folder / "events.jsonl").write_text(sealed(event="start", time=100.0) + "\n")
     return folder
 
 
