@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.capacity import MEASURED, foresee
-from benchmarks.small_files import cut, measure, opens, write
+from benchmarks.corpus_size import opens
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS, Plan
@@ -55,21 +55,3 @@ def test_the_documented_job_on_slurm_has_the_memory_that_it_needs(tmp_path: Path
     assert f"that is {size_text(kept)} for the documents" in _TABLE
     assert f"and {size_text(most)} if none is" in _TABLE
     assert f"needs about {size_text(most)} if no document is dropped" in check_memory(recipe, plan)
-
-
-def test_every_cut_holds_the_same_text() -> None:
-    """The pieces are unlike, so that dedup leaves all of them, and lose no character."""
-    text = "".join(chr(97 + i % 26) for i in range(1000))
-    pieces = cut(text, 7)
-    assert "".join(piece.rsplit(" ", 1)[0] for piece in pieces) == text
-    assert len(set(pieces)) == 7
-
-
-def test_the_seconds_of_a_stage_are_those_of_its_work(tmp_path: Path) -> None:
-    """Every stage runs, and none draws its page."""
-    texts = cut("".join(f"{number} words of a text; " for number in range(2000)), 20)
-    seconds, written = measure(write(tmp_path / "in", texts, single_file=True), tmp_path)
-    assert seconds > 0
-    assert written == sum(path.is_file() for path in (tmp_path / "out").rglob("*"))
-    assert len(list((tmp_path / "out").glob("*/report.json"))) == 4
-    assert not list((tmp_path / "out").rglob("report.html"))
