@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from clozeline.pipeline.corrupt.preview.rendering import print_view
-from clozeline.pipeline.corrupt.preview.view import Sheet, View
+from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view
 from clozeline.pipeline.shards import Manifest
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, natural, plural, run_tool, some_path
