@@ -63,11 +63,7 @@ def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | No
     from benchmarks.filters import natural_texts
 
     if documents:
-        natural = (
-            [json.loads(line)["text"] for line in texts.read_bytes().splitlines()]
-            if texts
-            else natural_texts()
-        )
+        natural = [json.loads(line)["text"] for line in texts.read_bytes().splitlines()] if texts else natural_texts()
         lengths = document_lengths(samples, natural)
         print(
             f"{len(natural):,} texts; {np.mean(lengths):.0f} ids per sample on average, {np.median(lengths):.0f} median"
