@@ -23,7 +23,7 @@ from clozeline.sealed_json import seal
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import sentence, text
-from tests.pipeline.recount.run_counts import check_run
+from tests.pipeline.run_counts import check_run
 
 PAIRS = 300
 RECIPE = """

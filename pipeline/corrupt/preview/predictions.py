@@ -1,4 +1,4 @@
-"""What a model reads and predicts in an example: as a table, and as lines of words with labels below their words."""
+"""Predictions of an example: counted, and as lines of words with labels below their words."""
 
 from typing import Final
 

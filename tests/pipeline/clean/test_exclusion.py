@@ -12,7 +12,7 @@ from clozeline.pipeline.ingest.documents.files import read_all_documents, read_d
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.killed_run import killed
 from tests.pipeline.miniature import text, write_recipe
-from tests.pipeline.recount.run_counts import check_run
+from tests.pipeline.run_counts import check_run
 
 RECIPE = """
 corpus: excluding

@@ -19,7 +19,7 @@ from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.shards.filter_report import collect_malformed, collect_reasons, main
 from tests.pipeline.captures import http, members, page, record, responses
 from tests.pipeline.clean.cleaning import Cleaned, run_clean
-from tests.pipeline.recount.run_counts import check_run
+from tests.pipeline.run_counts import check_run
 
 GOOD = b'{"text": "fine"}\n'
 BAD = (b"{broken\n", b"\xff\xfe bad bytes\n", b"[1, 2]\n", b'{"body": "x"}\n')

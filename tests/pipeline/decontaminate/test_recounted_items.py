@@ -13,8 +13,8 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.kernels import ngram_index
 from tests.matrices import mark_slow_but
 from tests.pipeline.miniature import text, write_corpus, write_recipe
-from tests.pipeline.recount.run_counts import check_run
-from tests.pipeline.recount.unnoticed import unnoticed
+from tests.pipeline.run_counts import check_run
+from tests.pipeline.unnoticed import unnoticed
 
 RECIPE = """
 corpus: miniature

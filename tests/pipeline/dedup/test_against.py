@@ -16,7 +16,7 @@ from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from tests.pipeline.dedup.dedup_documents import edited, prose
 from tests.pipeline.execution.toy_stage import tree
-from tests.pipeline.recount.run_counts import check_run
+from tests.pipeline.run_counts import check_run
 
 RECIPE = """
 corpus: NAME

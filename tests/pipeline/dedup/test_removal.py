@@ -12,7 +12,7 @@ from clozeline.pipeline.execution.recipe_command import main, run_stage
 from tests.pipeline.dedup.repeated_texts import texts
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.killed_run import killed
-from tests.pipeline.recount.run_counts import check_run
+from tests.pipeline.run_counts import check_run
 
 RECIPE = """
 corpus: repeats

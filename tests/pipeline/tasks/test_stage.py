@@ -12,7 +12,7 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.shards.validate_shards import validate
-from tests.pipeline.recount.run_counts import check_run
+from tests.pipeline.run_counts import check_run
 from tests.pipeline.task_files import (
     labeled_row,
     make_labeled_sets,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.recount.run_counts import check_run
-from tests.pipeline.recount.unnoticed import overcounted, unnoticed
+from tests.pipeline.run_counts import check_run
 from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, make_text_sets
+from tests.pipeline.unnoticed import overcounted, unnoticed
 
 STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
 

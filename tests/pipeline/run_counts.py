@@ -20,7 +20,7 @@ from clozeline.pipeline.ingest.documents.files import read_documents, read_malfo
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.tools.shards.validation.shard_set import check_shard_set
-from tests.pipeline.recount.stage_counts import recount, task_counts
+from tests.pipeline.stage_counts import recount, task_counts
 
 _BALANCES: Final = (
     (("bytes_owned", "bytes_read_twice"), ("bytes_decoded", "bytes_undecoded")),

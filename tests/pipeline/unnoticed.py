@@ -9,7 +9,7 @@ from typing import Any
 
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.sealed_json import seal
-from tests.pipeline.recount.run_counts import check_run
+from tests.pipeline.run_counts import check_run
 
 
 def change_json(path: Path, change: Callable[[Any], object]) -> None:

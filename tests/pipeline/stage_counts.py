@@ -19,7 +19,7 @@ from clozeline.pipeline.shards.splits import is_heldout
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.seeding import fraction
-from tests.pipeline.recount.contamination_counts import recount_contamination
+from tests.pipeline.contamination_counts import recount_contamination
 
 Recounted: TypeAlias = Iterator[tuple[str, object, object]]
 """Name of a count, its value in the report, and the recomputed value."""

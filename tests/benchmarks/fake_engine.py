@@ -1,6 +1,6 @@
-"""Run the trainer's engine with DeepSpeed on the GPU that `tests.fake_gpu` pretends, and say where it stops.
+"""Run the trainer's engine with DeepSpeed on the GPU that `tests.benchmarks.fake_gpu` pretends, and say where it stops.
 
-    python -m tests.fake_gpu.fake_engine [--stages 1 2 3]
+    python -m tests.benchmarks.fake_engine [--stages 1 2 3]
 
 A step of a small BERT in bf16: the engine and DeepSpeed are built, then forward, backward, norm, clipping and update
 run on tensors without values. What a CPU build of torch lacks of CUDA's streams, events and device facts is stood in
@@ -33,8 +33,8 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.engine import Engine
-from tests.fake_gpu.fake_gpu import DEVICE, Kernels, build, configurations, move, preload, pretended_device
-from tests.fake_gpu.recipe_batches import recipe_batch
+from tests.benchmarks.fake_gpu import DEVICE, Kernels, build, configurations, move, preload, pretended_device
+from tests.benchmarks.recipe_batches import recipe_batch
 
 _RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29555"}
 _PROPERTIES = SimpleNamespace(
@@ -140,7 +140,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, **preload(Path(folder)), **_RANK, "DS_ACCELERATOR": "cuda"}
         for stage in options.stages:
-            command = [sys.executable, "-m", "tests.fake_gpu.fake_engine", "--stages", str(stage)]
+            command = [sys.executable, "-m", "tests.benchmarks.fake_engine", "--stages", str(stage)]
             done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
             rows.append([stage, *(done.stdout.strip("\n").rpartition("\n")[2].split("\t") or [done.stderr[-300:]])])
     print_table(("stage", "reached", "stops at"), rows)

@@ -1,6 +1,6 @@
 """Train every recipe's model for a step on a GPU that is only pretended, and report what a real one would stumble over.
 
-    python -m tests.fake_gpu.fake_gpu [--recipes bert t5 ...] [--json FILE]
+    python -m tests.benchmarks.fake_gpu [--recipes bert t5 ...] [--json FILE]
 
 A row is one training configuration, and for encoder-decoders a second one, `apart`, with documents packed into its
 rows: micro-batch, forward, backward and optimizer step in bf16 under torch's FakeTensorMode on the device "cuda", which
@@ -60,7 +60,7 @@ from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.engine import wide_ids
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
-from tests.fake_gpu.recipe_batches import VOCABULARY, recipe_batch, vocabulary
+from tests.benchmarks.recipe_batches import VOCABULARY, recipe_batch, vocabulary
 
 DEVICE = torch.device("cuda:0")
 _RECIPES = ROOT / "configs" / "recipes"
@@ -300,7 +300,7 @@ def describe(error: Exception) -> str:
     places = [
         f"{path.relative_to(ROOT)}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if (path := Path(frame.filename)).is_relative_to(ROOT) and not {"site-packages", "fake_gpu"} & {*path.parts}
+        if (path := Path(frame.filename)).is_relative_to(ROOT) and not {"site-packages", "benchmarks"} & {*path.parts}
     ]
     first = (str(error).strip() or "no message").splitlines()[0]
     return " ".join([*places[-1:], f"{type(error).__name__}: {first}"])
@@ -332,7 +332,7 @@ def run(names: Sequence[str], path: Path | None, *, eager: bool = False) -> int:
     words = [*(["--recipes", *names] if names else []), *([] if path is None else ["--json", str(path.absolute())])]
     words += ["--eager", "1"] if eager else []
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "tests.fake_gpu.fake_gpu", *words]
+        command = [sys.executable, "-m", "tests.benchmarks.fake_gpu", *words]
         return subprocess.run(command, cwd=ROOT, env=os.environ | preload(Path(folder)), check=False).returncode
 
 
