@@ -32,7 +32,9 @@ from benchmarks.harness import ROOT, figure, parser, print_table, system_load, v
 import numpy as np
 
 from benchmarks.clean import prose, warc_record
-from benchmarks.small_files import opens
+from clozeline.pipeline.dedup.component_passes import Levels
+from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
+from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.plan import LEAST_BYTES
 from clozeline.pipeline.execution.stage_order import stages_of
 from clozeline.pipeline.recipe import load_recipe
@@ -166,6 +168,18 @@ def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) 
         rows.append(figure(f"opens: {stage}, {more['units']} units", "opens", more["opens"], less["opens"],
                            f"{less['units']} units", None, holds=True, cpu_s=more["cpu_s"]))  # fmt: skip
     return rows
+
+
+def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
+    """Return how often each stage opens a file of rows, with shards as large as units."""
+    units = -(-terabytes * 10**12 // unit_bytes)
+    ranges = count_ranges(units)
+    parts = Parts(Path(), Path(), units, ranges)
+    exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.startswith(("exact", "near"))]
+    exchanges += Levels(parts).exchanges()
+    # Three passes read documents; signatures are written and read, documents and rejections written.
+    dedup = sum(exchange.opens for exchange in exchanges) + (3 + 2 + 2) * units
+    return {"clean": 3 * units, "dedup": dedup, "encode": units + Exchange("runs", units, units).opens + 2 * units}
 
 
 def foresee_opens() -> list[Any]:

@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import ROOT, figure, parser, print_figures, print_table, system_load, write_json
+from benchmarks.harness import ROOT, cpu_seconds, figure, parser, print_figures, print_table, system_load, write_json
 
 from benchmarks.corpus_size import write_crawl
 from benchmarks.filters import natural_texts
-from benchmarks.small_files import stage_seconds
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import run_recipe
 from clozeline.pipeline.execution.stage_order import stages_of
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.recipe import load_recipe
@@ -44,6 +45,14 @@ corrupt: [{name: masked_lm, max_length: 512}]
 """
 _FILES = "clean, of files"
 _FILTERS = "[gopher_quality, gopher_repetition]"
+
+
+def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
+    """Run a stage in this process and return its CPU seconds, with those of its children, without its page."""
+    start = cpu_seconds()
+    words = [f"input={source}", f"output={output}", "executor.workers=1"]
+    run_recipe(load_recipe(recipe, words), stage, Progress(), [])
+    return cpu_seconds() - start
 
 
 def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], dict[str, float]]:
@@ -75,7 +84,7 @@ _CHAIN_FILTERS = "[gopher_quality, c4_quality, gopher_repetition]"  # those that
 _CHILD = """
 import json, sys
 from pathlib import Path
-from benchmarks.small_files import stage_seconds
+from benchmarks.stages import stage_seconds
 from clozeline.pipeline.execution.stage_order import stages_of
 from clozeline.pipeline.recipe import load_recipe
 recipe, output = Path(sys.argv[1]), Path(sys.argv[2])

@@ -29,7 +29,6 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     """Index the items, look up the documents, decide which matches count, rewrite the parts."""
 
     name: ClassVar[str] = "decontaminate"
-    order: ClassVar[int] = 25
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "limits")

@@ -35,7 +35,6 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     """Each type of duplicates: hashes per part, decisions per range; then a last pass rewrites the parts."""
 
     name: ClassVar[str] = "dedup"
-    order: ClassVar[int] = 20
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
 

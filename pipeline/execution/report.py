@@ -177,7 +177,6 @@ def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
         ("Documents by language", "clean", "languages"),
         ("Tokens by language", "encode", "tokens_by_language"),
         ("Tokens by source", "encode", "tokens_by_source"),
-        ("Documents by bucket of their score", "balance", "buckets"),
         ("Tokens by language of all copies, on average", "balance", "balanced"),
     ):
         yield bars(title, shares(counts.get(name, {}).get(key, {})))

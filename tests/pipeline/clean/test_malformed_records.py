@@ -17,9 +17,9 @@ from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.documents.files import Rejection, read_malformed
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.shards.filter_report import collect_malformed, collect_reasons, main
-from clozeline.tools.shards.verify_counts import main as verify_counts
 from tests.pipeline.captures import http, members, page, record, responses
 from tests.pipeline.clean.cleaning import Cleaned, run_clean
+from tests.pipeline.run_counts import check_run
 
 GOOD = b'{"text": "fine"}\n'
 BAD = (b"{broken\n", b"\xff\xfe bad bytes\n", b"[1, 2]\n", b'{"body": "x"}\n')
@@ -96,7 +96,7 @@ def test_a_flood_lists_the_first_of_each_unit(tmp_path: Path, write: Callable[[P
 
 
 def test_shown_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the page, `filter-report` and `verify-counts`."""
+    """By the page, by `filter-report`, and counted a second time."""
     texts = "".join(json.dumps({"text": f"The people of town {n} walk along the wide river."}) + "\n" for n in range(9))
     (tmp_path / "a.jsonl").write_text(texts + "{broken\n" * 30)
     clean = {"language": {"name": "py3langid", "keep": ["en"]}, "filters": []}
@@ -113,4 +113,4 @@ def test_shown_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert not any(reason.rejected for reason in collect_reasons(tmp_path / "out", recipe, 2, 9)[0].values())
     assert main([str(tmp_path / "out")]) == 0
     assert "malformed: bad_json, 3 of 30 records" in capsys.readouterr().out
-    assert verify_counts([str(tmp_path / "out")]) == 0
+    assert check_run(tmp_path / "out")
