@@ -87,9 +87,6 @@ class SimilarPairs(TaskReader):
             else:
                 yield Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
 
-    def row_count(self, file: TaskFile) -> int:
-        return self._reader.row_count(file)
-
     def select_for_training(self, item: TaskItem | Rejected) -> TaskItem | Rejected:
         """Return a training row, or a rejection if the pair is negative."""
         target, lowest = item.target if isinstance(item, LabeledText) else None, self._threshold

@@ -22,7 +22,7 @@ from clozeline.pipeline.ingest.readers.parquet import Parquet
 from clozeline.pipeline.tasks.readers._json_lines import field_of, json_objects
 from clozeline.pipeline.tasks.readers._tables import table_rows
 from clozeline.pipeline.tasks.readers._task_items import Rejected, keep_texts
-from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -123,21 +123,6 @@ def column_rows(file: ColumnFile, limits: Limits) -> Iterator[tuple[int, Row | R
             at = first + index
             yield at, replace(row, index=at) if isinstance(row, Rejected) else row
         first += index + 1
-
-
-def count_rows(file: ColumnFile, limits: Limits) -> int:
-    """Return the number of rows: by the line ends, or as the file states it; of CSV files by reading it."""
-    if file.format == "csv":
-        return sum(1 for _ in column_rows(file, limits))
-    if file.format in _TABLES:
-        total = 0
-        for path in file.paths:
-            with _open_table(path, file.format, limits) as (_, parts):
-                for part in parts:
-                    total += sum(batch.num_rows for batch in part.batches()) if part.rows is None else part.rows
-        return total
-    header = file.format == "tsv" and not file.columns
-    return sum(line_count(path, limits) - header for path in file.paths)
 
 
 def value_at(row: Row, name: str) -> Any:

@@ -13,7 +13,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers._task_items import LabeledText, Rejected, TaskItem
-from clozeline.pipeline.tasks.readers._text_lines import line_count
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 
 TASK: Final = "task"
@@ -149,10 +148,6 @@ class TaskReader(ABC):
     def complete(self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
         """Return the rows with what the tokenizer determines, such as the ids of a template; by default as they are."""
         return items
-
-    def row_count(self, file: TaskFile) -> int:
-        """Return the number of rows, counted independently of `read` as a check: by default one per line."""
-        return max(line_count(path, self.limits) for path in (file.path, *file.layout.files))
 
     @cached_property
     def label_numbers(self) -> dict[str, int]:

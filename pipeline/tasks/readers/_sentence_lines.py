@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -37,10 +36,3 @@ def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
             sentence.lines.append(line)
     if sentence is not None:
         yield sentence
-
-
-def sentence_count(path: Path, limits: Limits, mark: str | None = None) -> int:
-    """Return the number of sentences in a file, without sentences whose lines all start with `mark`."""
-    lines = ("damaged" if isinstance(line, Rejected) else line for _, line in text_lines(path, limits))
-    runs = groupby(lines, key=lambda line: bool(line.strip()))
-    return sum(has_text and not (mark and all(line.startswith(mark) for line in run)) for has_text, run in runs)

@@ -8,8 +8,6 @@ from typing import Final, TypeVar
 
 from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.charset import recode_utf16
-from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers._task_items import Rejected, keep_texts
 
@@ -44,17 +42,6 @@ def parse_score(text: str, low: float, high: float) -> float | None:
     except ValueError:
         return None
     return number if low <= number <= high else None
-
-
-def line_count(path: Path, limits: Limits) -> int:
-    r"""Return the number of lines: one for each `\n`, and a last one without it."""
-    count, rest = 0, False
-    for piece in recode_utf16(decompress_file(path, limits, resume=False), Account()):
-        if isinstance(piece, Damage):
-            return count + 1
-        count += piece.count(b"\n")
-        rest = not piece.endswith(b"\n") if piece else rest
-    return count + rest
 
 
 def align_lines(

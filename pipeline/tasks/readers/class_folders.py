@@ -60,10 +60,6 @@ class ClassFolders(TaskReader):
             )
         return replace(self.options, classes=sort_classes(found))
 
-    def row_count(self, file: TaskFile) -> int:
-        folders = [folder for folder in file.path.parent.parent.iterdir() if folder.is_dir() and folder.name[0] != "."]
-        return sum(name.suffix == ".txt" and name.name[0] != "." for folder in folders for name in folder.iterdir())
-
     def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
         for index, path in enumerate(file.layout.data):
             name = path.parent.name

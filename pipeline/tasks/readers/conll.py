@@ -9,7 +9,7 @@ from typing import Final
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader, keep_texts
-from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
+from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_lines
 from clozeline.pipeline.tasks.readers._tag_schemes import Scheme, scheme_labels, to_bio, to_bioes
 
 _DOCUMENT: Final = "-DOCSTART-"
@@ -92,9 +92,6 @@ class Conll(TaskReader):
                 rows = [_split(line, separator) for line in lines]
                 words = " ".join(row[self.options.word_column] for row in rows if len(row) == count)
                 yield keep_texts(self._to_item(sentence, rows, count, group), words)
-
-    def row_count(self, file: TaskFile) -> int:
-        return sentence_count(file.path, self.limits, _DOCUMENT)
 
     def _to_item(
         self, sentence: SentenceLines, rows: Sequence[Sequence[str]], count: int, group: str | None

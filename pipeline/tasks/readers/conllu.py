@@ -9,7 +9,7 @@ from typing import Final, Literal
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader, keep_texts
-from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
+from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_lines
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
@@ -62,9 +62,6 @@ class Conllu(TaskReader):
             document += sum(_DOCUMENT.match(line) is not None for line in sentence.lines)
             words = " ".join(line.split("\t")[1] for line in sentence.lines if "\t" in line and line[0] != "#")
             yield keep_texts(self._to_item(sentence, f"document {document}" if document else None), words)
-
-    def row_count(self, file: TaskFile) -> int:
-        return sentence_count(file.path, self.limits)
 
     def _to_item(self, sentence: SentenceLines, group: str | None) -> TaggedWords | Rejected:
         if sentence.damage:

@@ -18,7 +18,7 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
 from clozeline.pipeline.tasks.readers._json_lines import first_object, json_objects
 from clozeline.pipeline.tasks.readers._tables import TableLayout, detect_layout, match_layout, table_rows
-from clozeline.pipeline.tasks.readers._text_lines import line_count, parse_score, text_lines
+from clozeline.pipeline.tasks.readers._text_lines import parse_score, text_lines
 
 _HIDDEN: Final = "-1"
 """Label of test rows in Hugging Face exports."""
@@ -91,10 +91,6 @@ class Glue(TaskReader):
                 yield keep_texts(Rejected("fields", index), row)
             else:
                 yield keep_texts(self._parse(dict(zip(columns, row, strict=True)), layout, index), row)
-
-    def row_count(self, file: TaskFile) -> int:
-        layout: TableLayout = file.layout
-        return line_count(file.path, self.limits) - (layout.columns is None and not layout.objects)
 
     def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
         """Yield the lines of a table in the official layout; ConfigurationError for a regression task."""

@@ -27,7 +27,6 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tasks.readers._column_files import (
     Row,
     column_rows,
-    count_rows,
     open_columns,
     parts_of,
     value_at,
@@ -168,9 +167,6 @@ class Labelled(TaskReader):
     def companions(self, path: Path) -> tuple[Path, ...]:
         info = path.with_name("dataset_info.json")
         return (*parts_of(path)[1:], *([info] if info.is_file() else []))
-
-    def row_count(self, file: TaskFile) -> int:
-        return count_rows(file.layout.data, self.limits)
 
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
         hidden = {*self.options.no_label, *([_HIDDEN] if self._answer in file.layout.data.class_names else [])}

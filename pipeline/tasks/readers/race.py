@@ -50,10 +50,6 @@ class Race(TaskReader):
         level = self.options.level
         return tuple(file for file in text_files(path) if level is None or file.parent.name == level)
 
-    def row_count(self, file: TaskFile) -> int:
-        plain = (self._article(path, 0) for path in file.layout.data)
-        return sum(1 if isinstance(article, Rejected) else len(article["questions"]) for article in plain)
-
     def read(self, file: TaskFile) -> Iterator[Choices | Rejected]:
         index = 0
         for path in file.layout.data:

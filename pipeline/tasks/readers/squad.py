@@ -87,7 +87,3 @@ class Squad(TaskReader):
                     context = paragraph.get("context")
                     yield keep_texts(question_of(entry, context, index, group, unanswerable=keep), [context, entry])
                     index += 1
-
-    def row_count(self, file: TaskFile) -> int:
-        paragraphs = (entry for article in file.layout.data for entry in maps(article.get("paragraphs")))
-        return sum(len(entries) for entry in paragraphs if isinstance(entries := entry.get("qas"), list))

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
-from clozeline.pipeline.tasks.readers._text_lines import align_lines, line_count, parse_score, text_lines
+from clozeline.pipeline.tasks.readers._text_lines import align_lines, parse_score, text_lines
 
 _BENCHMARK: Final = 7
 """Fields of STS-B: genre, file, year, index, score, two sentences; some rows add their sources."""
@@ -94,13 +94,6 @@ class Sts(TaskReader):
                 else:
                     yield keep_texts(self._pair(fields[:2], pair[1], position), fields[:2])
                 index += 1
-
-    def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of the file, or of the longer file of each subset."""
-        if not file.layout.files:
-            return super().row_count(file)
-        pairs = ((subset, _gold_of(subset)) for subset in file.layout.files)
-        return sum(max(line_count(path, self.limits) for path in pair) for pair in pairs)
 
     def _pair(self, texts: list[str], score: str, index: int) -> LabeledText | Rejected:
         first, second = (text.strip() for text in texts)

@@ -199,20 +199,6 @@ class Superglue(TaskReader):
                 yield replace(item, index=count), key  # type: ignore[type-var]
                 count += 1
 
-    def row_count(self, file: TaskFile) -> int:
-        task = _TASKS[self.options.task]
-        if self.options.task not in ("multirc", "record"):
-            return super().row_count(file)
-        count = 0
-        for _, row in json_objects(file.path, self.limits):
-            if isinstance(row, Rejected) or any(field_of(row, name) is None for name in task.fields):
-                count += 1
-                continue
-            holders = [row] if self.options.task == "record" else maps(row["passage"]["questions"])
-            lists = (holder.get("qas" if self.options.task == "record" else "answers") for holder in holders)
-            count += sum(len(rows) for rows in lists if isinstance(rows, list))
-        return count
-
     def _row(self, row: Object, index: int) -> LabeledText | Choices | Rejected:
         try:
             texts = tuple(text.strip() for text in _TASKS[self.options.task].texts(row))

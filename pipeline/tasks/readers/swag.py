@@ -8,7 +8,7 @@ from typing import Final
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
-from clozeline.pipeline.tasks.readers._text_lines import line_count, text_lines
+from clozeline.pipeline.tasks.readers._text_lines import text_lines
 
 _ENDINGS: Final = ("ending0", "ending1", "ending2", "ending3")
 _NEEDED: Final = ("video-id", "sent1", "sent2", *_ENDINGS)
@@ -60,9 +60,6 @@ class Swag(TaskReader):
                 yield keep_texts(Rejected("fields", index), list(row))
             else:
                 yield keep_texts(self._row(dict(zip(columns, row, strict=True)), index), list(row))
-
-    def row_count(self, file: TaskFile) -> int:
-        return line_count(file.path, self.limits) - 1
 
     def _row(self, row: dict[str, str], index: int) -> Choices | Rejected:
         context, endings = row["sent1"].strip(), [row[name].strip() for name in _ENDINGS]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
+from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_lines
 from tests.pipeline.tasks.readers.reading import written
 
 
@@ -14,10 +14,3 @@ def test_blank_lines_end_sentences(tmp_path: Path) -> None:
         SentenceLines(2, ["a", "b"]),
         SentenceLines(6, ["c", "d"], "bad_utf8"),
     ]
-    assert sentence_count(path, Limits()) == 2
-    assert sentence_count(path, Limits(), "a") == sentence_count(path, Limits(), "c") == 2
-
-
-def test_marks_alone_are_no_sentence(tmp_path: Path) -> None:
-    path = written(tmp_path, b"-X\n\na\n-X\n\n-X\n-X\n\n-X\n\xff\n")
-    assert (sentence_count(path, Limits()), sentence_count(path, Limits(), "-X")) == (4, 2)
