@@ -14,7 +14,7 @@ from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.kernels.ngram_index import Item
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem, strings_in
-from clozeline.pipeline.tasks.readers._json_lines import json_objects
+from clozeline.pipeline.tasks.readers._column_files import json_lines
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.registry import Chosen
 
@@ -115,7 +115,7 @@ def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
     if not _JSON & set(file.path.suffixes):
         raise _layout_error(file, f"a file named {file.path.name}")
     layout: tuple[str, ...] = ()
-    for row, fields in json_objects(file.path, limits):
+    for row, fields in json_lines(file.path, limits):
         if isinstance(fields, Rejected):
             if fields.reason == "blank_line":
                 yield None

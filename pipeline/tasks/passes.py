@@ -118,12 +118,12 @@ class TaskSets(Pass[TaskCounts]):
             info = writer.write_shard(output, 0, rows)
             counted = builder.counts["examples"], builder.counts["tokens"]
             require_written(f"tasks {source.split}", counted, (info.rows, info.tokens))
-        elif file.layout.has_labels and builder.counts["refused"].keys() != {"no_label"}:
+        elif file.has_labels and builder.counts["refused"].keys() != {"no_label"}:
             reasons = _reasons(rejected, builder.counts, reader.unit)
             raise ConfigurationError(f"{source.path}: no row of it is an example: {reasons}")
         else:
-            _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout.name)
-        counts: TaskCounts = {"splits": {source.split: {**builder.counts, "layout": {file.layout.name: 1}}}}
+            _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout)
+        counts: TaskCounts = {"splits": {source.split: {**builder.counts, "layout": {file.layout: 1}}}}
         if unit == 0 and self.others:
             _LOG.warning("tasks: not read, no split by its name: %s", ", ".join(self.others))
             counts["files_left"] = dict.fromkeys(self.others, 1)

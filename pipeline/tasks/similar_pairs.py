@@ -9,6 +9,7 @@ from clozeline.pipeline.tasks.config import SimilarityConfig
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,
+    Row,
     SourceTarget,
     TaskFacts,
     TaskFile,
@@ -86,6 +87,9 @@ class SimilarPairs(TaskReader):
                 yield item
             else:
                 yield Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
+
+    def item(self, row: Row, index: int) -> TaskItem:
+        return self._reader.item(row, index)
 
     def select_for_training(self, item: TaskItem | Rejected) -> TaskItem | Rejected:
         """Return a training row, or a rejection if the pair is negative."""

@@ -1,8 +1,8 @@
 """Reader of SuperGLUE's tasks and diagnostics, in JSON lines (arXiv 1905.00537)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass as plain_dataclass
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -10,100 +10,45 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import (
     Choices,
     LabeledText,
-    Layout,
+    Question,
     Rejected,
+    Row,
+    TaggedWords,
     TaskFacts,
     TaskFile,
     TaskItem,
-    TaskReader,
-    keep_texts,
+    Unfit,
 )
-from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
+from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout, numbered
+from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
+from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
-_TRUTH: Final = ("false", "true")
-_ENTAILMENT: Final = ("entailment", "not_entailment")
-_PAIRS: Final = (("question", "passage"), ("premise", "hypothesis"), ("sentence1", "sentence2"))
-"""Fields that are the two texts as they stand."""
-_HIDDEN: Final = -1
-"""Label of test rows in Hugging Face exports."""
+_TRUTH: Final = {"False": "false", "True": "true", "0": "false", "1": "true"}
+_ENTAILMENT: Final = numbered(("entailment", "not_entailment"))
+_MADE: Final = ("text", "text_pair")
+"""Texts that are made of the fields of a line."""
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "boolq": ("question", "passage"), "cb": ("premise", "hypothesis"), "rte": ("premise", "hypothesis"),
+    "axb": ("sentence1", "sentence2"), "axg": ("premise", "hypothesis"), "wic": ("word", "sentence1", "sentence2"),
+    "wsc": ("text", "target.span1_text", "target.span2_text", "target.span2_index"),
+    "copa": ("premise", "choice1", "choice2", "question"), "multirc": ("passage.text", "passage.questions"),
+    "record": ("passage.text", "qas"),
+}  # fmt: skip
+"""Fields of a line; two are the texts as they stand."""
+_CLASSES: Final = {"cb": numbered(("entailment", "contradiction", "neutral")),
+                   **dict.fromkeys(("rte", "axb", "axg"), _ENTAILMENT)}  # fmt: skip
+"""Classes by their values; the other tasks ask what is true."""
+_METRICS: Final = {"cb": ("macro_f1", "accuracy"), "axb": ("matthews_correlation",),
+                   "axg": ("accuracy", "gender_parity"), "multirc": ("f1", "exact_match")}  # fmt: skip
 _QUESTIONS: Final = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 """Wording of COPA's two questions (Roemmele et al. 2011)."""
 
 
-@plain_dataclass(frozen=True)
-class _Task:
-    """A task: its metadata, the required fields of a line, and the function that returns the texts of a line."""
-
-    facts: TaskFacts
-    fields: tuple[str, ...]
-    texts: Callable[[Object], tuple[str, ...]]
-
-
-def _pair(name: str, labels: tuple[str, ...], metrics: tuple[str, ...], first: str, second: str) -> _Task:
-    facts = TaskFacts(name=name, head="classification", labels=labels, metrics=metrics, texts=2)
-    return _Task(facts, (first, second), lambda row: (str(row[first]), str(row[second])))
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text.casefold()))
-
-
-def _pronoun(row: Object) -> tuple[str, ...]:
-    """Return the text with its pronoun between asterisks, as T5 marks it, and the noun (WSC).
-
-    Raises:
-        KeyError: another word stands at the index of the pronoun.
-    """
-    target, words = row["target"], str(row["text"]).split()
-    at = target["span2_index"]
-    pronoun = str(target["span2_text"])
-    count = len(pronoun.split())
-    if _letters("".join(words[at : at + count])) != _letters(pronoun):
-        raise KeyError("span2_index")
-    marked = [*words[:at], "*", *words[at : at + count], "*", *words[at + count :]]
-    return (" ".join(marked), str(target["span1_text"]))
-
-
-def _classes(name: str, fields: tuple[str, ...], texts: Callable[[Object], tuple[str, ...]]) -> _Task:
-    return _Task(
-        TaskFacts(name=name, head="classification", labels=_TRUTH, metrics=("accuracy",), texts=2), fields, texts
-    )
-
-
-_TASKS: Final = {
-    task.facts.name: task
-    for task in (
-        _pair("boolq", _TRUTH, ("accuracy",), "question", "passage"),
-        _pair("cb", ("entailment", "contradiction", "neutral"), ("macro_f1", "accuracy"), "premise", "hypothesis"),
-        _pair("rte", _ENTAILMENT, ("accuracy",), "premise", "hypothesis"),
-        _pair("axb", _ENTAILMENT, ("matthews_correlation",), "sentence1", "sentence2"),
-        _pair("axg", _ENTAILMENT, ("accuracy", "gender_parity"), "premise", "hypothesis"),
-        _classes("wic", ("word", "sentence1", "sentence2"),
-                 lambda row: (f"{row['word']}: {row['sentence1']}", str(row["sentence2"]))),
-        _classes("wsc", ("text", "target.span1_text", "target.span2_text", "target.span2_index"), _pronoun),
-        _Task(
-            TaskFacts(name="copa", head="multiple_choice", metrics=("accuracy",), texts=2),
-            ("premise", "choice1", "choice2", "question"),
-            lambda row: (str(row["premise"]), str(row["choice1"]), str(row["choice2"])),
-        ),
-        _Task(
-            TaskFacts(name="multirc", head="classification", labels=_TRUTH, metrics=("f1", "exact_match"), texts=2,
-                      positive=1),
-            ("passage.text", "passage.questions"),
-            lambda row: (str(row["passage"]["text"]),),
-        ),
-        _Task(
-            TaskFacts(name="record", head="span", metrics=("f1", "exact_match"), texts=2),
-            ("passage.text", "qas"),
-            lambda row: (str(row["passage"]["text"]),),
-        ),
-    )
-}  # fmt: skip
-
-
-class Superglue(TaskReader):
+class Superglue(OfficialLayout):
     """The official files: a line is a pair of texts with a class, a choice of two (COPA), or a passage.
 
     MultiRC gives a row per answer: the passage, and the question with the answer; F1 is over all answers, exact match
@@ -126,45 +71,72 @@ class Superglue(TaskReader):
 
     options: Options
 
+    @cached_property
+    def spec(self) -> Labelled.Options:
+        task = self.options.task
+        first, second = fields if len(fields := _FIELDS[task]) == 2 and task not in _SPLIT else _MADE
+        classes = _CLASSES.get(task, _TRUTH)
+        return Labelled.Options(
+            task=task, text=[first], text_pair=[second], label="label", classes=classes, no_label=["-1"]
+        )
+
     @property
     def facts(self) -> TaskFacts:
-        return _TASKS[self.options.task].facts
+        task = self.options.task
+        if task == "copa":
+            return self._choice.facts
+        if task == "record":
+            return TaskFacts(name=task, head="span", metrics=("f1", "exact_match"), texts=2)
+        positive = 1 if task == "multirc" else None
+        return replace(super().facts, metrics=_METRICS.get(task, ("accuracy",)), positive=positive)
 
-    def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
-        task = _TASKS[self.options.task]
-        has_pair = task.facts.head == "classification" and task.fields in _PAIRS
-        return {"text": [task.fields[0]], "text_pair": [task.fields[1]]} if has_pair else {}
+    @cached_property
+    def _choice(self) -> MultipleChoice:
+        return MultipleChoice(MultipleChoice.Options(task="copa"), self.limits)
 
     def open(self, path: Path) -> TaskFile:
-        first = require_fields(path, self.limits, *_TASKS[self.options.task].fields)
-        several = self.options.task in ("multirc", "record")
-        return TaskFile(path, Layout("official", several or first.get("label") not in (None, _HIDDEN)))
+        file, task = open_table(path, self.limits), self.options.task
+        file.require(*_FIELDS[task])
+        _, first = next(file.rows(), (0, {}))
+        hidden = isinstance(first, Rejected) or first.get("label") in (None, -1)
+        has_labels = task in ("multirc", "record") or not hidden
+        return replace(file, layout="official", has_labels=has_labels, rows=partial(self._examples, file))
 
-    def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
-        """Yield every row: answers of MultiRC, queries of ReCoRD, lines of the other tasks."""
-        questions = 0
-        for index, row in json_objects(file.path, self.limits):
+    def _examples(self, file: TaskFile) -> Iterator[tuple[int, Row | Rejected]]:
+        """Yield a row for each example: answers of MultiRC, queries of ReCoRD, lines of the other tasks.
+
+        The answers of a question share its index, by which they are scored together.
+        """
+        task, count = self.options.task, 0
+        for index, row in file.rows():
             if isinstance(row, Rejected):
-                yield row
-            elif any(field_of(row, name) is None for name in _TASKS[self.options.task].fields):
-                yield keep_texts(Rejected("fields", index), row)
-            elif self.options.task == "multirc":
-                for question in maps(row["passage"]["questions"]):
-                    passage = str(row["passage"]["text"])
-                    for item in self._answers(passage, question, questions, f"passage {index}"):
-                        yield keep_texts(item, [passage, question])
-                    questions += 1
-            elif self.options.task == "record":
-                for query in maps(row["qas"]):
-                    # in SQuAD's layout
-                    spans = [{"answer_start": span.get("start"), "text": span.get("text")}
-                             for span in maps(query.get("answers"))]  # fmt: skip
-                    entry = {"question": query.get("query"), "id": questions, "answers": spans}
-                    passage = row["passage"]["text"]
-                    yield keep_texts(question_of(entry, passage, questions, f"passage {index}"), [passage, entry])
-                    questions += 1
+                yield index, row
+            elif any(value_at(row, name) is None for name in _FIELDS[task]):
+                yield index, keep_texts(Rejected("fields", index), row)
+            elif task in _SPLIT:
+                for examples in _SPLIT[task](row):
+                    yield from ((count, {**example, GROUP: f"passage {index}"}) for example in examples)
+                    count += 1
             else:
-                yield keep_texts(self._row(row, index), row)
+                try:
+                    yield index, {**row, **_TEXTS[task](row)} if task in _TEXTS else _stripped(row, self.spec)
+                except Unfit as why:
+                    yield index, keep_texts(Rejected(why.reason, index), row)
+
+    def item(self, row: Row, index: int) -> LabeledText | TaggedWords | Choices | Question:  # type: ignore[override]
+        task = self.options.task
+        if task == "record":
+            has_answers = row.get("answers", True)
+            entry = {**row["entry"], "id": index} | ({} if has_answers else {"answers": []})
+            return question_of({**row, "entry": entry}, index, unanswerable=not has_answers)
+        if task == "copa":
+            label = row.get("label")
+            return self._choice.item({**row, "label": None if label == -1 else label}, index)
+        item = super().item(row, index)
+        if task == "axg":
+            pair = row.get("pair_id")
+            return replace(item, index=pair if isinstance(pair, int) else index // 2)
+        return item
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
         """Return every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer.
@@ -175,78 +147,72 @@ class Superglue(TaskReader):
         return self._unlabeled_rows(path) if isinstance(line, str) and line.lstrip().startswith("{") else None
 
     def _unlabeled_rows(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
-        require_fields(path, self.limits, *_TASKS[self.options.task].fields)
-        label: Any = self.facts.labels[0] if self.facts.labels not in ((), _TRUTH) else 0
-        count = 0
-        for index, row in json_objects(path, self.limits):
-            if isinstance(row, Rejected) or any(field_of(row, n) is None for n in _TASKS[self.options.task].fields):
-                found: list[tuple[TaskItem | Rejected, Any]] = [(Rejected("fields", count), None)]
-            elif self.options.task == "multirc":
-                found = [
-                    (next(self._answers(str(row["passage"]["text"]), {**question, "answers": [{**answer, "label": 0}]},
-                                        count, "")), [row.get("idx"), question.get("idx"), answer.get("idx")])
-                    for question in maps(row["passage"]["questions"]) for answer in maps(question.get("answers"))
-                ]  # fmt: skip
-            elif self.options.task == "record":
-                found = [
-                    (question_of({"question": query.get("query"), "id": count, "answers": []}, row["passage"]["text"],
-                                 count, "", unanswerable=True), query.get("idx"))
-                    for query in maps(row["qas"])
-                ]  # fmt: skip
-            else:
-                found = [(self._row({**row, "label": label}, index), row.get("idx"))]
-            for item, key in found:
-                yield replace(item, index=count), key  # type: ignore[type-var]
-                count += 1
-
-    def _row(self, row: Object, index: int) -> LabeledText | Choices | Rejected:
-        try:
-            texts = tuple(text.strip() for text in _TASKS[self.options.task].texts(row))
-        except (TypeError, KeyError):
-            return Rejected("fields", index)
-        if not all(texts):
-            return Rejected("empty_text", index)
-        label = self._label(row.get("label"))
-        if isinstance(label, str):
-            return Rejected(label, index, self._detail(row.get("label")))
-        if self.options.task == "axg":
-            index = row["pair_id"] if isinstance(row.get("pair_id"), int) else index // 2
-        if self.options.task != "copa":
-            return LabeledText((texts[0], texts[1]), label, None, index)
-        if (question := _QUESTIONS.get(str(row["question"]))) is None:
-            return Rejected("fields", index)
-        return Choices(f"{texts[0]} {question}", texts[1:], label, index)
-
-    def _answers(
-        self, passage: str, question: Mapping[str, Any], number: int, group: str
-    ) -> Iterator[LabeledText | Rejected]:
-        """Yield the answers of a question; they share its index, by which they are scored together."""
-        for answer in maps(question.get("answers")):
-            stem, text = question.get("question"), answer.get("text")
-            if not isinstance(stem, str) or not isinstance(text, str):
-                yield Rejected("fields", number)
+        for count, (_, row) in enumerate(self.open(path).rows()):
+            if isinstance(row, Rejected):
+                yield replace(row, index=count), None
                 continue
-            label = self._label(answer.get("label"))
-            if not passage.strip() or not stem.strip() or not text.strip():
-                yield Rejected("empty_text", number)
-            elif isinstance(label, str):
-                yield Rejected(label, number, self._detail(answer.get("label")))
-            else:
-                yield LabeledText((passage, f"{stem} {text}"), label, None, number, group)
+            item: Any = self.build({**row, "label": 0, "answers": False}, count)
+            yield replace(item, index=count), row.get("idx")
 
-    def _label(self, value: Any) -> int | str:
-        """Return the index of a class or choice, or why there is none."""
-        labels = self.facts.labels
-        if value is None or (value == _HIDDEN and not isinstance(value, bool)):
-            return "no_label"
-        if labels == _TRUTH:
-            return int(value) if value in (0, 1) else "bad_label"
-        if self.options.task == "copa":
-            return value if value in (0, 1) and not isinstance(value, bool) else "bad_label"
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value if 0 <= value < len(labels) else "bad_label"
-        return labels.index(value) if value in labels else "bad_label"
 
-    def _detail(self, value: Any) -> str:
-        known = ", ".join(self.facts.labels) or "the choices 0 and 1"
-        return f"the field label holds {value!r}, the task tasks.reader.task={self.options.task} knows {known}"
+def _stripped(row: Row, spec: Labelled.Options) -> Row:
+    texts = {name: row[name] for name in (*spec.text, *spec.text_pair)}
+    return {**row, **{name: text.strip() if isinstance(text, str) else text for name, text in texts.items()}}
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _word_in_context(row: Row) -> Row:
+    return {"text": f"{row['word']}: {row['sentence1']}".strip(), "text_pair": str(row["sentence2"]).strip()}
+
+
+def _pronoun(row: Row) -> Row:
+    """Return the text with its pronoun between asterisks, as T5 marks it, and the noun (WSC)."""
+    target, words = row["target"], str(row["text"]).split()
+    at, pronoun = target["span2_index"], str(target["span2_text"])
+    end = at + len(pronoun.split()) if isinstance(at, int) else 0
+    if not end or _letters("".join(words[at:end])) != _letters(pronoun):
+        raise Unfit("fields")  # another word stands at the index of the pronoun
+    marked = [*words[:at], "*", *words[at:end], "*", *words[end:]]
+    return {"text": " ".join(marked), "text_pair": str(target["span1_text"]).strip()}
+
+
+def _plausible_choice(row: Row) -> Row:
+    if (question := _QUESTIONS.get(str(row["question"]))) is None:
+        raise Unfit("fields")
+    premise, *choices = (str(row[name]).strip() for name in ("premise", "choice1", "choice2"))
+    return {"context": f"{premise} {question}" if premise else "", "choices": choices}
+
+
+def _answers(row: Row) -> Iterator[Iterator[Row]]:
+    """Yield the answers of each question."""
+    passage = str(row["passage"]["text"])
+    for question in maps(row["passage"]["questions"]):
+        yield (_answer(row, passage, question, answer) for answer in maps(question.get("answers")))
+
+
+def _answer(row: Row, passage: str, question: Row, answer: Row) -> Row:
+    stem, text = question.get("question"), answer.get("text")
+    pair = f"{stem} {text}" if isinstance(stem, str) and isinstance(text, str) else None
+    if pair is not None and not (str(stem).strip() and str(text).strip()):
+        pair = ""
+    idx = [row.get("idx"), question.get("idx"), answer.get("idx")]
+    return {"text": passage, "text_pair": pair, "question": stem, "label": answer.get("label"), "idx": idx}
+
+
+def _queries(row: Row) -> Iterator[list[Row]]:
+    """Yield each query in SQuAD's layout."""
+    for query in maps(row["qas"]):
+        answers = [{"answer_start": span.get("start"), "text": span.get("text")} for span in maps(query.get("answers"))]
+        entry = {"question": query.get("query"), "answers": answers}
+        yield [{"context": row["passage"]["text"], "entry": entry, "idx": query.get("idx")}]
+
+
+_TEXTS: Final[Mapping[str, Callable[[Row], Row]]] = {
+    "wic": _word_in_context, "wsc": _pronoun, "copa": _plausible_choice,
+}  # fmt: skip
+"""Make the texts of a row from the fields of a line."""
+_SPLIT: Final[Mapping[str, Callable[[Row], Iterator[Any]]]] = {"multirc": _answers, "record": _queries}
+"""Make groups of rows that share an index from a line."""

@@ -128,11 +128,11 @@ ROWS_NO_TASK_KEEPS: list[tuple[dict[str, object], dict[str, str]]] = [
     ({"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"]}, {"a.csv": f"t,l\nx,a\n{SAID}\n"}),
     ({"name": "race"}, {"test/high/1.txt": json.dumps({"article": SAID, "questions": ["q"], "options": [["a", "b"]]}),
                         "test/high/2.txt": f"no JSON: {SAID}"}),
-    ({"name": "swag"}, {"a.csv": "video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
-                                 f"\nv,1,s,{SAID},x,gold,a,b,c,d\nv,{SAID}\n"}),
+    ({"name": "multiple_choice", "context": "sent1", "choices": ["ending0", "ending1"]},
+     {"a.csv": f"sent1,sent2,ending0,ending1\n{SAID},x,a,b\nv,{SAID}\n"}),
     ({"name": "trec", "classes": ["NUM"]}, {"a.label": f"HUM:ind {SAID}\nHUM {SAID}\n"}),
     ({"name": "sts"}, {"a.csv": f"g\tf\ty\ti\t3\ta\tb\ng\tf\ty\ti\t9\t{SAID}\tb\n{SAID}\n"}),
-    ({"name": "bitext", "source": "de", "target": "en"}, {"a.de": f"{SAID}\n{SAID}\n", "a.en": "\n"}),
+    ({"name": "text_to_text", "source": "de", "target": "en"}, {"a.de": f"{SAID}\n{SAID}\n", "a.en": "\n"}),
     ({"name": "conll", "entities": ["PER"]}, {"a.txt": "".join(f"{word} B-LOC\n" for word in SAID.split())}),
     ({"name": "conllu", "tags": ["NOUN"]},
      {"a.conllu": "".join(f"{at + 1}\t{word}{chr(9) + '_' if at else ''}\t_\tVERB\t_\t_\t_\t_\t_\t_\n"

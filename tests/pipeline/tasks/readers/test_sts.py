@@ -40,7 +40,7 @@ def test_the_subsets_of_a_year_are_one_list(tmp_path: Path) -> None:
         "STS.input.MSRpar.txt", "STS.gs.answers.txt", "STS.gs.MSRpar.txt"
     ]  # fmt: skip
     assert len(items_of(reader_of("sts"), first)) == 1
-    assert reader.open(first).layout.name == "2 subsets, concatenated"
+    assert reader.open(first).layout == "2 subsets, concatenated"
     written(tmp_path, "a\tb\n", "STS.input.MSRvid.txt")
     with pytest.raises(ConfigurationError, match=r"expected the file STS\.gs\.MSRvid\.txt"):
         reader_of("sts", subsets=["MSRvid"]).open(first)
