@@ -1,26 +1,17 @@
 """Reader of SuperGLUE's tasks and diagnostics, in JSON lines (arXiv 1905.00537)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers import (
-    Choices,
-    LabeledText,
-    Question,
-    Rejected,
-    Row,
-    TaggedWords,
-    TaskFacts,
-    TaskFile,
-    TaskItem,
-    Unfit,
-)
+from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFacts, TaskFile, TaskItem
 from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout, numbered
+from clozeline.pipeline.tasks.readers._reader import HeadName
 from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.pipeline.tasks.readers.labelled import Labelled
@@ -28,24 +19,90 @@ from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
 _TRUTH: Final = {"False": "false", "True": "true", "0": "false", "1": "true"}
-_ENTAILMENT: Final = numbered(("entailment", "not_entailment"))
-_MADE: Final = ("text", "text_pair")
-"""Texts that are made of the fields of a line."""
-_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "boolq": ("question", "passage"), "cb": ("premise", "hypothesis"), "rte": ("premise", "hypothesis"),
-    "axb": ("sentence1", "sentence2"), "axg": ("premise", "hypothesis"), "wic": ("word", "sentence1", "sentence2"),
-    "wsc": ("text", "target.span1_text", "target.span2_text", "target.span2_index"),
-    "copa": ("premise", "choice1", "choice2", "question"), "multirc": ("passage.text", "passage.questions"),
-    "record": ("passage.text", "qas"),
-}  # fmt: skip
-"""Fields of a line; two are the texts as they stand."""
-_CLASSES: Final = {"cb": numbered(("entailment", "contradiction", "neutral")),
-                   **dict.fromkeys(("rte", "axb", "axg"), _ENTAILMENT)}  # fmt: skip
-"""Classes by their values; the other tasks ask what is true."""
-_METRICS: Final = {"cb": ("macro_f1", "accuracy"), "axb": ("matthews_correlation",),
-                   "axg": ("accuracy", "gender_parity"), "multirc": ("f1", "exact_match")}  # fmt: skip
+_ENTAILMENT: Final = ("entailment", "not_entailment")
 _QUESTIONS: Final = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 """Wording of COPA's two questions (Roemmele et al. 2011)."""
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _word_in_context(row: Row) -> Row:
+    return {"first": f"{row['word']}: {row['sentence1']}", "second": row["sentence2"]}
+
+
+def _pronoun(row: Row) -> Row:
+    """Return the text with its pronoun between asterisks, as T5 marks it, and the noun; none of another word."""
+    target, words = row["target"], str(row["text"]).split()
+    at, pronoun = target["span2_index"], str(target["span2_text"])
+    end = at + len(pronoun.split()) if isinstance(at, int) else 0
+    if not end or _letters("".join(words[at:end])) != _letters(pronoun):
+        return {}
+    marked = [*words[:at], "*", *words[at:end], "*", *words[end:]]
+    return {"first": " ".join(marked), "second": target["span1_text"]}
+
+
+def _plausible_choice(row: Row) -> Row:
+    question = _QUESTIONS.get(str(row["question"]))
+    premise, *choices = (str(row[name]).strip() for name in ("premise", "choice1", "choice2"))
+    context = premise and question and f"{premise} {question}"
+    return {"context": context, "choices": choices, "label": None if row.get("label") == -1 else row.get("label")}
+
+
+def _answers(row: Row) -> Iterator[Sequence[Row]]:
+    """Yield the answers of each question, as pairs of passage and question with answer."""
+    for question in maps(row["passage"]["questions"]):
+        group = []
+        for answer in maps(question.get("answers")):
+            parts = [question.get("question"), answer.get("text")]
+            texts = [part for part in parts if isinstance(part, str)]
+            joined = " ".join(texts) if all(text.strip() for text in texts) else ""
+            group.append({
+                "first": str(row["passage"]["text"]), "second": joined if len(texts) == 2 else None, "parts": parts,
+                "label": answer.get("label"), "idx": [row.get("idx"), question.get("idx"), answer.get("idx")],
+            })  # fmt: skip
+        yield group
+
+
+def _queries(row: Row) -> Iterator[Sequence[Row]]:
+    """Yield each query in SQuAD's layout."""
+    for query in maps(row["qas"]):
+        answers = [{"answer_start": span.get("start"), "text": span.get("text")} for span in maps(query.get("answers"))]
+        entry = {"question": query.get("query"), "answers": answers}
+        yield [{"context": row["passage"]["text"], "entry": entry, "idx": query.get("idx")}]
+
+
+@plain_dataclass(frozen=True)
+class SuperglueTask:
+    """A task: the fields that a line must have, and the meaning of its labels."""
+
+    fields: tuple[str, ...]
+    """two are the texts as they stand"""
+    labels: tuple[str, ...] = ()
+    """classes; empty: false and true"""
+    metrics: tuple[str, ...] = ("accuracy",)
+    make: Callable[[Row], Row] | None = None
+    """makes the texts `first` and `second` of a line, if they do not stand in it"""
+    split: Callable[[Row], Iterator[Sequence[Row]]] | None = None
+    """makes the rows of a passage, in groups that are scored together"""
+    head: HeadName = "classification"
+
+
+_TASKS: Final = {
+    "boolq": SuperglueTask(("question", "passage")),
+    "cb": SuperglueTask(("premise", "hypothesis"), ("entailment", "contradiction", "neutral"),
+                        ("macro_f1", "accuracy")),
+    "rte": SuperglueTask(("premise", "hypothesis"), _ENTAILMENT),
+    "axb": SuperglueTask(("sentence1", "sentence2"), _ENTAILMENT, ("matthews_correlation",)),
+    "axg": SuperglueTask(("premise", "hypothesis"), _ENTAILMENT, ("accuracy", "gender_parity")),
+    "wic": SuperglueTask(("word", "sentence1", "sentence2"), make=_word_in_context),
+    "wsc": SuperglueTask(("text", "target.span1_text", "target.span2_text", "target.span2_index"), make=_pronoun),
+    "copa": SuperglueTask(("premise", "choice1", "choice2", "question"), make=_plausible_choice,
+                          head="multiple_choice"),
+    "multirc": SuperglueTask(("passage.text", "passage.questions"), metrics=("f1", "exact_match"), split=_answers),
+    "record": SuperglueTask(("passage.text", "qas"), metrics=("f1", "exact_match"), split=_queries, head="span"),
+}  # fmt: skip
 
 
 class Superglue(OfficialLayout):
@@ -71,72 +128,63 @@ class Superglue(OfficialLayout):
 
     options: Options
 
+    @property
+    def task(self) -> SuperglueTask:
+        """Specification of the task."""
+        return _TASKS[self.options.task]
+
     @cached_property
     def spec(self) -> Labelled.Options:
-        task = self.options.task
-        first, second = fields if len(fields := _FIELDS[task]) == 2 and task not in _SPLIT else _MADE
-        classes = _CLASSES.get(task, _TRUTH)
+        task = self.task
+        first, second = ("first", "second") if task.make or task.split else task.fields
         return Labelled.Options(
-            task=task, text=[first], text_pair=[second], label="label", classes=classes, no_label=["-1"]
-        )
+            task=self.options.task, text=[first], text_pair=[second], label="label", no_label=["-1"],
+            classes=numbered(task.labels) or _TRUTH,
+        )  # fmt: skip
 
     @property
     def facts(self) -> TaskFacts:
-        task = self.options.task
-        if task == "copa":
-            return self._choice.facts
-        if task == "record":
-            return TaskFacts(name=task, head="span", metrics=("f1", "exact_match"), texts=2)
-        positive = 1 if task == "multirc" else None
-        return replace(super().facts, metrics=_METRICS.get(task, ("accuracy",)), positive=positive)
-
-    @cached_property
-    def _choice(self) -> MultipleChoice:
-        return MultipleChoice(MultipleChoice.Options(task="copa"), self.limits)
+        name, task = self.options.task, self.task
+        if task.head != "classification":
+            return TaskFacts(name=name, head=task.head, metrics=task.metrics, texts=2)
+        return replace(super().facts, metrics=task.metrics, positive=1 if "f1" in task.metrics else None)
 
     def open(self, path: Path) -> TaskFile:
-        file, task = open_table(path, self.limits), self.options.task
-        file.require(*_FIELDS[task])
+        file = open_table(path, self.limits)
+        file.require(*self.task.fields)
         _, first = next(file.rows(), (0, {}))
         hidden = isinstance(first, Rejected) or first.get("label") in (None, -1)
-        has_labels = task in ("multirc", "record") or not hidden
+        has_labels = self.task.split is not None or not hidden
         return replace(file, layout="official", has_labels=has_labels, rows=partial(self._examples, file))
 
     def _examples(self, file: TaskFile) -> Iterator[tuple[int, Row | Rejected]]:
-        """Yield a row for each example: answers of MultiRC, queries of ReCoRD, lines of the other tasks.
+        """Yield the rows of all lines; those of a group share its index."""
+        task, index = self.task, 0
+        for line, row in file.rows():
+            groups: Iterable[Sequence[Row | Rejected]] = [[row]]
+            if not isinstance(row, Rejected):
+                if any(value_at(row, name) is None for name in task.fields):
+                    groups = [[keep_texts(Rejected("fields", line), row)]]
+                elif task.split is not None:
+                    groups = ([{**part, GROUP: f"passage {line}"} for part in group] for group in task.split(row))
+                else:
+                    texts = {name: row[name] for name in task.fields} if task.make is None else task.make(row)
+                    stripped = {name: text.strip() if isinstance(text, str) else text for name, text in texts.items()}
+                    groups = [[{**row, **stripped}]]
+            for group in groups:
+                yield from ((index, part) for part in group)
+                index += 1
 
-        The answers of a question share its index, by which they are scored together.
-        """
-        task, count = self.options.task, 0
-        for index, row in file.rows():
-            if isinstance(row, Rejected):
-                yield index, row
-            elif any(value_at(row, name) is None for name in _FIELDS[task]):
-                yield index, keep_texts(Rejected("fields", index), row)
-            elif task in _SPLIT:
-                for examples in _SPLIT[task](row):
-                    yield from ((count, {**example, GROUP: f"passage {index}"}) for example in examples)
-                    count += 1
-            else:
-                try:
-                    yield index, {**row, **_TEXTS[task](row)} if task in _TEXTS else _stripped(row, self.spec)
-                except Unfit as why:
-                    yield index, keep_texts(Rejected(why.reason, index), row)
-
-    def item(self, row: Row, index: int) -> LabeledText | TaggedWords | Choices | Question:  # type: ignore[override]
-        task = self.options.task
-        if task == "record":
-            has_answers = row.get("answers", True)
+    def item(self, row: Row, index: int) -> Any:
+        if self.options.task == "record":
+            has_answers = row.get("label") is None
             entry = {**row["entry"], "id": index} | ({} if has_answers else {"answers": []})
             return question_of({**row, "entry": entry}, index, unanswerable=not has_answers)
-        if task == "copa":
-            label = row.get("label")
-            return self._choice.item({**row, "label": None if label == -1 else label}, index)
-        item = super().item(row, index)
-        if task == "axg":
-            pair = row.get("pair_id")
-            return replace(item, index=pair if isinstance(pair, int) else index // 2)
-        return item
+        if self.options.task == "copa":
+            return MultipleChoice(MultipleChoice.Options(), self.limits).item(row, index)
+        if self.options.task == "axg":
+            index = pair if isinstance(pair := row.get("pair_id"), int) else index // 2
+        return super().item(row, index)
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
         """Return every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer.
@@ -148,71 +196,5 @@ class Superglue(OfficialLayout):
 
     def _unlabeled_rows(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
         for count, (_, row) in enumerate(self.open(path).rows()):
-            if isinstance(row, Rejected):
-                yield replace(row, index=count), None
-                continue
-            item: Any = self.build({**row, "label": 0, "answers": False}, count)
-            yield replace(item, index=count), row.get("idx")
-
-
-def _stripped(row: Row, spec: Labelled.Options) -> Row:
-    texts = {name: row[name] for name in (*spec.text, *spec.text_pair)}
-    return {**row, **{name: text.strip() if isinstance(text, str) else text for name, text in texts.items()}}
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text.casefold()))
-
-
-def _word_in_context(row: Row) -> Row:
-    return {"text": f"{row['word']}: {row['sentence1']}".strip(), "text_pair": str(row["sentence2"]).strip()}
-
-
-def _pronoun(row: Row) -> Row:
-    """Return the text with its pronoun between asterisks, as T5 marks it, and the noun (WSC)."""
-    target, words = row["target"], str(row["text"]).split()
-    at, pronoun = target["span2_index"], str(target["span2_text"])
-    end = at + len(pronoun.split()) if isinstance(at, int) else 0
-    if not end or _letters("".join(words[at:end])) != _letters(pronoun):
-        raise Unfit("fields")  # another word stands at the index of the pronoun
-    marked = [*words[:at], "*", *words[at:end], "*", *words[end:]]
-    return {"text": " ".join(marked), "text_pair": str(target["span1_text"]).strip()}
-
-
-def _plausible_choice(row: Row) -> Row:
-    if (question := _QUESTIONS.get(str(row["question"]))) is None:
-        raise Unfit("fields")
-    premise, *choices = (str(row[name]).strip() for name in ("premise", "choice1", "choice2"))
-    return {"context": f"{premise} {question}" if premise else "", "choices": choices}
-
-
-def _answers(row: Row) -> Iterator[Iterator[Row]]:
-    """Yield the answers of each question."""
-    passage = str(row["passage"]["text"])
-    for question in maps(row["passage"]["questions"]):
-        yield (_answer(row, passage, question, answer) for answer in maps(question.get("answers")))
-
-
-def _answer(row: Row, passage: str, question: Row, answer: Row) -> Row:
-    stem, text = question.get("question"), answer.get("text")
-    pair = f"{stem} {text}" if isinstance(stem, str) and isinstance(text, str) else None
-    if pair is not None and not (str(stem).strip() and str(text).strip()):
-        pair = ""
-    idx = [row.get("idx"), question.get("idx"), answer.get("idx")]
-    return {"text": passage, "text_pair": pair, "question": stem, "label": answer.get("label"), "idx": idx}
-
-
-def _queries(row: Row) -> Iterator[list[Row]]:
-    """Yield each query in SQuAD's layout."""
-    for query in maps(row["qas"]):
-        answers = [{"answer_start": span.get("start"), "text": span.get("text")} for span in maps(query.get("answers"))]
-        entry = {"question": query.get("query"), "answers": answers}
-        yield [{"context": row["passage"]["text"], "entry": entry, "idx": query.get("idx")}]
-
-
-_TEXTS: Final[Mapping[str, Callable[[Row], Row]]] = {
-    "wic": _word_in_context, "wsc": _pronoun, "copa": _plausible_choice,
-}  # fmt: skip
-"""Make the texts of a row from the fields of a line."""
-_SPLIT: Final[Mapping[str, Callable[[Row], Iterator[Any]]]] = {"multirc": _answers, "record": _queries}
-"""Make groups of rows that share an index from a line."""
+            item: Any = row if isinstance(row, Rejected) else self.build({**row, "label": 0}, count)
+            yield replace(item, index=count), None if isinstance(row, Rejected) else row.get("idx")
