@@ -67,7 +67,12 @@ def test_aligned_texts_belong_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "alike", "options", "message"),
     [
-        ("glue", "entailment", {"task": "stsb"}, "expected a number above 0 and up to 5, or null of the task stsb, got entail"),
+        (
+            "glue",
+            "entailment",
+            {"task": "stsb"},
+            "expected a number above 0 and up to 5, or null of the task stsb, got entail",
+        ),
         ("glue", 5.5, {"task": "stsb"}, "up to 5, or null of the task stsb, got 5.5"),
         ("glue", 0.0, {"task": "stsb"}, "expected a number above 0"),
         ("glue", "same", {"task": "mnli"}, "expected one of entailment, neutral, contradiction of the task mnli"),
