@@ -71,7 +71,7 @@ def test_aligned_texts_belong_together(tmp_path: Path) -> None:
             "glue",
             "entailment",
             {"task": "stsb"},
-            "expected a number above 0 and up to 5, or null of the task stsb, got entail",
+            "above 0 and up to 5, or null of the task stsb, got entailment",
         ),
         ("glue", 5.5, {"task": "stsb"}, "up to 5, or null of the task stsb, got 5.5"),
         ("glue", 0.0, {"task": "stsb"}, "expected a number above 0"),
