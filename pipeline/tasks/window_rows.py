@@ -22,9 +22,7 @@ _SPAN: Final = Feature("answer_span", "uint16", 1, "first and last place of the 
 _POSITIONS: Final = Feature("answer_places", "uint16", 1, "places where an answer may begin or end: 0 and the text's")
 _OWNED: Final = Feature("owned_places", "uint16", 1, "those of them that have most context in this window")
 _OFFSETS: Final = Feature("offsets", "uint32", 1, "first character of each token in the text and that after its last")
-_TAG_AT: Final = Feature(
-    "tag_positions", "uint16", 1, "places in input_ids of the first tokens of words with a tag"
-)
+_TAG_AT: Final = Feature("tag_positions", "uint16", 1, "places in input_ids of the first tokens of words with a tag")
 _TAGS: Final = Feature("tags", "uint16", 1, "numbers of their classes; the names stand in the manifest")
 _WORDS: Final = Feature("word_numbers", "uint16", 1, f"number of each token's word in its sentence, {NO_WORD} for none")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -109,7 +110,7 @@ def open_table(
         header, names = not names, names or _tsv_header(paths[0], limits)
         read = partial(_tsv_rows, limits=limits, names=names, header=header)
     else:
-        read = partial(_json_lines if format_ == "jsonl" else _json_array, limits=limits)
+        read = partial(_json_rows, limits=limits, by_line=format_ == "jsonl")
     first = int(by_line and format_ in ("csv", "tsv") and not columns)
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
@@ -211,12 +212,10 @@ def json_lines(path: Path, limits: Limits) -> Iterator[tuple[int, Row | Rejected
             yield index, Rejected("fields", index, f"it is no JSON ({error})", (line,))
 
 
-def _json_lines(path: Path, limits: Limits) -> Iterator[Row | Rejected]:
-    yield from (row for _, row in json_lines(path, limits))
-
-
-def _json_array(path: Path, limits: Limits) -> Iterator[Row | Rejected]:
-    yield from map(_as_row, read_whole_json(path, limits))
+def _json_rows(path: Path, limits: Limits, *, by_line: bool) -> Iterator[Row | Rejected]:
+    if by_line:
+        return (row for _, row in json_lines(path, limits))
+    return map(_as_row, read_whole_json(path, limits))
 
 
 def _as_row(value: Any, index: int = 0) -> Row | Rejected:
@@ -259,10 +258,8 @@ def _tsv_rows(path: Path, limits: Limits, names: Sequence[str], *, header: bool)
 
     Quotes are ordinary characters: with `csv`, a stray quote would join lines and silently lose rows.
     """
-    for index, line in text_lines(path, limits):
+    for index, line in islice(text_lines(path, limits), int(header), None):
         cells = [] if isinstance(line, Rejected) else line.split("\t")
-        if header and index == 0:
-            continue
         if isinstance(line, Rejected):
             yield line
         elif not line.strip():
@@ -297,15 +294,12 @@ def _open_arrow(path: Path, format_: str, limits: Limits) -> Iterator[Table]:
 
 def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
     """Return the class names of columns, from the metadata of the file or the dataset_info.json next to it."""
-    info = path.with_name("dataset_info.json")
+    found, info = {}, path.with_name("dataset_info.json")
     if stored := (schema.metadata or {}).get(b"huggingface"):
-        features = parse_json(stored).get("info", {}).get("features", {})
-    elif info.is_file():
-        features = parse_json(info.read_bytes()).get("features", {})
+        described = parse_json(stored).get("info", {})
     else:
-        return {}
-    found = {}
-    for name, feature in (features or {}).items():
+        described = parse_json(info.read_bytes()) if info.is_file() else {}
+    for name, feature in (described.get("features") or {}).items():
         inner = feature
         while isinstance(inner, list) or (isinstance(inner, Mapping) and "feature" in inner):
             inner = inner[0] if isinstance(inner, list) else inner["feature"]

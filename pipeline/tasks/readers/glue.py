@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
@@ -98,30 +98,28 @@ class Glue(OfficialLayout):
     def open(self, path: Path) -> TaskFile:
         task = self.task
         file = open_table(path, self.limits, default="tsv", by_line=True)
-        headers = [texts for texts in (task.texts, task.exported) if texts and {*texts} <= {*file.names}]
-        label = next((name for name in (task.label, "label") if name in file.names), "")
-        if headers and (label or "index" in file.names):  # test files have an index
-            names = {**dict(zip(task.texts, headers[0], strict=True)), task.label: label}
-            is_export = "idx" in file.names or headers[0] == task.exported or label != task.label
-            layout = "export with numbers" if label and is_export else "official" if label else "official test"
-            rows = (lambda: _renamed(file, names)) if any(new != old for new, old in names.items()) else file.rows
-            return replace(file, layout=layout, has_labels=bool(label), rows=rows)
-        cells = dict(zip(task.columns, file.names, strict=True)) if len(task.columns) == len(file.names) else {}
-        if cells.get("label") in task.labels:
-            layout = "official" if "mark" in cells else "sentences without header"
+        names = {*file.names}
+        if len(task.columns) == len(file.names) and file.names[task.columns.index("label")] in task.labels:
+            layout = "official" if "mark" in task.columns else "sentences without header"
             table = open_table(path, self.limits, columns=task.columns, default="tsv", by_line=True)
             return replace(table, layout=layout)
-        known = [f"a header with {', '.join((*texts, label))}" for texts, label in
-                 ((task.texts, task.label), (task.exported or task.texts, "label"))]  # fmt: skip
-        known += [f"no header, and the fields {', '.join(task.columns)}"] if task.columns else []
+        known = [(task.texts, task.label), (task.exported or task.texts, "label")]
+        for texts, label in known:
+            if {*texts} <= names and (label in names or "index" in names):  # test files have an index
+                is_export = "idx" in names or (texts, label) != known[0]
+                layout = "official test" if label not in names else "export with numbers" if is_export else "official"
+                official = dict(zip((*texts, label), (*task.texts, task.label), strict=True))
+                return replace(file, layout=layout, has_labels=label in names, rows=partial(_rename, file, official))
+        headers = [f"a header with {', '.join((*texts, label))}" for texts, label in known]
+        headers += [f"no header, and the fields {', '.join(task.columns)}"] if task.columns else []
         shown = " | ".join(name if len(name) <= 80 else f"{name[:80]}…" for name in file.names)
         raise ConfigurationError(
-            f"{path}: expected a layout of this task ({'; '.join(dict.fromkeys(known))}), got {len(file.names)} "
-            f"fields: {shown}"
+            f"{path}: expected a layout of this task ({'; '.join(dict.fromkeys(headers))}), got {len(names)} fields: "
+            f"{shown}"
         )
 
 
-def _renamed(file: TaskFile, names: dict[str, str]) -> Iterator[tuple[int, Row | Rejected]]:
-    """Yield the rows with other names for their columns: new names to old ones."""
+def _rename(file: TaskFile, names: dict[str, str]) -> Iterator[tuple[int, Row | Rejected]]:
+    """Yield the rows with the official names of their columns, and no others."""
     for index, row in file.rows():
-        yield index, row if isinstance(row, Rejected) else {new: row.get(old) for new, old in names.items()}
+        yield index, row if isinstance(row, Rejected) else {new: row.get(old) for old, new in names.items()}

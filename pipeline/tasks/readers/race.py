@@ -1,15 +1,17 @@
 """Reader of RACE's folder, reading comprehension of exams (arXiv 1704.04683)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.files import parse_json
 from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, TaskFile, Unfit
-from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
+from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.tasks.readers._text_lines import read_text, text_files
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 
@@ -66,36 +68,23 @@ class Race(MultipleChoice):
                 yield index, article
                 index += 1
                 continue
-            for number in range(len(article["questions"])):
-                lists = (article["questions"], article.get("options"), article.get("answers"))
-                question, options, answer = (
-                    each[number] if isinstance(each, list) and number < len(each) else None for each in lists
-                )
-                yield (
-                    index,
-                    {
-                        "article": _stripped(article.get("article")),
-                        "question": _stripped(question),
-                        "options": _stripped(options),
-                        "answer": answer,
-                        GROUP: where,
-                    },
-                )
+            lists = [article.get(name) for name in ("questions", "options", "answers")]
+            columns = [each if isinstance(each, list) else [] for each in lists]
+            for question, options, answer in islice(zip_longest(*columns), len(columns[0])):
+                texts = {"article": article.get("article"), "question": question, "options": options}
+                yield index, {name: _stripped(text) for name, text in texts.items()} | {"answer": answer, GROUP: where}
                 index += 1
 
     def _article(self, path: Path, index: int, where: str) -> Mapping[str, Any] | Rejected:
         text = read_text(path, index, self.limits)
         if isinstance(text, Rejected):
             return text
-        try:
+        article: Any = None
+        with suppress(ValueError):
             article = parse_json(text)
-        except ValueError as error:
-            return Rejected("fields", index, f"{where} is no JSON ({error})", (text,))
-        questions = article.get("questions") if isinstance(article, Mapping) else None
-        if not isinstance(questions, list) or not questions:
-            rejected = Rejected("fields", index, f"{where}: expected an object with a list of questions")
-            return keep_texts(rejected, article)
-        return dict(article)
+        if isinstance(article, Mapping) and isinstance(article.get("questions"), list) and article["questions"]:
+            return article
+        return Rejected("fields", index, f"{where}: expected an object of JSON with a list of questions", (text,))
 
     def item(self, row: Row, index: int) -> Choices:
         try:
