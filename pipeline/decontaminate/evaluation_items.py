@@ -83,7 +83,7 @@ def version_of(files: Sequence[EvaluationFile]) -> list[str | int]:
     for file in files:
         parts += [file.suite, file.name, file_hash(file.path)]
         if file.reader is not None:
-            companions = file.reader.build(Limits()).companions(file.path)
+            companions = file.reader.build(Limits()).open(file.path).others
             parts += [file.reader.type.VERSION, *map(file_hash, companions)]
     return parts
 

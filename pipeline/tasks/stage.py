@@ -92,7 +92,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         files, _ = self._files()
         contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.local_path))]
         reader = self._complete_config.reader.build(self.recipe.limits)
-        companions = [path for file in files.values() for path in reader.companions(file.local_path)]
+        companions = [path for file in files.values() for path in reader.open(file.local_path).others]
         switch = self.config.code_switch
         dictionaries = [] if switch is None else [path for path in switch.dictionaries if path.is_file()]
         contents += [file_hash(path) for path in (*companions, *self.config.exclude, *dictionaries)]

@@ -45,6 +45,8 @@ class TaskFile:
     """start reading: yields the index and the fields of each row, or the reason why it has none"""
     has_labels: bool = True
     """published test files often have none"""
+    others: tuple[Path, ...] = ()
+    """further files that are read for the rows, such as those of the answers"""
     names: tuple[str, ...] = ()
     """columns; of JSON lines the fields of the first row"""
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -132,7 +134,9 @@ def open_table(
             raise ConfigurationError(f"{path}: expected rows of {_FORMATS}, got {found}")
     if format_ != "csv" and (why := explain_unusable(names[0] if names else "", names)):
         raise ConfigurationError(f"{path}: {why}")
-    return TaskFile(path, f"{format_} with columns", rows, names=tuple(names), class_names=class_names)
+    info = path.with_name("dataset_info.json")
+    others = (*paths[1:], *([info] if format_ in _TABLES and info.is_file() else []))
+    return TaskFile(path, f"{format_} with columns", rows, True, others, tuple(names), class_names)
 
 
 def open_lines(

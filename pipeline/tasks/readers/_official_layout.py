@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar
 
 from clozeline.pipeline.tasks.readers import Row, Unfit
@@ -36,9 +35,6 @@ class OfficialLayout(Labelled):
     @abstractmethod
     def spec(self) -> Labelled.Options:
         """Columns and classes of the task."""
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        return ()
 
     def group_of(self, row: Row) -> str | None:
         return row.get(GROUP)

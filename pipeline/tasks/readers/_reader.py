@@ -93,10 +93,6 @@ class TaskReader(ABC):
     def open(self, path: Path) -> TaskFile:
         """Detect the layout of a file; a ConfigurationError lists the layouts of the task if it has none of them."""
 
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the existing files that are read together with a file, such as its targets; by default none."""
-        return ()
-
     def complete_options(self, splits: Mapping[str, Path]) -> Any:
         """Return the options with what the files of the splits determine, such as the classes; by default as given."""
         return self.options

@@ -41,10 +41,8 @@ class ClassFolders(OfficialLayout):
         return Labelled.Options(task=self.options.task, label="folder", classes=classes, no_label=["unsup"])
 
     def open(self, path: Path) -> TaskFile:
-        return TaskFile(path, "a folder per class", partial(self._texts, text_files(path)))
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        return tuple(file for file in text_files(path) if file != path)
+        files = text_files(path)
+        return TaskFile(path, "a folder per class", partial(self._texts, files), others=files)
 
     def _rows(self, paths: Iterable[Path]) -> Iterator[tuple[str, Row]]:
         # classes are known without the texts

@@ -24,7 +24,7 @@ from clozeline.pipeline.tasks.readers import (
     Unfit,
     strings_in,
 )
-from clozeline.pipeline.tasks.readers._column_files import open_table, parts_of, value_at
+from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
 from clozeline.pipeline.tasks.readers._label_cells import (
     MOST_CLASSES,
     ClassNames,
@@ -157,10 +157,6 @@ class Labelled(TaskReader):
         # the answer may be absent from files without labels, and from the first lines of JSON
         has_labels = {answer, answer.partition(".")[0]} & {*file.names} or file.layout.startswith("json")
         return replace(file, has_labels=bool(has_labels))
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        info = path.with_name("dataset_info.json")
-        return (*parts_of(path)[1:], *([info] if info.is_file() else []))
 
     def _rows(self, paths: Iterable[Path]) -> Iterator[tuple[str, Row]]:
         """Yield where each row stands, and its fields."""

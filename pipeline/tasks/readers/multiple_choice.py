@@ -72,11 +72,8 @@ class MultipleChoice(TaskReader):
             return replace(file, has_labels=self.spec.answer in file.names or file.layout.startswith("json"))
         if not labels.is_file():
             raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers in the same folder")
-        return replace(file, layout=f"{file.layout} and a file of answers", rows=partial(self._joined, file, labels))
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        labels = self._answers_of(path)
-        return () if labels is None or not labels.is_file() else (labels,)
+        rows = partial(self._joined, file, labels)
+        return replace(file, layout=f"{file.layout} and a file of answers", rows=rows, others=(labels,))
 
     def complete_options(self, splits: Mapping[str, Path]) -> Any:
         """Refuse answers that count from 1: the number of choices occurs, and 0 does not."""

@@ -49,14 +49,9 @@ class Race(MultipleChoice):
         )
 
     def open(self, path: Path) -> TaskFile:
-        return TaskFile(path, "official folder", partial(self._questions, self._files(path)))
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        return tuple(file for file in self._files(path) if file != path)
-
-    def _files(self, path: Path) -> tuple[Path, ...]:
         level = self.options.level
-        return tuple(file for file in text_files(path) if level is None or file.parent.name == level)
+        files = tuple(file for file in text_files(path) if level is None or file.parent.name == level)
+        return TaskFile(path, "official folder", partial(self._questions, files), others=files)
 
     def _questions(self, files: Sequence[Path]) -> Iterator[tuple[int, Row | Rejected]]:
         """Yield the questions of all articles, each with the article and its options."""

@@ -73,11 +73,8 @@ class Sts(OfficialLayout):
         files = self._subsets(path)
         if missing := [file.name for pair in files for file in pair if not file.is_file()]:
             raise ConfigurationError(f"{path}: expected the file {missing[0]} in the same folder")
-        return TaskFile(path, f"{len(files)} subsets, concatenated", partial(self._rows_of_subsets, files))
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        files = self._subsets(path) if path.name.startswith(_INPUT) else []
-        return tuple(file for each in zip(*files, strict=True) for file in each if file != path and file.is_file())
+        rows, others = partial(self._rows_of_subsets, files), tuple(file for pair in files for file in pair)
+        return TaskFile(path, f"{len(files)} subsets, concatenated", rows, others=others)
 
     def _rows_of_subsets(self, files: Sequence[tuple[Path, Path]]) -> Iterator[tuple[int, Row | Rejected]]:
         line = 0

@@ -66,11 +66,7 @@ class TextToText(TaskReader):
             return file
         if not targets.is_file():
             raise ConfigurationError(f"{path}: expected the file {targets.name} with the targets in the same folder")
-        return TaskFile(path, "two files", partial(self._aligned, path, targets))
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        targets = self._targets_of(path)
-        return () if targets is None or not targets.is_file() else (targets,)
+        return TaskFile(path, "two files", partial(self._aligned, path, targets), others=(targets,))
 
     def _targets_of(self, path: Path) -> Path | None:
         """Return the file of targets; None for a table."""

@@ -30,7 +30,7 @@ def test_the_folder_is_the_class(tmp_path: Path) -> None:
     items = items_of(reader, first)
     assert items[:2] == [LabeledText(("Bad.",), 0, None, 0), LabeledText(("A good film.<br />",), 1, None, 1)]
     assert reasons(items) == {"no_label": 1}
-    assert [path.name for path in reader.companions(first)] == ["1_9.txt", "0_0.txt"]
+    assert [path.name for path in reader.open(first).others] == ["0_2.txt", "1_9.txt", "0_0.txt"]
 
 
 def test_every_other_file_has_a_reason(tmp_path: Path) -> None:

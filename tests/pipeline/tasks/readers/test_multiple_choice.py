@@ -46,7 +46,6 @@ def test_answers_of_a_file_of_their_own(tmp_path: Path) -> None:
     reader = reader_of("multiple_choice", labels="-labels.lst")
     with pytest.raises(ConfigurationError, match=r"valid\.part\.jsonl: expected the file valid-labels\.lst"):
         reader.open(rows)
-    assert reader.companions(rows) == ()
     written(tmp_path, b"1\r\n0\n\xff\n\n1\n0\n", "valid-labels.lst")
     items = items_of(reader, rows)
     assert items[0] == Choices("a", ("b", "c"), 1, 0)
@@ -73,7 +72,7 @@ def test_real_stories() -> None:
     path = published("piqa/valid.jsonl.zst")
     assert reasons(items_of(reader_of("multiple_choice", **piqa), path)) == {"no_label": 1838}
     reader = reader_of("multiple_choice", **piqa, labels="-labels.lst")
-    assert [companion.name for companion in reader.companions(path)] == ["valid-labels.lst"]
+    assert [companion.name for companion in reader.open(path).others] == ["valid-labels.lst"]
     answers = published("piqa/valid-labels.lst").read_text(encoding="utf-8").split()
     assert [str(item.right) for item in items_of(reader, path)] == answers
 

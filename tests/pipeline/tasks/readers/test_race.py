@@ -38,7 +38,7 @@ def test_every_question_is_a_row(tmp_path: Path) -> None:
     ]
     reader = reader_of("race")
     assert items_of(reader, first) == expected
-    assert [path.name for path in reader.companions(first)] == ["7.txt"]
+    assert [path.name for path in reader.open(first).others] == ["1.txt", "7.txt"]
     assert items_of(reader_of("race", level="middle"), first) == [
         Choices("Bob is here.", choices[number], right, number, "middle/7.txt") for number, right in enumerate((1, 0))
     ]

@@ -44,7 +44,7 @@ def test_lines_of_two_files(tmp_path: Path) -> None:
     assert items[0] == SourceTarget("Hello!", ("Hallo!",), "to German: ", 0)
     assert reasons(items) == {"empty_text": 2, "bad_utf8": 1, "unaligned": 1}
     assert [item.index for item in items] == list(range(5))
-    assert reader.companions(path) == (target,)
+    assert reader.open(path).others == (target,)
     with pytest.raises(ConfigurationError, match=r"expected the file train\.de with the targets"):
         reader.open(written(tmp_path / "..", "a\n", "train.en"))
 
@@ -57,7 +57,7 @@ def test_compressed_files_and_tables(tmp_path: Path) -> None:
     items = items_of(reader, written(tmp_path, "a\tb\na\nc\td\te\n\tb\n", "dev.tsv"))
     assert items[0] == SourceTarget("a", ("b",), "", 0)
     assert reasons(items) == {"fields": 2, "empty_text": 1}
-    assert reader.companions(tmp_path / "dev.tsv") == ()
+    assert reader.open(tmp_path / "dev.tsv").others == ()
 
 
 @pytest.mark.data
