@@ -158,4 +158,4 @@ def test_a_pattern_below_a_folder_with_a_bracket_is_told_how_to_write_it(tmp_pat
     (tmp_path / "in[1]" / "a.txt").write_text("words")
     with pytest.raises(ConfigurationError, match=re.escape("in[[]1]")):
         names(tmp_path / "in[1]" / "*.txt")
-    assert names(f"{tmp_path}/in[[]1]/*.txt") == ["a.txt"]
+    assert names(f"{tmp_path}/in[[]1]/*.txt") == ["in[1]/a.txt"]
