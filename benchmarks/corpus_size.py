@@ -147,7 +147,7 @@ def growth(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) -
             first, second = first[key], second[key]
         return second - first
 
-    amounts = {"stored": "bytes_owned", "html": "content_kept", "text": "characters_in"}
+    amounts = {"stored": "bytes_in", "text": "characters_in"}
     found: dict[str, Any] = {name: more("clean", "counts", count) for name, count in amounts.items()}
     stages = [stage for stage in large if stage != "train_tokenizer"]  # which reads a sample of the same size
     rates = {name: {stage: more(stage, name) for stage in stages} for name in ("cpu_s", "written", "left")}
@@ -156,7 +156,7 @@ def growth(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) -
 
 def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) -> list[Any]:
     """Return the rows of `--json`: memory and opens of each stage."""
-    sizes = [f"{measured['clean']['counts']['content_kept'] / 1e6:,.0f} MB" for measured in (small, large)]
+    sizes = [f"{measured['clean']['counts']['bytes_in'] / 1e6:,.0f} MB" for measured in (small, large)]
     rows = []
     for stage, more in large.items():
         less = small[stage]

@@ -64,7 +64,7 @@ def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], 
     read = sum(record["counts"]["characters_in"] for record in records) / 1e6
     parts = sorted((output / "clean/documents").glob("*.arrow"))
     kept = sum(len(document.text.encode()) for part in parts for document in read_documents(part)) / 1e6
-    stored = sum(record["counts"]["bytes_owned"] for record in records) / 1e6
+    stored = sum(record["counts"]["bytes_in"] for record in records) / 1e6
     texts = {stage: read if stage == "clean" else kept for stage in seconds}
     return {_FILES: seconds["clean"], **seconds}, {_FILES: stored, **texts}
 
@@ -90,14 +90,14 @@ from clozeline.pipeline.recipe import load_recipe
 recipe, output = Path(sys.argv[1]), Path(sys.argv[2])
 seconds = {stage: stage_seconds(stage, recipe, sys.argv[3], output) for stage in stages_of(load_recipe(recipe))}
 counts = [json.loads(path.read_text())["counts"] for path in (output / "clean/records").glob("*.json")]
-print("\\n" + json.dumps([seconds, sum(count.get("content_kept", 0) for count in counts)]))
+print("\\n" + json.dumps([seconds, sum(count.get("bytes_in", 0) for count in counts)]))
 """
 SPEEDUP = 2.0
 """Times the baseline's speed that a chain must reach with the same extractor"""
 
 
 def chain(root: Path, extractor: str, crawl: str) -> tuple[dict[str, float], float]:
-    """Return the CPU seconds of each stage by the code in a folder, and the megabytes of HTML that it read."""
+    """Return the CPU seconds of each stage by the code in a folder, and the megabytes of files that it read."""
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder) / "recipe.yaml"
         recipe.write_text(_CHAIN.replace("EXTRACTOR", extractor).replace("FILTERS", _CHAIN_FILTERS))

@@ -27,8 +27,7 @@ from clozeline.configuration.config import config_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.group_split import split_by_group
 from clozeline.pipeline.tasks.readers import Rejected, TaskReader
-from clozeline.pipeline.tasks.readers._json_file import read_whole_json
-from clozeline.pipeline.tasks.readers._text_lines import text_lines
+from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, text_lines
 from clozeline.registry import choose
 from clozeline.seeding import hash64
 from clozeline.tools.experiments.multirun.comparison import mean_and_deviation

@@ -17,8 +17,7 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages
-from clozeline.pipeline.execution.remote_file import RemoteFile
-from clozeline.pipeline.execution.remote_listing import remote_files
+from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
 from clozeline.pipeline.ingest.readers import is_guess
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url, local_path

@@ -10,10 +10,6 @@ class SplitCounts(TypedDict, total=False):
 
     rows_in: int
     """lines of the split that hold a row or are damaged"""
-    rows_read: int
-    """rows of the file, of all splits; absent from earlier versions"""
-    rows_elsewhere: int
-    """rows of the file that belong to other splits"""
     examples: int
     windows: int
     """further windows of rows that are longer than an example"""

@@ -1,19 +1,19 @@
 """Passes of the stage `tasks`: write the set of each split, then the manifests."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal, require_written, total_counts
+from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.code_switching import code_switch
-from clozeline.pipeline.tasks.config import FrameName, SimilarityConfig
+from clozeline.pipeline.tasks.config import TasksConfig
 from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
 from clozeline.pipeline.tasks.group_split import exclude_overlaps, split_by_group
 from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFile, TaskItem, TaskReader
@@ -22,10 +22,8 @@ from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES, set_writer
 from clozeline.pipeline.tasks.similar_pairs import SimilarPairs
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
-from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_facts
 from clozeline.recorded_file import check_files
-from clozeline.registry import Chosen
 
 _LOG: Final = logging.getLogger(__name__)
 _DETAILS: Final = 3
@@ -42,12 +40,8 @@ class SplitSource:
     source: str
     """name of the file, independent of its folder"""
     path: Path
-    carve: Mapping[str, float] = field(default_factory=dict)
-    """shares of the file's rows that go to other splits, possibly including this one"""
-    own: str = ""
-    """split of the remaining rows of the file"""
-    in_column: bool = False
-    """true if the rows of the file name their split"""
+    own: str
+    """split of the rows of the file that `carve` gives to no other split; empty: a column names the splits"""
 
     @property
     def is_training(self) -> bool:
@@ -60,10 +54,10 @@ def is_training_split(split: str) -> bool:
     return split.partition("_")[0] == "train"
 
 
-def open_reader(chosen: Chosen, similarity: SimilarityConfig | None, limits: Limits) -> TaskReader:
+def open_reader(config: TasksConfig, limits: Limits) -> TaskReader:
     """Return the reader of a task, wrapped in `SimilarPairs` for a similarity task."""
-    reader: TaskReader = chosen.build(limits)
-    return reader if similarity is None else SimilarPairs(reader, similarity)
+    reader: TaskReader = config.reader.build(limits)
+    return reader if config.similarity is None else cast(TaskReader, SimilarPairs(reader, config.similarity))
 
 
 @dataclass(frozen=True)
@@ -73,15 +67,8 @@ class TaskSets(Pass[TaskCounts]):
     units: int
     sources: tuple[SplitSource, ...]
     others: tuple[str, ...]
-    reader: Chosen
-    frame: FrameName
-    max_length: int
-    stride: int | None
-    exclude: tuple[Path, ...]
-    exclude_ngram: int | None
-    disjoint: bool
-    code_switch: CodeSwitchConfig | None
-    similarity: SimilarityConfig | None
+    config: TasksConfig
+    """options of the stage; those of the reader with what the files determine, such as the classes"""
     tokenizer: Path
     corpus: str
     seed: int
@@ -89,82 +76,67 @@ class TaskSets(Pass[TaskCounts]):
     language: str
     name: str = "main"
 
+    @property
+    def form(self) -> Form:
+        """Special tokens and lengths of the rows."""
+        return Form(FRAMES[self.config.frame], self.config.max_length, self.config.stride)
+
     def run(self, unit: int, output: Output) -> TaskCounts:
         """Read, encode and write one split; a file without labels is counted and writes no set."""
-        source = self.sources[unit]
-        reader = open_reader(self.reader, self.similarity, self.limits)
+        source, form, config = self.sources[unit], self.form, self.config
+        reader = open_reader(config, self.limits)
         file = reader.open(source.path)
-        form = Form(FRAMES[self.frame], self.max_length, self.stride)
         row_type = ROW_TYPES[reader.facts.head, form.frame.architecture]
         builder = row_type(reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
-        read = list(self.items(source, reader, file, builder.counts))
+        read = list(self.items(source, reader, file))
         training = [other for other in self.sources if other.is_training]
-        learned = (item for other in training for item in self.items(other, reader, reader.open(other.path), {}))
+        learned = (item for other in training for item in self.items(other, reader, reader.open(other.path)))
         notes = check_rows(read, None if source.is_training or not training else keys_of(learned))
         items: Iterable[TaskItem | Rejected] = read
         if source.is_training and isinstance(reader, SimilarPairs):
             items = map(reader.select_for_training, items)
-        if source.is_training and self.code_switch is not None:
-            switcher = read_switcher(self.code_switch, self.limits, self.seed, "tasks")
+        if source.is_training and config.code_switch is not None:
+            switcher = read_switcher(config.code_switch, self.limits, self.seed, "tasks")
             items = code_switch(items, switcher, reader.facts)
         rejected: list[Rejected] = []
         rows = builder.rows(_note_rejected(reader.complete(items, builder.tokenizer), rejected))
-        add_counts(builder.counts, {"notes": notes})
+        counts = builder.counts
+        add_counts(counts, {"notes": notes})
         if len(rows) and (shown := _details(rejected, reader.unit)):
             _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(shown))
         output.inputs[source.source] = file_hash(source.path)
         if len(rows):
             writer = set_writer(reader.facts, source.split, form, builder.tokenizer.vocabulary)
             info = writer.write_shard(output, 0, rows)
-            counted = builder.counts["examples"], builder.counts["tokens"]
-            require_written(f"tasks {source.split}", counted, (info.rows, info.tokens))
-        elif file.layout.has_labels and builder.counts["refused"].keys() != {"no_label"}:
-            reasons = _reasons(rejected, builder.counts, reader.unit)
-            raise ConfigurationError(f"{source.path}: no row of it is an example: {reasons}")
+            require_written(f"tasks {source.split}", (counts["examples"], counts["tokens"]), (info.rows, info.tokens))
+        elif file.has_labels and counts["refused"].keys() != {"no_label"}:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items())
+            shown = [reasons or "it has no rows", *_details(rejected, reader.unit)]
+            raise ConfigurationError(f"{source.path}: no row of it is an example: {'; '.join(shown)}")
         else:
-            _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout.name)
-        counts: TaskCounts = {"splits": {source.split: {**builder.counts, "layout": {file.layout.name: 1}}}}
+            _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout)
+        sums: TaskCounts = {"splits": {source.split: {**counts, "layout": {file.layout: 1}}}}
         if unit == 0 and self.others:
             _LOG.warning("tasks: not read, no split by its name: %s", ", ".join(self.others))
-            counts["files_left"] = dict.fromkeys(self.others, 1)
-        return add_counts(counts, cast(TaskCounts, {key: builder.counts[key] for key in _TOTALS}))
+            sums["files_left"] = dict.fromkeys(self.others, 1)
+        return add_counts(sums, cast(TaskCounts, {key: counts[key] for key in _TOTALS}))
 
-    def items(
-        self, source: SplitSource, reader: TaskReader, file: TaskFile, counts: SplitCounts
-    ) -> Iterator[TaskItem | Rejected]:
-        """Yield the rows of a split, counting all rows of its file and rejecting excluded ones."""
-        items: Iterable[TaskItem | Rejected] = _all_rows(reader, file, counts)
-        excluded = list(self.exclude)
-        if self.disjoint and not source.is_training:
-            excluded += [other.path for other in self.sources if other.is_training and other.path != source.path]
-        if source.in_column:
-            items = self._rows_of_split(source.split, items, reader, file, counts)
-        if excluded or (self.disjoint and source.in_column and not source.is_training):
-            others = [item for path in excluded for item in _all_rows(reader, reader.open(path), {})]
-            for other in self.sources:  # splits of the same file
-                if self.disjoint and source.in_column and other.is_training:
-                    others += self._rows_of_split(other.split, reader.read(file), reader, file, {})
-            known = (item for item in others if not isinstance(item, Rejected))
-            items = exclude_overlaps(items, known, self.exclude_ngram)
-        if not source.carve:
-            yield from items
-            return
-        rows = list(items)
-        for item, split in zip(rows, split_by_group(rows, source.carve, source.own, self.seed), strict=True):
-            if split == source.split:
-                yield item
-            else:
-                add_counts(counts, {"rows_elsewhere": 1})
-
-    def _rows_of_split(
-        self, split: str, items: Iterable[TaskItem | Rejected], reader: TaskReader, file: TaskFile, counts: SplitCounts
-    ) -> Iterator[TaskItem | Rejected]:
-        """Yield the rows whose column names the split, and count the others."""
-        for item, own in zip(items, reader.row_splits(file), strict=True):
-            if own == split:
-                yield item
-            else:
-                add_counts(counts, {"rows_elsewhere": 1})
+    def items(self, source: SplitSource, reader: TaskReader, file: TaskFile) -> Iterator[TaskItem | Rejected]:
+        """Yield the rows of a split, of which excluded ones are rejected."""
+        config, rows = self.config, list(reader.read(file))
+        splits = [source.own] * len(rows) if source.own else list(reader.row_splits(file))
+        known = [item for path in config.exclude for item in reader.read(reader.open(path))]
+        for other in self.sources if config.disjoint and not source.is_training else ():
+            if other.is_training and other.path != source.path:
+                known += reader.read(reader.open(other.path))
+            elif other.is_training and not source.own:
+                known += (item for item, split in zip(rows, splits, strict=True) if split == other.split)
+        if known:
+            known_items = (item for item in known if not isinstance(item, Rejected))
+            rows = exclude_overlaps(rows, known_items, config.exclude_ngram)
+        if config.carve and source.own == "train":
+            splits = split_by_group(rows, config.carve, source.own, self.seed)
+        yield from (item for item, split in zip(rows, splits, strict=True) if split == source.split)
 
     def open_tokenizer(self) -> Tokenizer:
         """Load the tokenizer published by an earlier stage, after checking its files."""
@@ -185,12 +157,6 @@ class TaskManifests(Pass[TaskCounts]):
         """Write the manifests; ConfigurationError if no split has labels."""
         counts: TaskCounts = total_counts(output.folder, self.sets.name)
         splits = counts["splits"]
-        # each row of a file belongs to exactly one split
-        for name in {source.source for source in self.sets.sources}:
-            parts = [splits[source.split] for source in self.sets.sources if source.source == name]
-            if all("rows_read" in part for part in parts):
-                rows = sum(part["rows_in"] for part in parts)
-                require_equal(f"tasks: {name}", "rows of the file", parts[0]["rows_read"], "rows of its splits", rows)
         if not any(split["examples"] for split in splits.values()):
             raise ConfigurationError("tasks: no file of the input has labels")
         tokenizer = self.sets.open_tokenizer()
@@ -200,38 +166,29 @@ class TaskManifests(Pass[TaskCounts]):
         return {}
 
     def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
-        work, vocabulary = self.sets, tokenizer.vocabulary
-        facts, frame = open_reader(work.reader, work.similarity, work.limits).facts, FRAMES[work.frame]
-        writer = set_writer(facts, source.split, Form(frame, work.max_length, work.stride), vocabulary)
+        work, vocabulary, config = self.sets, tokenizer.vocabulary, self.sets.config
+        facts, frame = open_reader(config, work.limits).facts, work.form.frame
+        writer = set_writer(facts, source.split, work.form, vocabulary)
         manifest = writer.write_manifest(
             output, name=f"{facts.name}/{source.split}", kind="examples", seed=self.seed,
             tokenizer=tokenizer_facts(work.tokenizer, vocabulary),
             totals={"tokens_by_language": {work.language: counts["tokens"]}, "skipped": counts["refused"]},
             objective={
                 "name": TASK, "label": facts.name, "architecture": frame.architecture, "heads": [facts.head],
-                "options": {TASK: facts.plain(), "split": source.split, "frame": work.frame,
-                            "max_length": work.max_length},
+                "options": {TASK: facts.plain(), "split": source.split, "frame": config.frame,
+                            "max_length": config.max_length},
                 "frame": frame.facts(vocabulary),
             },
             languages=[work.language],
             parents=[{"name": work.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
-            config={"reader": work.reader.plain(), "source": source.source, "layout": next(iter(counts["layout"])),
+            config={"reader": config.reader.plain(), "source": source.source, "layout": next(iter(counts["layout"])),
                     "rows_in": counts["rows_in"], "truncated": counts["truncated"],
                     "truncated_tokens": counts["truncated_tokens"], "examples_by_label": counts["labels"],
-                    **({} if work.stride is None else {"stride": work.stride}),
+                    **({} if config.stride is None else {"stride": config.stride}),
                     **{name: counts[name] for name in ("windows", "notes") if counts[name]}},
         )  # fmt: skip
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written)
-
-
-def _all_rows(reader: TaskReader, file: TaskFile, counts: SplitCounts) -> Iterator[TaskItem | Rejected]:
-    """Yield the rows of a file and count them; check at the end that none is missing."""
-    counts["rows_read"] = 0
-    for item in reader.read(file):
-        counts["rows_read"] += 1
-        yield item
-    require_equal(f"tasks: {file.path}", "rows of the file", reader.row_count(file), "rows read", counts["rows_read"])
 
 
 def _note_rejected(items: Iterable[TaskItem | Rejected], rejected: list[Rejected]) -> Iterator[TaskItem | Rejected]:
@@ -239,12 +196,6 @@ def _note_rejected(items: Iterable[TaskItem | Rejected], rejected: list[Rejected
         if isinstance(item, Rejected):
             rejected.append(item)
         yield item
-
-
-def _reasons(items: Iterable[Rejected], counts: SplitCounts, unit: str) -> str:
-    """Return the number of rejected rows per reason, and the first details."""
-    rejected = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items()) or "it has no rows"
-    return "; ".join((rejected, *_details(items, unit)))
 
 
 def _details(items: Iterable[Rejected], unit: str) -> list[str]:

@@ -3,15 +3,12 @@
 from typing import Any, Final
 
 from clozeline.pipeline.shards import SetWriter
-from clozeline.pipeline.tasks.answer_rows import AnswerRows
-from clozeline.pipeline.tasks.choice_rows import ChoiceRows
 from clozeline.pipeline.tasks.generation_rows import TargetRows, TurnRows
-from clozeline.pipeline.tasks.labeled_rows import LabeledRows
-from clozeline.pipeline.tasks.pair_rows import PairRows
+from clozeline.pipeline.tasks.labeled_rows import ChoiceRows, LabeledRows, PairRows
 from clozeline.pipeline.tasks.readers import HeadName, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import Architecture
-from clozeline.pipeline.tasks.tagged_rows import TaggedRows
 from clozeline.pipeline.tasks.task_rows import Form, TaskRows
+from clozeline.pipeline.tasks.window_rows import AnswerRows, TaggedRows
 from clozeline.pipeline.vocabulary import Vocabulary
 
 ROW_TYPES: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {

@@ -7,6 +7,7 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.inputs import SourceFile
+from clozeline.pipeline.tasks.readers._column_files import PART
 
 _SPLITS: Final = ("train", "dev", "test")
 _NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test|validation|valid|val)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")
@@ -18,8 +19,6 @@ _LABEL: Final = re.compile(
 """Labels of inputs: the names of splits, and further training or evaluation sets, such as other languages."""
 _DESCRIPTIONS: Final = frozenset({"dataset_info.json", "dataset_dict.json", "state.json"})
 """Files in which `datasets` describes the tables next to them."""
-_PART: Final = re.compile(r"(?P<name>.+)-(?P<part>[0-9]{5})-of-[0-9]{5}(?P<suffix>\..+)")
-"""Name of one of the parts of a split: `train-00000-of-00002.parquet`, or `train/data-00000-of-00002.arrow`."""
 _UNNAMED: Final = "default"
 """Default label of an input."""
 
@@ -94,7 +93,7 @@ def _split_of(file: SourceFile, *, in_folders: bool, split_names: Mapping[str, s
             )
         return file.entry.source
     path = PurePosixPath(file.source)
-    part = _PART.fullmatch(path.name)
+    part = PART.fullmatch(path.name)
     name = path.name.partition(".")[0] if part is None else path.parent.name if part["name"] == "data" else part["name"]
     if in_folders:
         name = path.parent.parent.name
@@ -106,5 +105,5 @@ def _split_of(file: SourceFile, *, in_folders: bool, split_names: Mapping[str, s
 
 def is_first_part(name: str) -> bool:
     """Return whether a file holds rows of a split and is the first of its parts, or the only one."""
-    part = _PART.fullmatch(name)
+    part = PART.fullmatch(name)
     return name not in _DESCRIPTIONS and (part is None or int(part["part"]) == 0)

@@ -21,7 +21,6 @@ from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
 from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.split_files import is_first_part, split_files
-from clozeline.registry import Chosen
 from clozeline.seeding import hash64
 
 _VERSION = 2
@@ -49,21 +48,19 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         )
 
     @cached_property
-    def _reader(self) -> Chosen:
-        """The reader with the options that the files determine, such as the classes."""
+    def _complete_config(self) -> TasksConfig:
+        """The configuration with the options of the reader that the files determine, such as the classes."""
         splits, _ = self._files()
         reader: TaskReader = self.config.reader.build(self.recipe.limits)
-        paths = {split: file.local_path for split, file in splits.items()}
-        return replace(self.config.reader, options=reader.complete_options(paths))
+        options = reader.complete_options({split: file.local_path for split, file in splits.items()})
+        return replace(self.config, reader=replace(self.config.reader, options=options))
 
     def mistakes(self) -> Iterator[str]:
         """Yield what is missing: files of a split, a tokenizer, a special token of the template."""
         splits, _ = self._files()
         vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
         self.config.check_tokens(vocabulary)
-        frame = FRAMES[self.config.frame]
-        reader = open_reader(self._reader, self.config.similarity, self.recipe.limits)
-        facts = reader.facts
+        frame, facts = FRAMES[self.config.frame], open_reader(self._complete_config, self.recipe.limits).facts
         head, switch = facts.head, self.config.code_switch
         if switch is not None:
             check_switched_head(facts)
@@ -94,17 +91,15 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     def version(self) -> int:
         files, _ = self._files()
         contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.local_path))]
-        reader = self._reader.build(self.recipe.limits)
-        companions = [path for file in files.values() for path in reader.companions(file.local_path)]
+        reader = self._complete_config.reader.build(self.recipe.limits)
+        companions = [path for file in files.values() for path in reader.open(file.local_path).others]
         switch = self.config.code_switch
         dictionaries = [] if switch is None else [path for path in switch.dictionaries if path.is_file()]
         contents += [file_hash(path) for path in (*companions, *self.config.exclude, *dictionaries)]
         return hash64(_VERSION, self.config.reader.type.VERSION, *contents)
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
-        (splits, others), config, recipe = self._files(), self.config, self.recipe
-        # the splits of files, then those taken from the training file
-        carve = config.carve
+        (splits, others), carve, recipe = self._files(), self.config.carve, self.recipe
         if carve and ("train" not in splits or not splits.keys().isdisjoint(carve)):
             raise ConfigurationError(
                 f"tasks.carve: expected a file of train and none of {', '.join(carve)}, got files of "
@@ -115,28 +110,24 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             raise ConfigurationError(
                 f"tasks.carve: the column of tasks.reader.split names {', '.join(named)} already: remove one key"
             )
-        sources = (
-            *(SplitSource(split, file.source, file.local_path, carve if split == "train" else {}, split)
-              for split, file in splits.items() if not named),
-            *(SplitSource(split, splits["train"].source, splits["train"].local_path, carve, "train")
-              for split in carve),
-            *(SplitSource(split, splits["train"].source, splits["train"].local_path, {}, split, in_column=True)
-              for split in named),
-        )  # fmt: skip
+        files = [
+            *((split, file, split) for split, file in splits.items() if not named),
+            *((split, splits["train"], "train") for split in carve),
+            *((split, splits["train"], "") for split in named),
+        ]
+        sources = tuple(SplitSource(split, file.source, file.local_path, own) for split, file, own in files)
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
         sets = TaskSets(
-            len(sources), sources, tuple(file.source for file in others), self._reader, config.frame,
-            config.max_length, config.stride, tuple(config.exclude), config.exclude_ngram, config.disjoint,
-            config.code_switch, config.similarity, tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus,
-            recipe.seed, recipe.limits, languages.pop(),
+            len(sources), sources, tuple(file.source for file in others), self._complete_config,
+            tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits, languages.pop(),
         )  # fmt: skip
         return [sets, TaskManifests(sets, recipe.seed)]
 
     def _column_splits(self, splits: Mapping[str, SourceFile]) -> tuple[str, ...]:
         """Return the splits that a column of the only file names; empty if each split has a file."""
-        reader: TaskReader = self._reader.build(self.recipe.limits)
+        reader: TaskReader = self._complete_config.reader.build(self.recipe.limits)
         return () if splits.keys() != {"train"} else reader.splits_in(splits["train"].local_path)
 
     def row(self, counts: TaskCounts) -> Row:
@@ -147,9 +138,6 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     def check(self, counts: TaskCounts) -> None:
         """Check that each row became an example or was rejected with a reason."""
         for split, part in counts.get("splits", {}).items():
-            if "rows_read" in part:
-                assigned = part["rows_in"] + part.get("rows_elsewhere", 0)
-                require_equal(f"tasks {split}", "rows_read", part["rows_read"], "rows_in + rows_elsewhere", assigned)
             outcomes = part["examples"] + sum(part["refused"].values())
             windows = part["rows_in"] + part["windows"]
             require_equal(f"tasks {split}", "rows_in + windows", windows, "examples + refused", outcomes)

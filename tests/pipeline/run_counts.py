@@ -23,9 +23,6 @@ from clozeline.tools.shards.validation.shard_set import check_shard_set
 from tests.pipeline.stage_counts import recount, task_counts
 
 _BALANCES: Final = (
-    (("bytes_owned", "bytes_read_twice"), ("bytes_decoded", "bytes_undecoded")),
-    (("content_bytes",), ("content_kept", "content_skipped")),
-    (("records_found",), ("records_given",)),
     (("records_in",), ("ignored", "malformed", "documents_in")),
     (("characters_in",), ("characters_out", "characters_removed")),
 )

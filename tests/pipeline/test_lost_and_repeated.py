@@ -78,7 +78,6 @@ class Place:
 
 
 PLACES = {
-    "a record from the reader": Place("clean", "clean.unit:_collect_batches", 0),
     "a document between two steps": Place("clean", "clean.unit:CleanUnits._extract"),
     "a document that is written": Place("clean", "clean.unit:write_documents", 1),
     "a row of a file of documents": Place("clean", "ingest.documents.files:_make_batch"),

@@ -37,7 +37,7 @@ class PseudoLabelOptions:
     """file with one text per line, or the two of a pair separated by a tab; a first line with the names of the task's
     text columns is a header"""
     output: Annotated[Path, HOME_EXPANDED]
-    """file for the labeled rows, such as pseudo.tsv; FILE.json gets the counts"""
+    """file for the labeled rows, such as pseudo.jsonl; FILE.json gets the counts"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
     """lowest probability of a label to keep"""
     per_class: Annotated[int, Field(ge=1)] | None = None

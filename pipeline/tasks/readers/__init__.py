@@ -3,7 +3,8 @@
 Every row of a file becomes an item or is counted with a reason; no row stops the file and no layout is guessed.
 """
 
-from clozeline.pipeline.tasks.readers._reader import TASK, HeadName, Layout, TaskFacts, TaskFile, TaskReader, facts_of
+from clozeline.pipeline.tasks.readers._column_files import Row, TaskFile
+from clozeline.pipeline.tasks.readers._reader import TASK, HeadName, TaskFacts, TaskReader, facts_of
 from clozeline.pipeline.tasks.readers._task_items import (
     Choices,
     Dialogue,
@@ -14,11 +15,11 @@ from clozeline.pipeline.tasks.readers._task_items import (
     SourceTarget,
     TaggedWords,
     TaskItem,
+    Unfit,
     answer_runs,
-    keep_texts,
     strings_in,
 )
 
-__all__ = ["TASK", "Choices", "Dialogue", "HeadName", "LabeledText", "Layout", "Part", "Question", "Rejected",
-           "SourceTarget", "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "answer_runs",
-           "facts_of", "keep_texts", "strings_in"]  # fmt: skip
+__all__ = ["TASK", "Choices", "Dialogue", "HeadName", "LabeledText", "Part", "Question", "Rejected", "Row",
+           "SourceTarget", "TaggedWords", "TaskFacts", "TaskFile", "TaskItem", "TaskReader", "Unfit", "answer_runs",
+           "facts_of", "strings_in"]  # fmt: skip

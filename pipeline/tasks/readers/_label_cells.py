@@ -1,4 +1,4 @@
-"""Labels as cells of a table: names, integers, lists, and the classes that a file holds."""
+"""Cells of a table with a label or a split: names, integers, lists, and the classes that a file holds."""
 
 import ast
 import json
@@ -6,11 +6,19 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from dataclasses import field
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import BeforeValidator
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.tasks.readers._column_files import Row, value_at
 
 MOST_CLASSES: Final = 65_535
 """Labels are stored as uint16."""
 _INTEGER_DIGITS: Final = 18
+_SPLITS: Final = {"training": "train", "validation": "dev", "valid": "dev", "val": "dev", "development": "dev"}
+"""Other names of splits."""
 _PRINTED: Final = re.compile(r"\s*\[\s*(?:['\"]|-?\d|\])")
 _NO_COMMA: Final = re.compile(r"""(?:'\s+'|"\s+")(?=[^,\]])""")
 
@@ -145,3 +153,22 @@ def as_texts(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): str(name) for key, name in value.items()}
     return [str(name) for name in value] if isinstance(value, (list, tuple)) else value
+
+
+ClassNames: TypeAlias = Annotated[list[str], BeforeValidator(as_texts)]
+
+
+@config_class
+class SplitColumn:
+    """A column that says to which split a row belongs."""
+
+    column: str
+    """column of the split; values are train, dev and test, or training, validation, valid, val, development"""
+    names: Annotated[dict[str, str], BeforeValidator(as_texts)] = field(default_factory=dict)
+    """splits by further values of the column: {"0": train, "1": dev}"""
+
+    def split_of(self, row: Row) -> str | None:
+        """Return the split of a row; None for a value that names none."""
+        value = cell_text(value_at(row, self.column)) or ""
+        known = self.names.get(value) or _SPLITS.get(value.lower(), value.lower())
+        return known if known in ("train", "dev", "test") or known in self.names.values() else None

@@ -5,43 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tasks.readers._task_items import LabeledText, Rejected, TaskItem
-from clozeline.pipeline.tasks.readers._text_lines import line_count
+from clozeline.pipeline.tasks.readers._column_files import Row, TaskFile
+from clozeline.pipeline.tasks.readers._task_items import GROUP, LabeledText, Rejected, TaskItem, Unfit, keep_texts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 
 TASK: Final = "task"
 """Objective name in the manifests of task sets."""
 HeadName: TypeAlias = Literal["classification", "regression", "tagging", "span", "lm", "multiple_choice", "similarity"]
 """Heads for fine-tuning."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The layout detected in a file; tables have a richer one, with the same `name` and `has_labels`."""
-
-    name: str
-    """name in reports, such as `official`"""
-    has_labels: bool = True
-    """published test files often have none"""
-    files: tuple[Path, ...] = ()
-    """files read in parallel line by line, such as the targets"""
-    data: Any = None
-    """further needs of `read`: the columns of the file, or its parsed content"""
-
-
-@dataclass(frozen=True)
-class TaskFile:
-    """A file of a task, plain or compressed, and the layout detected in it."""
-
-    path: Path
-    layout: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +78,8 @@ class TaskReader(ABC):
     split_names: ClassVar[Mapping[str, str]] = {}
     """splits of official file names that do not say so, without suffix"""
 
+    options: Any
+
     def __init__(self, options: Any, limits: Limits) -> None:
         self.options = options
         self.limits = limits
@@ -113,15 +92,6 @@ class TaskReader(ABC):
     @abstractmethod
     def open(self, path: Path) -> TaskFile:
         """Detect the layout of a file; a ConfigurationError lists the layouts of the task if it has none of them."""
-
-    def second_file(self, path: Path) -> Path | None:
-        """Return the file that is read line by line with a file, such as its targets; None by default."""
-        return None
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        """Return the existing files that are read together with a file."""
-        second = self.second_file(path)
-        return () if second is None or not second.is_file() else (second,)
 
     def complete_options(self, splits: Mapping[str, Path]) -> Any:
         """Return the options with what the files of the splits determine, such as the classes; by default as given."""
@@ -143,21 +113,32 @@ class TaskReader(ABC):
         return {}
 
     @abstractmethod
+    def item(self, row: Row, index: int) -> TaskItem:
+        """Return the item of a row.
+
+        Raises:
+            Unfit: the row is no example.
+        """
+
     def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
-        """Yield every row of a file, without lines that are not rows, such as a header."""
+        """Yield every row of a file."""
+        for index, row in file.rows():
+            yield row if isinstance(row, Rejected) else self.build(row, index)
+
+    def build(self, row: Row, index: int) -> TaskItem | Rejected:
+        """Return the item of a row, or the reason why it has none."""
+        try:
+            return self.item(row, index)
+        except Unfit as why:
+            return keep_texts(Rejected(why.reason, index, why.detail), self.texts_to_keep(row))
+
+    def texts_to_keep(self, row: Row) -> Any:
+        """Return the fields of a rejected row by whose texts `decontaminate` finds it; by default all."""
+        return {name: value for name, value in row.items() if name != GROUP}
 
     def complete(self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
         """Return the rows with what the tokenizer determines, such as the ids of a template; by default as they are."""
         return items
-
-    def row_count(self, file: TaskFile) -> int:
-        """Return the number of rows, counted independently of `read` as a check: by default one per line."""
-        return max(line_count(path, self.limits) for path in (file.path, *file.layout.files))
-
-    @cached_property
-    def label_numbers(self) -> dict[str, int]:
-        """Class index of each label."""
-        return {label: number for number, label in enumerate(self.facts.labels)}
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
         """Return the rows of an official file with arbitrary answers, each with its id; None: read by `input_columns`.

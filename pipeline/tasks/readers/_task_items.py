@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 
 class TaskItem(Protocol):
@@ -37,6 +37,16 @@ class Rejected:
     """texts of the row, which documents may hold although no task keeps it"""
 
 
+class Unfit(Exception):
+    """A row is no example: the reason, and what is wrong with it."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.detail = reason, detail
+
+
+GROUP: Final = "#group"
+"""Field of a row with the name of its document, which is no text."""
 T = TypeVar("T")
 
 

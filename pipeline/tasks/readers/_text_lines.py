@@ -1,14 +1,14 @@
-r"""Read the lines of text files: split at `\n` only, without a byte order mark; a bad byte costs a single line."""
+r"""Read text files: lines (split at `\n` only, without a byte order mark), sentences, texts, or one JSON value."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.errors import ConfigurationError
+from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers._task_items import Rejected, keep_texts
@@ -22,7 +22,7 @@ _BOM: Final = "\ufeff"
 def text_lines(path: Path, limits: Limits, encoding: str = "utf-8") -> Iterator[tuple[int, str | Rejected]]:
     r"""Yield the index and the text of each line of a plain or compressed file, without `\n` or `\r\n`."""
     # after damage the line numbers are unknown: do not resume
-    lines = ByteLines(path, 0, path.stat().st_size, limits, Account(), resume=False)
+    lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
         if isinstance(line, Cut):
             yield number, Rejected(line.reason, number)
@@ -35,26 +35,6 @@ def text_lines(path: Path, limits: Limits, encoding: str = "utf-8") -> Iterator[
                 yield number, Rejected("bad_utf8", number)
                 continue
             yield number, (text.removeprefix(_BOM) if number == 0 else text).removesuffix("\r")
-
-
-def parse_score(text: str, low: float, high: float) -> float | None:
-    """Return the number that a text spells; None if it spells none from `low` to `high`."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if low <= number <= high else None
-
-
-def line_count(path: Path, limits: Limits) -> int:
-    r"""Return the number of lines: one for each `\n`, and a last one without it."""
-    count, rest = 0, False
-    for piece in recode_utf16(decompress_file(path, limits, resume=False), Account()):
-        if isinstance(piece, Damage):
-            return count + 1
-        count += piece.count(b"\n")
-        rest = not piece.endswith(b"\n") if piece else rest
-    return count + rest
 
 
 def align_lines(
@@ -70,3 +50,66 @@ def align_lines(
             yield keep_texts(replace(right[1], index=index), left[1])
         else:
             yield left[1], right[1]
+
+
+@dataclass(slots=True)
+class SentenceLines:
+    """The lines of one sentence, in a file of one word per line with blank lines between sentences."""
+
+    index: int
+    """index of its first line"""
+    lines: list[str] = field(default_factory=list)
+    damage: str = ""
+    """reason of the first line without text; empty if there is none"""
+
+
+def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
+    """Yield the sentences of a plain or compressed file."""
+    sentence: SentenceLines | None = None
+    for number, line in text_lines(path, limits):
+        if isinstance(line, str) and not line.strip():
+            if sentence is not None:
+                yield sentence
+            sentence = None
+            continue
+        sentence = sentence or SentenceLines(number)
+        if isinstance(line, Rejected):
+            sentence.damage = sentence.damage or line.reason
+        else:
+            sentence.lines.append(line)
+    if sentence is not None:
+        yield sentence
+
+
+def read_whole_json(path: Path, limits: Limits) -> Any:
+    """Return the data of a JSON file; ConfigurationError if it is damaged, too large or not one JSON value."""
+    content = bytearray()
+    for piece in decompress_file(path, limits, resume=False):
+        if isinstance(piece, Damage):
+            raise ConfigurationError(f"{path}: is damaged ({piece}): copy the file again") from piece
+        content += piece
+        if len(content) > limits.decompressed_bytes:
+            raise ConfigurationError(f"{path}: more than limits.decompressed_bytes, {limits.decompressed_bytes}")
+    try:
+        return parse_json(content.decode("utf-8-sig"))
+    except ValueError as error:
+        several = ": it holds JSON lines" if str(error).startswith("Extra data") else ""
+        raise ConfigurationError(f"{path}: expected one JSON value, got none ({error}){several}") from error
+
+
+def text_files(path: Path) -> tuple[Path, ...]:
+    """Return the text files of the split that a file belongs to, its folder and the folders next to it, in order.
+
+    Such a split is a folder of folders: `train/pos/0_9.txt`, `dev/high/12.txt`.
+    """
+    return tuple(sorted(path.parent.parent.glob("[!.]*/[!.]*.txt")))
+
+
+def read_text(path: Path, index: int, limits: Limits) -> str | Rejected:
+    """Return the text of a file; it is rejected if it is too long, or not UTF-8."""
+    if path.stat().st_size > limits.record_bytes:
+        return Rejected("record_bytes", index, f"{path.name} is longer than limits.record_bytes, {limits.record_bytes}")
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return Rejected("bad_utf8", index, f"{path.parent.name}/{path.name} is not UTF-8 ({error})")

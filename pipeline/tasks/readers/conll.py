@@ -1,16 +1,20 @@
 """Reader of CoNLL files: a word and its tags per line, blank lines between sentences (arXiv cs/0306050)."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Layout, Rejected, TaggedWords, TaskFacts, TaskFile, TaskReader, keep_texts
-from clozeline.pipeline.tasks.readers._sentence_lines import SentenceLines, sentence_count, sentence_lines
-from clozeline.pipeline.tasks.readers._tag_schemes import Scheme, scheme_labels, to_bio, to_bioes
+from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFile
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
+from clozeline.pipeline.tasks.readers._tag_schemes import Scheme, scheme_labels
+from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
+from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 
 _DOCUMENT: Final = "-DOCSTART-"
 _BLANKS: Final = re.compile(r"[ \t]+")
@@ -21,7 +25,7 @@ def _split(line: str, separator: str | None) -> list[str]:
     return line.split(separator) if separator else _BLANKS.split(line.strip(" \t\r"))
 
 
-class Conll(TaskReader):
+class Conll(OfficialLayout):
     """Sentences with one tag per word: named entities (CoNLL-2003, WikiGold, WNUT-17, WikiANN) or plain classes.
 
     Columns are separated by tabs if the first line has one, else by spaces. Entity tags of any scheme (IOB1, IOB2,
@@ -32,6 +36,8 @@ class Conll(TaskReader):
     Example:
         `Ada I-PER`, `sings O` are the words `Ada sings` with the tags `B-PER O`
     """
+
+    hint: ClassVar[str] = "; tasks.reader.entities=[...] or tags=[...] names others"
 
     @config_class
     class Options:
@@ -56,14 +62,11 @@ class Conll(TaskReader):
 
     options: Options
 
-    @property
-    def facts(self) -> TaskFacts:
+    @cached_property
+    def spec(self) -> Labelled.Options:
         options = self.options
-        if options.tags:
-            return TaskFacts(name=options.task, head="tagging", labels=tuple(options.tags), metrics=("accuracy",))
-        labels = scheme_labels(options.entities, options.scheme)
-        metrics = ("entity_f1", "strict_entity_f1", "accuracy")
-        return TaskFacts(name=options.task, head="tagging", labels=labels, metrics=metrics)
+        classes = {name: name for name in options.tags or scheme_labels(options.entities, options.scheme)}
+        return Labelled.Options(task=options.task, words="words", label="tags", classes=classes)
 
     def open(self, path: Path) -> TaskFile:
         """Detect the columns from the first line."""
@@ -78,47 +81,25 @@ class Conll(TaskReader):
                         f"{path}: expected a column {word} of words and a column {tag} of tags, got {name}: "
                         f"{lines[0]!r}"
                     )
-                return TaskFile(path, Layout(name, data=(count, separator)))
+                return TaskFile(path, name, partial(self._sentences, path, count, separator))
         raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
 
-    def read(self, file: TaskFile) -> Iterator[TaggedWords | Rejected]:
-        count, separator = file.layout.data
-        document = 0
-        for sentence in sentence_lines(file.path, self.limits):
+    def _sentences(self, path: Path, count: int, separator: str | None) -> Iterator[tuple[int, Row | Rejected]]:
+        options, document = self.options, 0
+        for sentence in sentence_lines(path, self.limits):
             lines = [line for line in sentence.lines if not line.startswith(_DOCUMENT)]
             document += len(sentence.lines) - len(lines)
-            if lines or sentence.damage:
-                group = f"document {document}" if document else None
-                rows = [_split(line, separator) for line in lines]
-                words = " ".join(row[self.options.word_column] for row in rows if len(row) == count)
-                yield keep_texts(self._to_item(sentence, rows, count, group), words)
-
-    def row_count(self, file: TaskFile) -> int:
-        return sentence_count(file.path, self.limits, _DOCUMENT)
-
-    def _to_item(
-        self, sentence: SentenceLines, rows: Sequence[Sequence[str]], count: int, group: str | None
-    ) -> TaggedWords | Rejected:
-        if sentence.damage:
-            return Rejected(sentence.damage, sentence.index)
-        if any(len(row) != count for row in rows):
-            return Rejected("fields", sentence.index)
-        options = self.options
-        words = tuple(row[options.word_column].removeprefix(options.prefix).strip() for row in rows)
-        if not all(words):
-            return Rejected("empty_word", sentence.index)
-        tags = [row[options.tag_column].strip() for row in rows]
-        if not options.tags:
-            try:
-                tags = to_bio(tags)
-            except ValueError as error:
-                return Rejected("bad_label", sentence.index, self._detail(str(error)))
-            tags = to_bioes(tags) if options.scheme == "bioes" else tags
-        if unknown := [tag for tag in tags if tag not in self.label_numbers]:
-            return Rejected("bad_label", sentence.index, self._detail(f"tag {unknown[0]!r}"))
-        return TaggedWords(words, tuple(self.label_numbers[tag] for tag in tags), sentence.index, group)
-
-    def _detail(self, problem: str) -> str:
-        options = self.options
-        known = f"entities=[{', '.join(options.entities)}]" if options.entities else f"tags=[{', '.join(options.tags)}]"
-        return f"the column {options.tag_column} holds the {problem}; known are those of tasks.reader.{known}"
+            rows = [_split(line, separator) for line in lines]
+            words = [row[options.word_column] for row in rows if len(row) == count]
+            if sentence.damage or len(words) < len(rows):
+                rejected = Rejected(sentence.damage or "fields", sentence.index)
+                yield sentence.index, keep_texts(rejected, " ".join(words))
+            elif rows:
+                yield (
+                    sentence.index,
+                    {
+                        "words": [word.removeprefix(options.prefix).strip() for word in words],
+                        "tags": [row[options.tag_column].strip() for row in rows],
+                        GROUP: f"document {document}" if document else None,
+                    },
+                )

@@ -1,30 +1,60 @@
 """Reader of GLUE: nine tasks on a sentence or a pair of sentences (arXiv 1804.07461)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers import (
-    LabeledText,
-    Rejected,
-    TaskFacts,
-    TaskFile,
-    TaskItem,
-    TaskReader,
-    keep_texts,
-)
-from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
-from clozeline.pipeline.tasks.readers._json_lines import first_object, json_objects
-from clozeline.pipeline.tasks.readers._tables import TableLayout, detect_layout, match_layout, table_rows
-from clozeline.pipeline.tasks.readers._text_lines import line_count, parse_score, text_lines
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFacts, TaskFile
+from clozeline.pipeline.tasks.readers._column_files import open_table
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout, numbered
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 
-_HIDDEN: Final = "-1"
-"""Label of test rows in Hugging Face exports."""
+_ENTAILMENT: Final = ("entailment", "not_entailment")
+_PAIR: Final = ("sentence1", "sentence2")
 
 
-class Glue(TaskReader):
+@dataclass(frozen=True)
+class GlueTask:
+    """A task: its classes as in GLUE's submissions, its metrics, and the columns of its files."""
+
+    labels: tuple[str, ...] = ("0", "1")
+    """classes; empty: a score from 0 to 5"""
+    texts: tuple[str, ...] = _PAIR
+    """columns of the text or of both texts"""
+    label: str = "label"
+    """column of the class or the score"""
+    metrics: tuple[str, ...] = ("accuracy",)
+    exported: tuple[str, ...] = ()
+    """columns of the texts in exports of Hugging Face, whose label is `label`; empty: the same"""
+    columns: tuple[str, ...] = ()
+    """all columns of a file without header"""
+    positive: int | None = None
+    """class of F1"""
+
+
+_F1: Final = ("f1", "accuracy")
+GLUE_TASKS: Final = {
+    # the third column is the author's mark, which reveals the label: it is never a text
+    "cola": GlueTask(texts=("sentence",), metrics=("matthews_correlation",),
+                     columns=("source", "label", "mark", "sentence")),
+    # a file without header has the complete sentences of SST-2 (6,920 in training), instead of GLUE's phrases
+    "sst2": GlueTask(texts=("sentence",), columns=("sentence", "label")),
+    "mrpc": GlueTask(texts=("#1 String", "#2 String"), label="Quality", metrics=_F1, exported=_PAIR, positive=1),
+    "qqp": GlueTask(texts=("question1", "question2"), label="is_duplicate", metrics=_F1, positive=1),
+    "stsb": GlueTask((), label="score", metrics=("pearson", "spearman")),
+    "mnli": GlueTask(("entailment", "neutral", "contradiction"), label="gold_label",
+                     exported=("premise", "hypothesis")),
+    "qnli": GlueTask(_ENTAILMENT, texts=("question", "sentence")),
+    "rte": GlueTask(_ENTAILMENT),
+    "wnli": GlueTask(),
+}  # fmt: skip
+
+
+class Glue(OfficialLayout):
     """Tables in the official layout, or Hugging Face exports as tables or JSON lines.
 
     Exports hold class indices, -1 for none; 0 is `entailment` in RTE, QNLI and MNLI. Rejected: `fields`, a line with
@@ -45,85 +75,51 @@ class Glue(TaskReader):
     options: Options
 
     @property
+    def task(self) -> GlueTask:
+        """Specification of the task."""
+        return GLUE_TASKS[self.options.task]
+
+    @cached_property
+    def spec(self) -> Labelled.Options:
+        task, name = self.task, self.options.task
+        answer = {"label": task.label, "classes": numbered(task.labels)} if task.labels else {"score": task.label}
+        return Labelled.Options(
+            task=name, text=[task.texts[0]], text_pair=[*task.texts[1:]], no_label=["-1"], range=[0.0, 5.0], **answer
+        )
+
+    @property
     def facts(self) -> TaskFacts:
-        return GLUE_TASKS[self.options.task].facts
+        return replace(super().facts, metrics=self.task.metrics, positive=self.task.positive)
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
-        layouts = GLUE_TASKS[self.options.task].layouts
-        fitting = [layout.texts for layout in layouts if set(layout.texts) <= {*names}] or [layouts[-1].texts]
-        return {key: [name] for key, name in zip(("text", "text_pair"), fitting[0], strict=False)}
+        texts = self.task.exported if {*self.task.exported} & {*names} else self.task.texts
+        return {key: [name] for key, name in zip(("text", "text_pair"), texts, strict=False)}
 
     def open(self, path: Path) -> TaskFile:
-        layouts = GLUE_TASKS[self.options.task].layouts
-        _, first = next(text_lines(path, self.limits), (0, ""))
-        if not isinstance(first, str) or not first.startswith("{"):
-            return TaskFile(path, detect_layout(path, layouts, self.limits))
-        with_header = [layout for layout in layouts if layout.columns is None]
-        columns = list(first_object(path, self.limits, f"JSON lines of {self.options.task}"))
-        return TaskFile(path, replace(match_layout(path, with_header, columns), objects=True))
+        task = self.task
+        file = open_table(path, self.limits, default="tsv", by_line=True)
+        names = {*file.names}
+        if len(task.columns) == len(file.names) and file.names[task.columns.index("label")] in task.labels:
+            layout = "official" if "mark" in task.columns else "sentences without header"
+            table = open_table(path, self.limits, columns=task.columns, default="tsv", by_line=True)
+            return replace(table, layout=layout)
+        known = [(task.texts, task.label), (task.exported or task.texts, "label")]
+        for texts, label in known:
+            if {*texts} <= names and (label in names or "index" in names):  # test files have an index
+                is_export = "idx" in names or (texts, label) != known[0]
+                layout = "official test" if label not in names else "export with numbers" if is_export else "official"
+                official = dict(zip((*texts, label), (*task.texts, task.label), strict=True))
+                return replace(file, layout=layout, has_labels=label in names, rows=partial(_rename, file, official))
+        headers = [f"a header with {', '.join((*texts, label))}" for texts, label in known]
+        headers += [f"no header, and the fields {', '.join(task.columns)}"] if task.columns else []
+        shown = " | ".join(name if len(name) <= 80 else f"{name[:80]}…" for name in file.names)
+        raise ConfigurationError(
+            f"{path}: expected a layout of this task ({'; '.join(dict.fromkeys(headers))}), got {len(names)} fields: "
+            f"{shown}"
+        )
 
-    def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
-        return self.labeled_texts(file)
 
-    def labeled_texts(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
-        """Yield every row of a file."""
-        layout: TableLayout = file.layout
-        if layout.objects:
-            for index, line in json_objects(file.path, self.limits):
-                if isinstance(line, Rejected):
-                    yield line
-                elif not all(isinstance(line.get(name), str) for name in layout.texts):
-                    yield keep_texts(Rejected("fields", index), line)
-                else:
-                    # a null label is missing
-                    label = None if layout.label is None else line.get(layout.label)
-                    cells = {name: line[name] for name in layout.texts}
-                    cells[str(layout.label)] = _HIDDEN if label is None else str(label)
-                    yield keep_texts(self._parse(cells, layout, index), line)
-            return
-        columns: list[str] = [] if layout.columns is None else list(layout.columns)
-        for index, row in table_rows(file.path, self.limits):
-            if isinstance(row, Rejected):
-                yield row
-            elif not columns:
-                columns = row
-            elif len(row) != len(columns):
-                yield keep_texts(Rejected("fields", index), row)
-            else:
-                yield keep_texts(self._parse(dict(zip(columns, row, strict=True)), layout, index), row)
-
-    def row_count(self, file: TaskFile) -> int:
-        layout: TableLayout = file.layout
-        return line_count(file.path, self.limits) - (layout.columns is None and not layout.objects)
-
-    def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
-        """Yield the lines of a table in the official layout; ConfigurationError for a regression task."""
-        if self.facts.head != "classification":
-            yield from super().format_lines(items)
-        layouts = GLUE_TASKS[self.options.task].layouts
-        layout = next(each for each in layouts if each.has_labels and each.columns is None and not each.also)
-        cells = {number: cell for cell, number in layout.cells}
-        yield "\t".join((*layout.texts, str(layout.label)))
-        for item in items:
-            texts = (" ".join(text.split()) for text in item.texts)
-            yield "\t".join((*texts, cells[-1 if item.label is None else item.label]))
-
-    def _parse(self, row: dict[str, str], layout: TableLayout, index: int) -> LabeledText | Rejected:
-        texts = tuple(row[name] for name in layout.texts)
-        if layout.label is None:
-            return Rejected("no_label", index)
-        if not all(text.strip() for text in texts):
-            return Rejected("empty_text", index)
-        cell = row[layout.label].strip()
-        if cell == _HIDDEN and _HIDDEN not in dict(layout.cells):
-            return Rejected("no_label", index)
-        label, target = dict(layout.cells).get(cell), None
-        expected = " or ".join(name for name, _ in layout.cells)
-        facts = GLUE_TASKS[self.options.task].facts
-        if facts.head == "regression":
-            target = parse_score(cell, facts.low, facts.high)
-            expected = f"a number from {facts.low:g} to {facts.high:g}"
-        if label is None and target is None:
-            task = f"the task tasks.reader.task={self.options.task}"
-            return Rejected("bad_label", index, f"the column {layout.label} holds {cell!r}, {task} knows {expected}")
-        return LabeledText(texts, label, target, index)
+def _rename(file: TaskFile, names: dict[str, str]) -> Iterator[tuple[int, Row | Rejected]]:
+    """Yield the rows with the official names of their columns, and no others."""
+    for index, row in file.rows():
+        yield index, row if isinstance(row, Rejected) else {new: row.get(old) for old, new in names.items()}

@@ -9,16 +9,16 @@ from typing import Any, ClassVar, Final, Literal
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import (
     Dialogue,
-    Layout,
     Part,
     Rejected,
+    Row,
     TaskFacts,
     TaskFile,
     TaskItem,
     TaskReader,
-    keep_texts,
+    Unfit,
 )
-from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields
+from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
 
@@ -85,35 +85,32 @@ class Instructions(TaskReader):
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> TaskFile:
-        require_fields(path, self.limits, self.options.messages)
-        return TaskFile(path, Layout("JSON lines"))
+        file = open_table(path, self.limits)
+        file.require(self.options.messages)
+        return file
 
-    def read(self, file: TaskFile) -> Iterator[Dialogue | Rejected]:
-        for index, row in json_objects(file.path, self.limits):
-            yield row if isinstance(row, Rejected) else keep_texts(self._parse(row, index), row)
-
-    def _parse(self, row: Object, index: int) -> Dialogue | Rejected:
-        entries = field_of(row, self.options.messages)
-        parsed = [self._parse_message(entry) for entry in entries] if isinstance(entries, list) else []
-        messages = [message for message in parsed if not isinstance(message, str)]
-        if not parsed or len(messages) < len(parsed):
-            return Rejected(next((reason for reason in parsed if isinstance(reason, str)), "fields"), index)
+    def item(self, row: Row, index: int) -> Dialogue:
+        entries = value_at(row, self.options.messages)
+        messages = [*map(self._message, entries)] if isinstance(entries, list) else []
+        if not messages:
+            raise Unfit("fields")
         answers = [number for number, (role, _) in enumerate(messages) if role == "assistant"]
-        if not answers or answers[0] == 0:
-            return Rejected("no_answer", index)
+        if not answers:
+            raise Unfit("no_answer")
         return Dialogue(tuple(messages[: answers[-1] + 1]), index)
 
-    def _parse_message(self, message: Any) -> tuple[str, str] | str:
-        """Return role and content of a message, or the reason to reject it."""
-        if not isinstance(message, Mapping):
-            return "fields"
-        role, content = message.get(self.options.role), message.get(self.options.content)
+    def _message(self, message: Any) -> tuple[str, str]:
+        """Return role and content of a message."""
+        role, content = (message.get(name) if isinstance(message, Mapping) else None
+                         for name in (self.options.role, self.options.content))  # fmt: skip
         if not isinstance(role, str) or not isinstance(content, str):
-            return "fields"
+            raise Unfit("fields")
         role = self.options.roles.get(role, role)
         if role not in (_ROLES if self.options.template == _CHAT else self.options.template):
-            return "unknown_role"
-        return (role, content) if content.strip() else "empty_text"
+            raise Unfit("unknown_role")
+        if not content.strip():
+            raise Unfit("empty_text")
+        return role, content
 
     def complete(self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
         """Return the dialogues with the parts of the template; ConfigurationError if it needs a missing token."""

@@ -1,11 +1,12 @@
 """Reader of your own labeled files: columns of CSV, TSV, JSON lines, Parquet and Hugging Face datasets."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field
 
@@ -14,26 +15,20 @@ from clozeline.configuration.one_or_more import Names
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
-    Layout,
     Rejected,
+    Row,
     TaggedWords,
     TaskFacts,
     TaskFile,
-    TaskItem,
     TaskReader,
-    keep_texts,
+    Unfit,
     strings_in,
 )
-from clozeline.pipeline.tasks.readers._column_files import (
-    Row,
-    column_rows,
-    count_rows,
-    open_columns,
-    parts_of,
-    value_at,
-)
+from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
 from clozeline.pipeline.tasks.readers._label_cells import (
     MOST_CLASSES,
+    ClassNames,
+    SplitColumn,
     are_numbers,
     as_texts,
     cell_text,
@@ -45,14 +40,11 @@ from clozeline.pipeline.tasks.readers._label_cells import (
     printed_list,
     sort_classes,
 )
-from clozeline.pipeline.tasks.readers._split_column import SplitColumn
 from clozeline.pipeline.tasks.readers._tag_schemes import are_entities, normalize, to_bio, to_bioes, word_classes
 
 _ANSWERS: Final = ("label", "labels", "score")
 _SHOWN: Final = 10
 """Values that a message shows."""
-_HIDDEN: Final = "-1"
-"""No label, in a column with stored class names."""
 
 
 class Labelled(TaskReader):
@@ -69,6 +61,10 @@ class Labelled(TaskReader):
 
     unit: ClassVar[str] = "row"
     has_parts: ClassVar[bool] = True
+    metrics: ClassVar[tuple[str, ...]] = ()
+    """metrics of the task, main metric first; empty: those of the type of label"""
+    hint: ClassVar[str] = " of the training rows; tasks.reader.classes=[...] names others"
+    """end of messages about unknown classes"""
 
     @config_class
     class Options:
@@ -93,7 +89,7 @@ class Labelled(TaskReader):
         classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(default_factory=list)
         """names of the classes in order; integer labels are indices from 0. Or the name of each value of the file:
         {1: World, 2: Sports}. Empty: taken from the training rows"""
-        no_label: Annotated[list[str], BeforeValidator(as_texts)] = field(default_factory=list)
+        no_label: ClassNames = field(default_factory=list)
         """values that mean that a row has no label, such as "-" in SNLI"""
         range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = field(default=None)
         """lowest and highest number of `score`; null: taken from the files"""
@@ -119,164 +115,137 @@ class Labelled(TaskReader):
             if not self.text:
                 raise ValueError("text: expected a column, got none")
 
-    options: Options
+    @cached_property
+    def spec(self) -> Options:
+        """Columns and classes of the task: the options; a reader of an official layout makes them of its own."""
+        options: Labelled.Options = self.options
+        return options
 
     @property
     def facts(self) -> TaskFacts:
-        options = self.options
-        name, names = options.task, class_names(options.classes)
-        texts = 2 if options.text_pair else 1
-        if options.words is not None:
+        spec = self.spec
+        names, metrics = class_names(spec.classes), self.metrics
+        texts = 2 if spec.text_pair else 1
+        if spec.words is not None:
             entity = ("entity_f1", "strict_entity_f1") if are_entities(names) else ()
-            return TaskFacts(name=name, head="tagging", labels=names, metrics=(*entity, "accuracy"))
-        if options.score is not None:
-            low, high = options.range or (0.0, 1.0)
-            metrics = ("pearson", "spearman")
-            return TaskFacts(name=name, head="regression", metrics=metrics, texts=texts, low=low, high=high)
-        several = options.labels is not None
+            return TaskFacts(name=spec.task, head="tagging", labels=names, metrics=(*entity, "accuracy"))
+        if spec.score is not None:
+            low, high = spec.range or (0.0, 1.0)
+            metrics = metrics or ("pearson", "spearman")
+            return TaskFacts(name=spec.task, head="regression", metrics=metrics, texts=texts, low=low, high=high)
+        several = spec.labels is not None
+        metrics = metrics or (("micro_f1", "macro_f1", "subset_accuracy") if several else ("accuracy", "macro_f1"))
         return TaskFacts(
-            name=name, head="classification", labels=names, texts=texts, multi_label=several,
-            metrics=("micro_f1", "macro_f1", "subset_accuracy") if several else ("accuracy", "macro_f1"),
-        )  # fmt: skip
+            name=spec.task, head="classification", labels=names, texts=texts, multi_label=several, metrics=metrics
+        )
 
-    @property
-    def _needed(self) -> tuple[str, ...]:
-        """Columns of every file; that of the answer may be absent from files without labels."""
-        options = self.options
-        texts = [*options.text, *options.text_pair] if options.words is None else [options.words]
-        return (*texts, *options.keep, *([] if options.split is None else [options.split.column]))
-
-    @property
+    @cached_property
     def _answer(self) -> str:
-        options = self.options
-        return str(options.label or options.labels or options.score)
+        return str(self.spec.label or self.spec.labels or self.spec.score)
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
-        options = self.options
-        if options.words is not None:
-            return {"words": [options.words]}
-        return {"text": options.text} | ({"text_pair": options.text_pair} if options.text_pair else {})
+        spec = self.spec
+        if spec.words is not None:
+            return {"words": [spec.words]}
+        return {"text": spec.text} | ({"text_pair": spec.text_pair} if spec.text_pair else {})
 
     def open(self, path: Path) -> TaskFile:
-        file = open_columns(path, self.limits, self.options.delimiter, self.options.columns)
-        file.require(*self._needed)
-        has_labels = (
-            self._answer.partition(".")[0] in file.names or self._answer in file.names or file.format == "jsonl"
-        )
-        return TaskFile(path, Layout(f"{file.format} with columns", has_labels, data=file))
+        spec, answer = self.spec, self._answer
+        file = open_table(path, self.limits, spec.delimiter, spec.columns)
+        texts = [*spec.text, *spec.text_pair] if spec.words is None else [spec.words]
+        file.require(*texts, *spec.keep, *([] if spec.split is None else [spec.split.column]))
+        # the answer may be absent from files without labels, and from the first lines of JSON
+        has_labels = {answer, answer.partition(".")[0]} & {*file.names} or file.layout.startswith("json")
+        return replace(file, has_labels=bool(has_labels))
 
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        info = path.with_name("dataset_info.json")
-        return (*parts_of(path)[1:], *([info] if info.is_file() else []))
-
-    def row_count(self, file: TaskFile) -> int:
-        return count_rows(file.layout.data, self.limits)
-
-    def read(self, file: TaskFile) -> Iterator[TaskItem | Rejected]:
-        hidden = {*self.options.no_label, *([_HIDDEN] if self._answer in file.layout.data.class_names else [])}
-        for index, row in column_rows(file.layout.data, self.limits):
-            yield row if isinstance(row, Rejected) else keep_texts(self._parse(row, index, hidden), row)
+    def _rows(self, paths: Iterable[Path]) -> Iterator[tuple[str, Row]]:
+        """Yield where each row stands, and its fields."""
+        for path in paths:
+            for index, row in self.open(path).rows():
+                if not isinstance(row, Rejected):
+                    yield f"{path}: {self.unit} {index + 1}", row
 
     def splits_in(self, path: Path) -> tuple[str, ...]:
-        if self.options.split is None:
+        if self.spec.split is None:
             return ()
-        found: dict[str, None] = {}
-        values: dict[str, None] = {}
-        for _, row in column_rows(self.open(path).layout.data, self.limits):
-            if not isinstance(row, Rejected):
-                split = self.options.split.split_of(row)
-                found |= {} if split is None else {split: None}
-                if split is None and len(values) < _SHOWN:
-                    values[str(value_at(row, self.options.split.column))[:40]] = None
+        column, found, values = self.spec.split.column, dict[str, None](), dict[str, None]()
+        for _, row in self._rows([path]):
+            if (split := self.spec.split.split_of(row)) is not None:
+                found[split] = None
+            elif len(values) < _SHOWN:
+                values[str(value_at(row, column))[:40]] = None
         if not found:
-            column, held = self.options.split.column, ", ".join(values) or "none"
             raise ConfigurationError(
-                f"{path}: the column {column} names no split, it holds {held}: expected train, dev "
-                "and test; tasks.reader.split.names={VALUE: train} names others"
+                f"{path}: the column {column} names no split, it holds {', '.join(values) or 'none'}: expected train, "
+                "dev and test; tasks.reader.split.names={VALUE: train} names others"
             )
         return tuple(sorted(found, key=lambda name: (not name.startswith("train"), name)))
 
     def row_splits(self, file: TaskFile) -> Iterator[str]:
-        assert self.options.split is not None, "the splits are those of a column"
+        assert self.spec.split is not None, "the splits are those of a column"
         first = self.splits_in(file.path)[0]
-        for _, row in column_rows(file.layout.data, self.limits):
-            yield first if isinstance(row, Rejected) else self.options.split.split_of(row) or first
+        for _, row in file.rows():
+            yield first if isinstance(row, Rejected) else self.spec.split.split_of(row) or first
 
-    def complete_options(self, splits: Mapping[str, Path]) -> Options:
+    def complete_options(self, splits: Mapping[str, Path]) -> Any:
         """Return the options with the classes of the training rows, or the range of the scores of all rows."""
-        options = self.options
-        if options.score is not None:
-            return options if options.range is not None else replace(options, range=self._score_range(splits))
-        training = {split: path for split, path in splits.items() if split.partition("_")[0] == "train"} or splits
-        stored = [names for path in training.values()
-                  if (names := self.open(path).layout.data.class_names.get(self._answer))]  # fmt: skip
-        if options.classes:
-            return options
-        if stored:
-            return replace(options, classes=list(stored[0]))
-        return replace(options, classes=self._find_classes([*training.values()]))
+        spec = self.spec
+        if spec.score is not None:
+            return self.options if spec.range is not None else replace(self.options, range=self._score_range(splits))
+        if spec.classes:
+            return self.options
+        training = [path for split, path in splits.items() if split.partition("_")[0] == "train"] or [*splits.values()]
+        stored = (self.open(path).class_names.get(self._answer) for path in training)
+        classes = next((list(names) for names in stored if names), None)
+        return replace(self.options, classes=classes or self._find_classes(training))
 
     def _find_classes(self, paths: Sequence[Path]) -> list[str]:
         """Return the classes of training rows in order; ConfigurationError for a column that holds no classes."""
-        name, found, first = self._answer, dict[str, str](), str(paths[0])
-        for path in paths:
-            file = self.open(path)
-            if not file.layout.has_labels:
+        spec, name, found = self.spec, self._answer, dict[str, str]()
+        for where, row in self._rows(paths):
+            if not self._is_kept(row) or not self._is_training(row):
                 continue
-            for index, row in column_rows(file.layout.data, self.limits):
-                if isinstance(row, Rejected) or not self._is_kept(row) or not self._is_training(row):
-                    continue
-                labels = self._labels_in(row)
-                if self.options.labels is not None and is_vector(labels):
-                    raise ConfigurationError(
-                        f"{path}: row {index + 1}: the column {name} holds {', '.join(labels[:_SHOWN])}, a number for "
-                        "each class: name the classes in this order by tasks.reader.classes=[...]"
-                    )
-                for text in labels:
-                    found.setdefault(text, f"{path}: row {index + 1}")
-                if len(found) > MOST_CLASSES:
-                    raise ConfigurationError(
-                        f"{path}: row {index + 1}: the column {name} has more than {MOST_CLASSES:,} different labels, "
-                        f"such as {list(found)[-1][:40]!r}: expected classes; name another column, or predict a number "
-                        "with tasks.reader.score"
-                    )
-        names = [text for text in found if text not in self.options.no_label]
+            labels = self._labels_in(row)
+            if spec.labels is not None and is_vector(labels):
+                raise ConfigurationError(
+                    f"{where}: the column {name} holds {', '.join(labels[:_SHOWN])}, a number for each class: name the "
+                    "classes in this order by tasks.reader.classes=[...]"
+                )
+            for text in labels:
+                found.setdefault(text, where)
+            if len(found) > MOST_CLASSES:
+                raise ConfigurationError(
+                    f"{where}: the column {name} has more than {MOST_CLASSES:,} different labels, such as "
+                    f"{list(found)[-1][:40]!r}: expected classes; name another column, or predict a number with "
+                    "tasks.reader.score"
+                )
+        names = [text for text in found if text not in spec.no_label]
         if names and are_numbers(names):
             text = next(text for text in names if not text.removeprefix("-").isdigit())
             raise ConfigurationError(
                 f"{found[text]}: the column {name} holds {text}, a number, where a class is expected: to predict "
                 f"numbers, name the column by tasks.reader.score={name}; for classes, list tasks.reader.classes=[...]"
             )
-        least = 1 if self.options.labels is not None else 2
+        least = 1 if spec.labels is not None else 2
         if len(names) < least:
             raise ConfigurationError(
-                f"{first}: expected {least} or more classes in the column {name}, got {', '.join(names) or 'none'}: "
+                f"{paths[0]}: expected {least} or more classes in the column {name}, got {', '.join(names) or 'none'}: "
                 "name another column, or list all classes: tasks.reader.classes=[...]"
             )
-        return sort_classes(names) if self.options.words is None else word_classes(names, name)
+        return sort_classes(names) if spec.words is None else word_classes(names, name)
 
     def _labels_in(self, row: Row) -> list[str]:
         """Return the labels of a row; none where they cannot be read, which `read` rejects."""
-        value, options = value_at(row, self._answer), self.options
-        if options.words is not None or options.labels is not None:
-            try:
-                return cell_texts(value, None if options.words is not None else options.separator) or []
-            except ValueError:
-                return []
-        try:
-            text = cell_text(value)
-        except ValueError:
-            return []
-        return [] if text is None else [text]
+        value, spec = value_at(row, self._answer), self.spec
+        with suppress(ValueError):
+            if spec.words is not None or spec.labels is not None:
+                return cell_texts(value, None if spec.words is not None else spec.separator) or []
+            return [text] if (text := cell_text(value)) is not None else []
+        return []
 
     def _score_range(self, splits: Mapping[str, Path]) -> list[float]:
-        numbers = [
-            number
-            for path in {*splits.values()}
-            if (file := self.open(path)).layout.has_labels
-            for _, row in column_rows(file.layout.data, self.limits)
-            if not isinstance(row, Rejected) and (number := number_of(value_at(row, self._answer))) is not None
-        ]
+        values = (value_at(row, self._answer) for _, row in self._rows({*splits.values()}))
+        numbers = [number for value in values if (number := number_of(value)) is not None]
         if not numbers or min(numbers) == max(numbers):
             files = ", ".join(map(str, splits.values()))
             raise ConfigurationError(
@@ -286,115 +255,136 @@ class Labelled(TaskReader):
         return [min(numbers), max(numbers)]
 
     def _is_kept(self, row: Row) -> bool:
-        return all(str(value_at(row, name)) in values for name, values in self.options.keep.items())
+        return all(str(value_at(row, name)) in values for name, values in self.spec.keep.items())
 
     def _is_training(self, row: Row) -> bool:
-        split = self.options.split
+        split = self.spec.split
         return split is None or (split.split_of(row) or "").startswith("train")
 
-    def _parse(self, row: Row, index: int, hidden: set[str]) -> LabeledText | TaggedWords | Rejected:
-        options, value = self.options, value_at(row, self._answer)
-        if options.split is not None and options.split.split_of(row) is None:
-            name = str(value_at(row, options.split.column))[:60]
-            return Rejected("bad_split", index, f"the column {options.split.column} holds {name!r}, no split")
+    def item(self, row: Row, index: int) -> LabeledText | TaggedWords:
+        spec, value, group = self.spec, value_at(row, self._answer), self.group_of(row)
+        if spec.split is not None and spec.split.split_of(row) is None:
+            name = str(value_at(row, spec.split.column))[:60]
+            raise Unfit("bad_split", f"the column {spec.split.column} holds {name!r}, no split")
         if not self._is_kept(row):
-            return Rejected("filtered", index)
-        if options.words is not None:
-            words = " ".join(strings_in(value_at(row, options.words)))  # a single word is too short to be found
-            return keep_texts(self._tagged(row, index), words)
+            raise Unfit("filtered")
+        if spec.words is not None:
+            words = self._words(row)
+            return TaggedWords(words, self._tags(value, len(words)), index, group)
         texts = self.texts_of(row)
-        if isinstance(texts, str):
-            return Rejected(texts, index)
-        if value is None or (isinstance(value, str) and value.strip() in hidden):
-            return Rejected("no_label", index)
-        if options.score is not None:
-            number, (low, high) = number_of(value), options.range or (0.0, 1.0)
-            if number is None and isinstance(value, str) and not value.strip():
-                return Rejected("no_label", index)
-            if number is None or not low <= number <= high:
-                expected = f"a number from {low:g} to {high:g}"
-                return Rejected("bad_label", index, f"the column {options.score} holds {value!r}, expected {expected}")
-            return LabeledText(texts, None, number, index)
-        try:
-            names = cell_texts(value, options.separator) if options.labels is not None else [cell_text(value)]
-        except ValueError as error:
-            return Rejected(
-                "bad_label", index, f"the column {self._answer} {error}; name several by tasks.reader.labels"
-            )
-        if names is None or names == [None] or set(names) & hidden:
-            return Rejected("no_label", index)
-        known = class_names(self.options.classes)
-        if options.labels is not None and len(names) == len(known) and is_vector([*map(str, names)]):
-            names = [label for label, has in zip(known, names, strict=True) if has == "1"]
-        if unknown := [name for name in names if name not in self._indices]:
-            return Rejected("bad_label", index, self._unknown(str(unknown[0])))
-        numbers = [self._indices[str(name)] for name in names]
-        if options.labels is not None:
-            return LabeledText(texts, None, None, index, classes=tuple(sorted(set(numbers))))
-        return LabeledText(texts, numbers[0], None, index)
+        is_single = not isinstance(value, (list, tuple, Mapping))
+        if value is None or (is_single and cell_text(value) in spec.no_label):
+            raise Unfit("no_label")
+        if spec.score is not None:
+            return LabeledText(texts, None, self._number(value), index, group)
+        classes = self._classes(value)
+        if spec.labels is not None:
+            return LabeledText(texts, None, None, index, group, classes)
+        return LabeledText(texts, classes[0], None, index, group)
 
-    def texts_of(self, row: Row) -> tuple[str, ...] | str:
-        """Return the text or both texts of a row, or the reason why there is none."""
+    def texts_to_keep(self, row: Row) -> Any:
+        words = self.spec.words  # a single one is too short to be found
+        return super().texts_to_keep(row) if words is None else " ".join(strings_in(value_at(row, words)))
+
+    def group_of(self, row: Row) -> str | None:
+        """Return the document of a row; None if the file names no documents."""
+        return None
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        """Return the text or both texts of a row."""
         sides = []
-        for columns in (self.options.text, self.options.text_pair):
+        for columns in (self.spec.text, self.spec.text_pair):
             if columns:
                 values = [value_at(row, name) for name in columns]
                 if not all(isinstance(value, str) or value is None for value in values):
-                    return "fields"
+                    raise Unfit("fields")
                 sides.append(" ".join(text for value in values if (text := (value or "").strip())))
-        return tuple(sides) if all(sides) else "empty_text"
+        if not all(sides):
+            raise Unfit("empty_text")
+        return tuple(sides)
 
-    def words_of(self, row: Row) -> tuple[str, ...] | str:
-        """Return the words of a row, or the reason why there are none."""
-        value = value_at(row, str(self.options.words))
+    def _words(self, row: Row) -> tuple[str, ...]:
+        value = value_at(row, str(self.spec.words))
         try:
             words = (printed_list(value) or value.split()) if isinstance(value, str) else value
         except ValueError:
-            return "fields"
+            words = value
+        if words is None or words == []:
+            raise Unfit("empty_text")
         if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-            return "empty_text" if words is None else "fields"
-        if not words:
-            return "empty_text"
-        return tuple(words) if all(word.strip() for word in words) else "empty_word"
+            raise Unfit("fields")
+        if not all(word.strip() for word in words):
+            raise Unfit("empty_word")
+        return tuple(words)
 
-    def _tagged(self, row: Row, index: int) -> TaggedWords | Rejected:
-        words, value = self.words_of(row), value_at(row, self._answer)
-        if isinstance(words, str):
-            return Rejected(words, index)
+    def _number(self, value: Any) -> float:
+        number, (low, high) = number_of(value), self.spec.range or (0.0, 1.0)
+        if number is None and isinstance(value, str) and not value.strip():
+            raise Unfit("no_label")
+        if number is None or not low <= number <= high:
+            expected = f"a number from {low:g} to {high:g}"
+            raise Unfit("bad_label", f"the column {self._answer} holds {value!r}, expected {expected}")
+        return number
+
+    def _classes(self, value: Any) -> tuple[int, ...]:
+        """Return the indices of the class or classes in a cell, in ascending order."""
+        spec = self.spec
+        try:
+            names = cell_texts(value, spec.separator) if spec.labels is not None else [cell_text(value)]
+        except ValueError as error:
+            detail = f"the column {self._answer} {error}; name several by tasks.reader.labels"
+            raise Unfit("bad_label", detail) from error
+        if names is None or None in names or {*names} & {*spec.no_label}:
+            raise Unfit("no_label")
+        known, found = class_names(spec.classes), [str(name) for name in names]
+        if spec.labels is not None and len(found) == len(known) and is_vector(found):
+            found = [label for label, has in zip(known, found, strict=True) if has == "1"]
+        return tuple(sorted({self._index_of(name) for name in found}))
+
+    def _tags(self, value: Any, count: int) -> tuple[int, ...]:
+        """Return the class index of each word."""
         if value is None:
-            return Rejected("no_label", index)
+            raise Unfit("no_label")
         try:
             tags = cell_texts(value, None) or []
-            if len(tags) != len(words):
-                return Rejected("fields", index, f"it has {len(words)} words and {len(tags)} labels")
-            names = class_names(self.options.classes)
-            if are_entities(names):
+            if len(tags) != count:
+                raise Unfit("fields", f"it has {count} words and {len(tags)} labels")
+            names, marks = self._scheme
+            if marks:
                 tags = to_bio([names[self._indices[tag]] if tag in self._indices else tag for tag in tags])
-                tags = to_bioes(tags) if any(normalize(name)[0] in "ES" for name in names) else tags
+                tags = to_bioes(tags) if marks & {*"ES"} else tags
         except ValueError as error:
-            return Rejected("bad_label", index, f"the column {self._answer}: {error}")
-        if unknown := [tag for tag in tags if tag not in self._indices]:
-            return Rejected("bad_label", index, self._unknown(unknown[0]))
-        return TaggedWords(words, tuple(self._indices[tag] for tag in tags), index)
+            raise Unfit("bad_label", f"the column {self._answer}: {error}") from error
+        return tuple(map(self._index_of, tags))
 
-    def _unknown(self, text: str) -> str:
-        names = class_names(self.options.classes)
-        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-        where = "those of the training rows or of tasks.reader.classes"
-        return f"the column {self._answer} holds {text[:60]!r}, the classes are {where}: {shown}"
+    @cached_property
+    def _scheme(self) -> tuple[tuple[str, ...], set[str]]:
+        """The classes, and the letters of their scheme; none if they are not those of entities."""
+        names = class_names(self.spec.classes)
+        return names, {normalize(name)[0] for name in names} if are_entities(names) else set()
 
     @cached_property
     def _indices(self) -> dict[str, int]:
-        return class_indices(self.options.classes)
+        return class_indices(self.spec.classes)
+
+    def _index_of(self, label: str) -> int:
+        if (index := self._indices.get(label)) is None:
+            names = class_names(self.spec.classes)
+            shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+            detail = f"the column {self._answer} holds {label[:60]!r}, the classes are {shown}{self.hint}"
+            raise Unfit("bad_label", detail)
+        return index
 
     def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
-        """Yield JSON lines with the columns of the options."""
-        options = self.options
+        """Yield JSON lines with the columns of the task; ConfigurationError for a task without classes."""
+        spec = self.spec
+        if not spec.classes or spec.words is not None:
+            yield from super().format_lines(items)
         values = {index: value for value, index in reversed(self._indices.items())}
-        fixed = {name: kept[0] for name, kept in options.keep.items()}
+        fixed = {name: kept[0] for name, kept in spec.keep.items()}
         for item in items:
-            sides = zip((options.text, options.text_pair), item.texts, strict=False)
+            sides = zip((spec.text, spec.text_pair), item.texts, strict=False)
             texts = {name: text if not at else "" for columns, text in sides for at, name in enumerate(columns)}
-            several = None if options.labels is None else [values[number] for number in item.classes or ()]
+            several = None if spec.labels is None else [values[number] for number in item.classes or ()]
             answer = values[item.label or 0] if several is None else several
             yield json.dumps({**texts, **fixed, self._answer: answer}, ensure_ascii=False)

@@ -1,16 +1,17 @@
-"""Reader of multiple choice in JSON lines: a context, the choices, and the index of the correct one."""
+"""Reader of multiple choice in tables: a context, the choices, and the index of the correct one."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
-from clozeline.pipeline.tasks.readers._json_lines import Object, field_of, json_objects, require_fields, texts_in
+from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, TaskFacts, TaskFile, TaskReader, Unfit
+from clozeline.pipeline.tasks.readers._column_files import open_table, texts_at, value_at
 from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
 
 _BEYOND: Final = (
@@ -19,7 +20,7 @@ _BEYOND: Final = (
 
 
 class MultipleChoice(TaskReader):
-    """JSON lines whose fields are named by dotted paths; the choices are one list, or one field each.
+    """Tables or JSON lines whose fields are named, by dotted paths; the choices are one list, or one field each.
 
     Rows may have different numbers of choices, at least two. Answers may be in a separate file (`labels`).
     Rejected: `fields`, a missing field; `empty_text`; `bad_label`, an answer that is not a choice; `no_label`;
@@ -45,30 +46,38 @@ class MultipleChoice(TaskReader):
         """names of the choices in the answers: [A, B, C, D]; empty: indices"""
         labels: str | None = None
         """suffix of the file of answers: -labels.lst if valid.jsonl has valid-labels.lst; null: none"""
+        group: str | None = None
+        """field that names the document of a row, as SWAG's video-id: no two splits share one; null: none"""
 
-    options: Options
+    @cached_property
+    def spec(self) -> Options:
+        """Fields of the task: the options; a reader of an official layout makes them of its own."""
+        options: MultipleChoice.Options = self.options
+        return options
 
     @property
     def facts(self) -> TaskFacts:
-        return TaskFacts(name=self.options.task, head="multiple_choice", metrics=("accuracy",), texts=2)
+        return TaskFacts(name=self.spec.task, head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
-        options = self.options
-        begin = {} if options.begin is None else {"begin": [options.begin]}
-        return {"context": [options.context], "choices": options.choices} | begin
+        spec = self.spec
+        begin = {} if spec.begin is None else {"begin": [spec.begin]}
+        return {"context": [spec.context], "choices": spec.choices} | begin
 
     def open(self, path: Path) -> TaskFile:
-        """Check that the first line has the context and the choices; add the file of answers."""
-        require_fields(path, self.limits, self.options.context, *self.options.choices)
-        if (labels := self.second_file(path)) is None:
-            return TaskFile(path, Layout("JSON lines"))
+        """Check that the file has the context and the choices; add the file of answers."""
+        file = open_table(path, self.limits, by_line=True)
+        file.require(self.spec.context, *self.spec.choices)
+        if (labels := self._answers_of(path)) is None:
+            return replace(file, has_labels=self.spec.answer in file.names or file.layout.startswith("json"))
         if not labels.is_file():
             raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers in the same folder")
-        return TaskFile(path, Layout("JSON lines with a file of answers", files=(labels,)))
+        rows = partial(self._joined, file, labels)
+        return replace(file, layout=f"{file.layout} and a file of answers", rows=rows, others=(labels,))
 
-    def complete_options(self, splits: Mapping[str, Path]) -> Options:
+    def complete_options(self, splits: Mapping[str, Path]) -> Any:
         """Refuse answers that count from 1: the number of choices occurs, and 0 does not."""
-        if self.options.answers:
+        if self.spec.answers:
             return self.options
         zero, above, where = False, 0, ""
         for path in {*splits.values()}:
@@ -83,44 +92,37 @@ class MultipleChoice(TaskReader):
             )
         return self.options
 
-    def read(self, file: TaskFile) -> Iterator[Choices | Rejected]:
-        rows = json_objects(file.path, self.limits)
-        if not file.layout.files:
-            for index, row in rows:
-                answer = None if isinstance(row, Rejected) else field_of(row, self.options.answer)
-                yield row if isinstance(row, Rejected) else keep_texts(self._parse(row, answer, index), row)
-            return
-        for index, pair in enumerate(align_lines(rows, text_lines(file.layout.files[0], self.limits))):
-            if isinstance(pair, Rejected):
-                yield pair
-            else:
-                yield keep_texts(self._parse(pair[0], pair[1].strip() or None, index), pair[0])
-
-    def second_file(self, path: Path) -> Path | None:
-        suffix = self.options.labels
+    def _answers_of(self, path: Path) -> Path | None:
+        suffix = self.spec.labels
         return None if suffix is None else path.with_name(path.name.partition(".")[0] + suffix)
 
-    def _parse(self, row: Object, answer: object, index: int) -> Choices | Rejected:
-        options = self.options
-        contexts = texts_in(row, options.context)
-        begins = ("",) if options.begin is None else texts_in(row, options.begin)
-        choices = tuple(text for name in options.choices for text in texts_in(row, name))
-        if len(contexts) != 1 or len(begins) != 1 or len(choices) < max(2, len(options.choices)):
-            return Rejected("fields", index)
+    def _joined(self, file: TaskFile, labels: Path) -> Iterator[tuple[int, Row | Rejected]]:
+        """Yield the rows with the answers of the other file."""
+        for index, pair in enumerate(align_lines(file.rows(), text_lines(labels, self.limits))):
+            yield index, pair if isinstance(pair, Rejected) else {**pair[0], self.spec.answer: pair[1].strip() or None}
+
+    def item(self, row: Row, index: int) -> Choices:
+        spec, answer = self.spec, value_at(row, self.spec.answer)
+        contexts = texts_at(row, spec.context)
+        begins = ("",) if spec.begin is None else texts_at(row, spec.begin)
+        choices = tuple(text for name in spec.choices for text in texts_at(row, name))
+        if len(contexts) != 1 or len(begins) != 1 or len(choices) < max(2, len(spec.choices)):
+            raise Unfit("fields")
         if not all(text.strip() for text in (*contexts, *choices)):
-            return Rejected("empty_text", index)
+            raise Unfit("empty_text")
         if answer is None:
-            return Rejected("no_label", index)
+            raise Unfit("no_label")
         text = str(answer).strip()
-        if options.answers:
-            right = options.answers.index(str(answer)) if str(answer) in options.answers else -1
+        if spec.answers:
+            right = spec.answers.index(str(answer)) if str(answer) in spec.answers else -1
         else:
             is_index = isinstance(answer, (int, str)) and not isinstance(answer, bool) and text.isdecimal()
             right = int(text) if is_index else -1
         if right == len(choices):
-            return Rejected("bad_label", index, _BEYOND)
+            raise Unfit("bad_label", _BEYOND)
         if not 0 <= right < len(choices):
-            names = ", ".join(options.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
-            detail = f"the answer ({options.labels or options.answer}) is {answer!r}, expected {names}"
-            return Rejected("bad_label", index, f"{detail}; tasks.reader.answers=[A, B, ...] names the choices")
-        return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, index)
+            names = ", ".join(spec.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
+            detail = f"the answer ({spec.labels or spec.answer}) is {answer!r}, expected {names}"
+            raise Unfit("bad_label", f"{detail}; tasks.reader.answers=[A, B, ...] names the choices")
+        group = None if spec.group is None else f"{spec.group} {value_at(row, spec.group)}"
+        return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, index, group)

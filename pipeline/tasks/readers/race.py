@@ -1,18 +1,24 @@
 """Reader of RACE's folder, reading comprehension of exams (arXiv 1704.04683)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property, partial
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.files import parse_json
-from clozeline.pipeline.tasks.readers import Choices, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
-from clozeline.pipeline.tasks.readers._text_folders import read_text, text_files
+from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, TaskFile, Unfit
+from clozeline.pipeline.tasks.readers._task_items import GROUP
+from clozeline.pipeline.tasks.readers._text_lines import read_text, text_files
+from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 
 _LETTERS: Final = "ABCDEFGHIJ"
 
 
-class Race(TaskReader):
+class Race(MultipleChoice):
     """The official folder: `train/middle/1.txt`, each file an article with its questions, as JSON.
 
     A row is a question; each choice is the question with an option, as in BERT's fine-tuning on SWAG.
@@ -35,69 +41,52 @@ class Race(TaskReader):
 
     options: Options
 
-    @property
-    def facts(self) -> TaskFacts:
-        name = "race" if self.options.level is None else f"race_{self.options.level}"
-        return TaskFacts(name=name, head="multiple_choice", metrics=("accuracy",), texts=2)
+    @cached_property
+    def spec(self) -> MultipleChoice.Options:
+        task = "race" if self.options.level is None else f"race_{self.options.level}"
+        return MultipleChoice.Options(
+            task=task, context="article", begin="question", choices=["options"], answer="answer", answers=[*_LETTERS]
+        )
 
     def open(self, path: Path) -> TaskFile:
-        return TaskFile(path, Layout("official folder", data=self._files(path)))
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
-        return tuple(file for file in self._files(path) if file != path)
-
-    def _files(self, path: Path) -> tuple[Path, ...]:
         level = self.options.level
-        return tuple(file for file in text_files(path) if level is None or file.parent.name == level)
+        files = tuple(file for file in text_files(path) if level is None or file.parent.name == level)
+        return TaskFile(path, "official folder", partial(self._questions, files), others=files)
 
-    def row_count(self, file: TaskFile) -> int:
-        plain = (self._article(path, 0) for path in file.layout.data)
-        return sum(1 if isinstance(article, Rejected) else len(article["questions"]) for article in plain)
-
-    def read(self, file: TaskFile) -> Iterator[Choices | Rejected]:
+    def _questions(self, files: Sequence[Path]) -> Iterator[tuple[int, Row | Rejected]]:
+        """Yield the questions of all articles, each with the article and its options."""
         index = 0
-        for path in file.layout.data:
-            article = self._article(path, index)
+        for path in files:
+            where = f"{path.parent.name}/{path.name}"
+            article = self._article(path, index, where)
             if isinstance(article, Rejected):
-                yield article
+                yield index, article
                 index += 1
                 continue
-            lists = [each for name in ("questions", "options") if isinstance(each := article.get(name), list)]
-            for number in range(len(article["questions"])):
-                item = self._question(article, number, index, f"{path.parent.name}/{path.name}")
-                yield keep_texts(item, [article.get("article"), [each[number : number + 1] for each in lists]])
+            lists = [article.get(name) for name in ("questions", "options", "answers")]
+            columns = [each if isinstance(each, list) else [] for each in lists]
+            for question, options, answer in islice(zip_longest(*columns), len(columns[0])):
+                texts = {"article": article.get("article"), "question": question, "options": options}
+                yield index, {name: _stripped(text) for name, text in texts.items()} | {"answer": answer, GROUP: where}
                 index += 1
 
-    def _article(self, path: Path, index: int) -> Mapping[str, Any] | Rejected:
-        text, where = read_text(path, index, self.limits), f"{path.parent.name}/{path.name}"
+    def _article(self, path: Path, index: int, where: str) -> Mapping[str, Any] | Rejected:
+        text = read_text(path, index, self.limits)
         if isinstance(text, Rejected):
             return text
-        try:
+        article: Any = None
+        with suppress(ValueError):
             article = parse_json(text)
-        except ValueError as error:
-            return Rejected("fields", index, f"{where} is no JSON ({error})", (text,))
-        questions = article.get("questions") if isinstance(article, Mapping) else None
-        if not isinstance(questions, list) or not questions:
-            rejected = Rejected("fields", index, f"{where}: expected an object with a list of questions")
-            return keep_texts(rejected, article)
-        return dict(article)
+        if isinstance(article, Mapping) and isinstance(article.get("questions"), list) and article["questions"]:
+            return article
+        return Rejected("fields", index, f"{where}: expected an object of JSON with a list of questions", (text,))
 
-    def _question(self, article: Mapping[str, Any], number: int, index: int, where: str) -> Choices | Rejected:
-        """Return a question of an article with its options."""
-        lists = (article["questions"], article.get("options"), article.get("answers"))
-        question, options, answer = (
-            each[number] if isinstance(each, list) and number < len(each) else None for each in lists
-        )
-        texts = [article.get("article"), question, *(options if isinstance(options, list) else [])]
-        if not all(isinstance(text, str) for text in texts) or not 4 <= len(texts) <= 2 + len(_LETTERS):
-            return Rejected("fields", index, f"{where}: question {number + 1} lacks its text or its options")
-        context, question, *choices = (text.strip() for text in texts)
-        if not context or not all(choices):
-            return Rejected("empty_text", index)
-        if answer is None:
-            return Rejected("no_label", index)
-        if answer not in [*_LETTERS[: len(choices)]]:
-            known = ", ".join(_LETTERS[: len(choices)])
-            return Rejected("bad_label", index, f"{where}: the answer is {answer!r}, expected {known}")
-        joined = tuple(f"{question} {choice}".strip() for choice in choices)
-        return Choices(context, joined, _LETTERS.index(answer), index, group=where)
+    def item(self, row: Row, index: int) -> Choices:
+        try:
+            return replace(super().item(row, index), group=row[GROUP])
+        except Unfit as why:
+            raise Unfit(why.reason, why.detail and f"{row[GROUP]}: {why.detail}") from why
+
+
+def _stripped(value: Any) -> Any:
+    return [*map(_stripped, value)] if isinstance(value, list) else value.strip() if isinstance(value, str) else value

@@ -1,37 +1,37 @@
 """Reader of SQuAD: extractive question answering (arXiv 1606.05250), also with unanswerable questions (1806.03822)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Layout, Question, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
-from clozeline.pipeline.tasks.readers._json_file import read_whole_json
+from clozeline.pipeline.tasks.readers import Question, Row, TaskFacts, TaskFile, TaskReader, Unfit
+from clozeline.pipeline.tasks.readers._task_items import GROUP
+from clozeline.pipeline.tasks.readers._text_lines import read_whole_json
 
 
-def question_of(
-    entry: Mapping[str, Any], context: Any, index: int, group: str, *, unanswerable: bool = False
-) -> Question | Rejected:
-    """Return a question in SQuAD's layout, or why it is rejected.
+def question_of(row: Row, index: int, *, unanswerable: bool) -> Question:
+    """Return the question in a row with a `context`, a group and an `entry` in SQuAD's layout.
 
     The entry has `question`, `id`, and `answers` with `text` and `answer_start`; `unanswerable` keeps one without.
     """
+    entry, context = row["entry"], row["context"]
     question, key, accepted = entry.get("question"), entry.get("id"), entry.get("answers", [])
     has_texts = all(isinstance(text, str) and text.strip() for text in (question, context))
     if not has_texts or not isinstance(key, (str, int)) or not isinstance(accepted, list):
-        return Rejected("fields", index)
+        raise Unfit("fields")
     answers = []
     for answer in [] if entry.get("is_impossible") else accepted:
         start, text = (answer.get(name) for name in ("answer_start", "text")) if isinstance(answer, Mapping) else (0, 0)
         if not isinstance(start, int) or not isinstance(text, str) or not text.strip():
-            return Rejected("fields", index)
+            raise Unfit("fields")
         if start < 0 or context[start : start + len(text)] != text:
-            return Rejected("answer_not_found", index)
+            raise Unfit("answer_not_found")
         answers.append((start, text))
     if not answers and not unanswerable:
-        return Rejected("no_answer", index)
-    return Question(str(question), str(context), tuple(answers), str(key), index, group)
+        raise Unfit("no_answer")
+    return Question(str(question), str(context), tuple(answers), str(key), index, row[GROUP])
 
 
 def maps(entries: Any) -> Iterator[Mapping[str, Any]]:
@@ -75,19 +75,16 @@ class Squad(TaskReader):
             or not all(isinstance(article, Mapping) for article in articles)
         ):
             raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
-        return TaskFile(path, Layout(f"SQuAD {data.get('version', 'without version')}", data=articles))
+        layout = f"SQuAD {data.get('version', 'without version')}"
+        return TaskFile(path, layout, lambda: enumerate(_questions(articles)))
 
-    def read(self, file: TaskFile) -> Iterator[Question | Rejected]:
-        index = 0
-        for number, article in enumerate(file.layout.data):
-            group = f"article {article.get('title', number)}"
-            for paragraph in maps(article.get("paragraphs")):
-                for entry in maps(paragraph.get("qas")):
-                    keep = self.options.unanswerable
-                    context = paragraph.get("context")
-                    yield keep_texts(question_of(entry, context, index, group, unanswerable=keep), [context, entry])
-                    index += 1
+    def item(self, row: Row, index: int) -> Question:
+        return question_of(row, index, unanswerable=self.options.unanswerable)
 
-    def row_count(self, file: TaskFile) -> int:
-        paragraphs = (entry for article in file.layout.data for entry in maps(article.get("paragraphs")))
-        return sum(len(entries) for entry in paragraphs if isinstance(entries := entry.get("qas"), list))
+
+def _questions(articles: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    for number, article in enumerate(articles):
+        for paragraph in maps(article.get("paragraphs")):
+            for entry in maps(paragraph.get("qas")):
+                group = f"article {article.get('title', number)}"
+                yield {"context": paragraph.get("context"), "entry": entry, GROUP: group}

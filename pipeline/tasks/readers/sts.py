@@ -1,23 +1,27 @@
 """Reader of semantic textual similarity: sentence pairs with a score from 0 to 5 (SemEval 2012 to 2017)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader, keep_texts
-from clozeline.pipeline.tasks.readers._text_lines import align_lines, line_count, parse_score, text_lines
+from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFile
+from clozeline.pipeline.tasks.readers._column_files import open_lines
+from clozeline.pipeline.tasks.readers._label_cells import number_of
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
+from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 
 _BENCHMARK: Final = 7
 """Fields of STS-B: genre, file, year, index, score, two sentences; some rows add their sources."""
 _INPUT: Final = "STS.input."
 _GOLD: Final = "STS.gs."
-_HIGHEST: Final = 5.0
 
 
-class Sts(TaskReader):
+class Sts(OfficialLayout):
     """The authors' files of STS-B and of STS 2012 to 2016.
 
     STS-B (`sts-train.csv`) has at least seven tab-separated fields without header; the fifth is the score. A year has,
@@ -43,82 +47,59 @@ class Sts(TaskReader):
 
     options: Options
 
+    @cached_property
+    def spec(self) -> Labelled.Options:
+        return Labelled.Options(
+            task=self.options.task, text=["first"], text_pair=["second"], score="score", range=[0.0, 5.0]
+        )
+
     @property
-    def facts(self) -> TaskFacts:
-        mean = self.options.average == "mean"
-        metrics = ("mean_spearman", "mean_pearson") if mean else ("spearman", "pearson")
-        return TaskFacts(name=self.options.task, head="regression", metrics=metrics, texts=2, low=0.0, high=_HIGHEST)
+    def metrics(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Correlations over all pairs, or their mean over the subsets."""
+        return ("mean_spearman", "mean_pearson") if self.options.average == "mean" else ("spearman", "pearson")
 
     def open(self, path: Path) -> TaskFile:
         """Open a file of STS-B, or one of a year with the other subsets."""
-        if path.name.startswith(_INPUT):
-            subsets = self._subsets(path)
-            for file in (*subsets, *map(_gold_of, subsets)):
-                if not file.is_file():
-                    raise ConfigurationError(f"{path}: expected the file {file.name} in the same folder")
-            return TaskFile(path, Layout(f"{len(subsets)} subsets, concatenated", files=subsets))
-        _, first = next(text_lines(path, self.limits), (0, ""))
-        fields = first.split("\t") if isinstance(first, str) else []
-        if len(fields) < _BENCHMARK or parse_score(fields[4], 0.0, _HIGHEST) is None:
-            raise ConfigurationError(
-                f"{path}: expected the name {_INPUT}NAME.txt, or the fields of STS-B between tabs (genre, file, year, "
-                f"index, score, two sentences; GLUE's table with a header is for the reader glue), got "
-                f"{str(first)[:80]!r}"
-            )
-        return TaskFile(path, Layout("STS-B"))
-
-    def companions(self, path: Path) -> tuple[Path, ...]:
         if not path.name.startswith(_INPUT):
-            return ()
-        subsets = self._subsets(path)
-        return tuple(file for file in (*subsets, *map(_gold_of, subsets)) if file != path and file.is_file())
+            expected = (
+                f"the name {_INPUT}NAME.txt, or the fields of STS-B between tabs (genre, file, year, index, score, two "
+                "sentences; GLUE's table with a header is for the reader glue)"
+            )
+            file = open_lines(path, self.limits, "STS-B", expected, _benchmark_pair)
+            _, first = next(file.rows())
+            if isinstance(first, Rejected) or number_of(first["score"]) is None:
+                raise ConfigurationError(f"{path}: line 1: expected {expected}, got no score")
+            return file
+        files = self._subsets(path)
+        if missing := [file.name for pair in files for file in pair if not file.is_file()]:
+            raise ConfigurationError(f"{path}: expected the file {missing[0]} in the same folder")
+        rows, others = partial(self._rows_of_subsets, files), tuple(file for pair in files for file in pair)
+        return TaskFile(path, f"{len(files)} subsets, concatenated", rows, others=others)
 
-    def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
-        if not file.layout.files:
-            for index, line in text_lines(file.path, self.limits):
-                if isinstance(line, Rejected):
-                    yield line
-                elif len(fields := line.split("\t")) < _BENCHMARK:
-                    yield Rejected("fields", index, texts=(line,))
-                else:
-                    yield keep_texts(self._pair(fields[5:7], fields[4], index), fields[5:7])
-            return
-        index = 0
-        for number, subset in enumerate(file.layout.files):
-            for pair in align_lines(text_lines(subset, self.limits), text_lines(_gold_of(subset), self.limits)):
-                position = number if self.options.average == "mean" else index
+    def _rows_of_subsets(self, files: Sequence[tuple[Path, Path]]) -> Iterator[tuple[int, Row | Rejected]]:
+        line = 0
+        for number, (subset, gold) in enumerate(files):
+            for pair in align_lines(text_lines(subset, self.limits), text_lines(gold, self.limits)):
+                # metrics are means over rows of one index
+                index = number if self.options.average == "mean" else line
                 if isinstance(pair, Rejected):
-                    yield replace(pair, index=position)
+                    yield index, replace(pair, index=index)
                 elif len(fields := pair[0].split("\t")) < 2:
-                    yield Rejected("fields", position, texts=(pair[0],))
+                    yield index, Rejected("fields", index, texts=(pair[0],))
                 else:
-                    yield keep_texts(self._pair(fields[:2], pair[1], position), fields[:2])
-                index += 1
+                    yield index, _pair(fields[0], fields[1], pair[1])
+                line += 1
 
-    def row_count(self, file: TaskFile) -> int:
-        """Return the number of lines of the file, or of the longer file of each subset."""
-        if not file.layout.files:
-            return super().row_count(file)
-        pairs = ((subset, _gold_of(subset)) for subset in file.layout.files)
-        return sum(max(line_count(path, self.limits) for path in pair) for pair in pairs)
-
-    def _pair(self, texts: list[str], score: str, index: int) -> LabeledText | Rejected:
-        first, second = (text.strip() for text in texts)
-        if not first or not second:
-            return Rejected("empty_text", index)
-        if not score.strip():
-            return Rejected("no_label", index)
-        number = parse_score(score, 0.0, _HIGHEST)
-        if number is None:
-            detail = f"the score is {score.strip()!r}, expected a number from 0 to {_HIGHEST:g}"
-            return Rejected("bad_label", index, detail)
-        return LabeledText((first, second), None, number, index)
-
-    def _subsets(self, path: Path) -> tuple[Path, ...]:
-        if not self.options.subsets:
-            return (path,)
-        return tuple(path.with_name(f"{_INPUT}{name}.txt") for name in self.options.subsets)
+    def _subsets(self, path: Path) -> list[tuple[Path, Path]]:
+        """Return the files of pairs and of scores of each subset."""
+        names = self.options.subsets or [path.name.removeprefix(_INPUT).removesuffix(".txt")]
+        return [(path.with_name(f"{_INPUT}{name}.txt"), path.with_name(f"{_GOLD}{name}.txt")) for name in names]
 
 
-def _gold_of(path: Path) -> Path:
-    return path.with_name(_GOLD + path.name.removeprefix(_INPUT))
+def _benchmark_pair(line: str) -> Row | None:
+    fields = line.split("\t")
+    return _pair(fields[5], fields[6], fields[4]) if len(fields) >= _BENCHMARK else None
+
+
+def _pair(first: str, second: str, score: str) -> Row:
+    return {"first": first.strip(), "second": second.strip(), "score": score.strip()}

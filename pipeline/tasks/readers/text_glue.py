@@ -1,11 +1,10 @@
 """Reader of GLUE in T5's text-to-text format (arXiv 1910.10683 §2.4, appendix D)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers import Rejected, SourceTarget, TaskFacts, TaskFile
+from clozeline.pipeline.tasks.readers import LabeledText, Row, SourceTarget, TaskFacts
 from clozeline.pipeline.tasks.readers.glue import Glue
 
 _WORDS: Final = {
@@ -15,14 +14,6 @@ _WORDS: Final = {
     "qqp": ("not_duplicate", "duplicate"),
 }
 """Target texts of classes that GLUE names by numbers; the other tasks name theirs by words."""
-_NAMES: Final = {
-    "cola": ("sentence",),
-    "sst2": ("sentence",),
-    "qqp": ("question1", "question2"),
-    "mnli": ("premise", "hypothesis"),
-    "qnli": ("question", "sentence"),
-}
-"""Names of the texts in GLUE's order; default: `sentence1` and `sentence2`."""
 
 
 def score_words(score: float) -> str:
@@ -57,18 +48,11 @@ class TextGlue(Glue):
         facts = super().facts
         return replace(facts, head="lm", texts=1, labels=(), words=_WORDS.get(facts.name, facts.labels))
 
-    def read(self, file: TaskFile) -> Iterator[SourceTarget | Rejected]:
-        for item in self.labeled_texts(file):
-            if isinstance(item, Rejected):
-                yield item
-                continue
-            task = self.options.task
-            names = _NAMES.get(task, ("sentence1", "sentence2"))
-            fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
-            source = " ".join(reversed(fields) if task == "mnli" else fields)
-            if item.target is not None:
-                target = score_words(item.target)
-            else:
-                assert item.label is not None, "a row of a classification task"
-                target = self.facts.words[item.label]
-            yield SourceTarget(source, (target,), f"{task} ", item.index)
+    def item(self, row: Row, index: int) -> SourceTarget:  # type: ignore[override]
+        item, task = super().item(row, index), self.options.task
+        assert isinstance(item, LabeledText), "a row of a task on texts"
+        names = self.task.exported or self.task.texts
+        fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
+        source = " ".join(reversed(fields) if task == "mnli" else fields)
+        target = self.facts.words[item.label or 0] if item.target is None else score_words(item.target)
+        return SourceTarget(source, (target,), f"{task} ", index)

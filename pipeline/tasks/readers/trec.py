@@ -1,20 +1,23 @@
 """Reader of TREC's questions and their types (Li and Roth 2002), and of other files with a label before each text."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+import re
+from collections.abc import Mapping
+from dataclasses import field
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, ClassVar
-
-from pydantic import BeforeValidator
+from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabeledText, Layout, Rejected, TaskFacts, TaskFile, TaskReader
-from clozeline.pipeline.tasks.readers._label_cells import as_texts, sort_classes
-from clozeline.pipeline.tasks.readers._text_lines import text_lines
+from clozeline.pipeline.tasks.readers import TaskFile
+from clozeline.pipeline.tasks.readers._column_files import open_lines
+from clozeline.pipeline.tasks.readers._label_cells import ClassNames
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
+from clozeline.pipeline.tasks.readers.labelled import Labelled
+
+_LINE: Final = re.compile(r"(?P<fine>(?P<coarse>[^ :]+):[^ ]+)(?: (?P<text>.*))?")
 
 
-class Trec(TaskReader):
+class Trec(OfficialLayout):
     """The official files `train_5500.label` and `TREC_10.label`, in Latin-1: a type, a blank, and the question.
 
     Rejected: `fields`, a line without a type such as `NUM:count`; `bad_label`, a type that the training file lacks;
@@ -25,64 +28,27 @@ class Trec(TaskReader):
     """
 
     split_names: ClassVar[Mapping[str, str]] = {"train_5500": "train", "TREC_10": "test"}
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
 
     @config_class
     class Options:
         fine: bool = False
         """the 50 fine types such as NUM:count; false: the 6 coarse ones such as NUM"""
-        classes: Annotated[list[str], BeforeValidator(as_texts)] = field(default_factory=list)
+        classes: ClassNames = field(default_factory=list)
         """types in order; empty: taken from the training file"""
-        encoding: str = "latin-1"
-        """encoding of the files"""
 
     options: Options
 
-    @property
-    def facts(self) -> TaskFacts:
-        name = "trec_fine" if self.options.fine else "trec"
-        return TaskFacts(name=name, head="classification", labels=tuple(self.options.classes), metrics=("accuracy",))
+    @cached_property
+    def spec(self) -> Labelled.Options:
+        classes = {name: name for name in self.options.classes}
+        return Labelled.Options(task="trec_fine" if self.options.fine else "trec", label="type", classes=classes)
 
     def open(self, path: Path) -> TaskFile:
-        first = next(iter(self._rows(path)), None)
-        if first is None or isinstance(first, Rejected):
-            found = "an empty file" if first is None else first.detail or first.reason.replace("_", " ")
-            expected = "a type and a question such as DESC:manner How ..."
-            raise ConfigurationError(f"{path}: line 1: expected {expected}, got {found}")
-        return TaskFile(path, Layout("official"))
+        expected = "a type and a question such as DESC:manner How ..."
+        return open_lines(path, self.limits, "official", expected, self._parse, "latin-1")
 
-    def complete_options(self, splits: Mapping[str, Path]) -> Options:
-        if self.options.classes:
-            return self.options
-        training = [path for split, path in splits.items() if split.startswith("train")] or [*splits.values()]
-        rows = (row for path in training for row in self._rows(path))
-        return replace(self.options, classes=sort_classes(row[1] for row in rows if not isinstance(row, Rejected)))
-
-    def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
-        for row in self._rows(file.path):
-            if isinstance(row, Rejected):
-                yield row
-                continue
-            index, label, text = row
-            if label not in self.label_numbers:
-                known = ", ".join(self.options.classes[:10])
-                yield Rejected("bad_label", index, f"the type {label} is none of {known}", (text,))
-            elif not text:
-                yield Rejected("empty_text", index)
-            else:
-                yield LabeledText((text,), self.label_numbers[label], None, index)
-
-    def _rows(self, path: Path) -> Iterator[tuple[int, str, str] | Rejected]:
-        """Yield index, type and question of each line."""
-        for index, line in text_lines(path, self.limits, self.options.encoding):
-            if isinstance(line, Rejected):
-                yield line
-            elif not line.strip():
-                yield Rejected("blank_line", index)
-            else:
-                label, _, text = line.partition(" ")
-                coarse, colon, fine = label.partition(":")
-                if not (coarse and colon and fine):
-                    detail = f"it begins with {label[:40]!r}, expected a type such as NUM:count"
-                    yield Rejected("fields", index, detail, (line,))
-                else:
-                    yield index, label if self.options.fine else coarse, text.strip()
+    def _parse(self, line: str) -> dict[str, str] | None:
+        if (match := _LINE.fullmatch(line)) is None:
+            return None
+        return {"type": match["fine" if self.options.fine else "coarse"], "text": (match["text"] or "").strip()}

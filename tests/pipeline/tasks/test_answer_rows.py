@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.tasks.answer_rows import AnswerRows
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES, FrameName
 from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.window_rows import AnswerRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from tests.pipeline.task_files import WORDS, write_vocabulary

@@ -14,11 +14,10 @@ import transformers
 import zstandard
 from tokenizers import pre_tokenizers
 
-from clozeline.pipeline.tasks.answer_rows import AnswerRows
 from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.tagged_rows import TaggedRows
 from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.window_rows import AnswerRows, TaggedRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import byte_alphabet

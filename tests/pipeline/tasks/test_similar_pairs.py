@@ -52,7 +52,7 @@ def test_without_a_threshold_all_scored_pairs_are_learned(tmp_path: Path) -> Non
 
 def test_aligned_texts_belong_together(tmp_path: Path) -> None:
     """The prefix of a translation is no part of its text."""
-    apart = pairs("bitext", None, source="en", target="de", prefix="translate: ")
+    apart = pairs("text_to_text", None, source="en", target="de", prefix="translate: ")
     written(tmp_path, "Hallo!\nJa.\n", "train.de")
     items = items_of(apart, written(tmp_path, "Hello!\nYes.\n", "train.en"))
     assert items == [LabeledText(("Hello!", "Hallo!"), None, 1.0, 0), LabeledText(("Yes.", "Ja."), None, 1.0, 1)]
@@ -67,12 +67,17 @@ def test_aligned_texts_belong_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "alike", "options", "message"),
     [
-        ("glue", "entailment", {"task": "stsb"}, "expected a number up to 5, or null of the task stsb, got entailment"),
-        ("glue", 5.5, {"task": "stsb"}, "expected a number above 0 and up to 5, got 5.5"),
+        (
+            "glue",
+            "entailment",
+            {"task": "stsb"},
+            "above 0 and up to 5, or null of the task stsb, got entailment",
+        ),
+        ("glue", 5.5, {"task": "stsb"}, "up to 5, or null of the task stsb, got 5.5"),
         ("glue", 0.0, {"task": "stsb"}, "expected a number above 0"),
         ("glue", "same", {"task": "mnli"}, "expected one of entailment, neutral, contradiction of the task mnli"),
         ("glue", "1", {"task": "sst2"}, "the task sst2 has no pairs of texts"),
-        ("bitext", 1.0, {}, "expected null of the task bitext, got 1"),
+        ("text_to_text", 1.0, {}, "expected null of the task text_to_text, got 1"),
         ("squad", None, {}, "the task squad has no pairs of texts"),
     ],
 )
@@ -108,7 +113,7 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
     [
         ([], "stsb", 4.0),
         (["tasks.reader={name: glue, task: mnli}", "tasks.similarity.alike=entailment"], "mnli", 1.0),
-        (["tasks.reader={name: bitext, task: de}", "tasks.similarity.alike=null"], "de", 1.0),
+        (["tasks.reader={name: text_to_text, task: de}", "tasks.similarity.alike=null"], "de", 1.0),
     ],
     ids=["stsb", "mnli", "bitext"],
 )
@@ -116,5 +121,5 @@ def test_the_words_that_the_recipe_names(words: list[str], name: str, alike: flo
     path = Path(__file__).parents[3] / "configs" / "recipes" / "tasks" / "similarity" / "pipeline.yaml"
     recipe = load_recipe(path, ["input=files", "output=out", *words])
     config = recipe.config_of("tasks")
-    facts = open_reader(config.reader, config.similarity, recipe.limits).facts
+    facts = open_reader(config, recipe.limits).facts
     assert (facts.name, facts.alike) == (name, alike)

@@ -128,7 +128,7 @@ def test_a_lost_shard_is_made_again(tmp_path: Path) -> None:
     ("file", "text", "message"),
     [
         ("train.tsv", "sentence\tlabel\na\t7\n", "no row of it is an example: 1 bad_label; line 2: the column label "
-         "holds '7', the task tasks.reader.task=sst2 knows 0 or 1"),
+         "holds '7', the classes are 0, 1"),
         ("dev.tsv", "a\tb\tc\n", "dev.tsv: expected a layout of this task"),
         (None, "", "no file of the input has labels"),
     ],

@@ -51,23 +51,23 @@ def test_sure_labels_are_those_of_the_model(run: Path, tmp_path: Path, capsys: p
     given = probabilities(run, texts)
     threshold = sorted(max(row) for row in given)[20] - 1e-4
     sure = [(text, row.index(max(row))) for text, row in zip(texts, given, strict=True) if max(row) >= threshold]
-    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.tsv"
+    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
     source.write_text("\n".join([*texts, "", "a\tb"]) + "\n", encoding="utf-8")
     assert pseudo_label.main([str(run), f"input={source}", f"output={output}", f"threshold={threshold}"]) == 0
     lines = output.read_text(encoding="utf-8").splitlines()
-    assert lines == ["sentence\tlabel", *(f"{text}\t{label}" for text, label in sure)]
+    assert [*map(json.loads, lines)] == [{"sentence": text, "label": str(label)} for text, label in sure]
     assert 0 < sum(label for _, label in sure) < len(sure)
-    facts = json.loads((tmp_path / "pseudo.tsv.json").read_text(encoding="utf-8"))
+    facts = json.loads((tmp_path / "pseudo.jsonl.json").read_text(encoding="utf-8"))
     assert facts["rows_in"] == 42 == sum(facts["labelled"].values()) + sum(facts["skipped"].values())
     assert facts["skipped"] == {"empty_text": 1, "fields": 1, "below_threshold": 40 - len(sure)}
     assert facts["labelled"] == {str(label): [one for _, one in sure].count(label) for label in (0, 1)}
-    assert facts["output"] == {"pseudo.tsv": file_hash(output)}
+    assert facts["output"] == {"pseudo.jsonl": file_hash(output)}
     assert f"{len(sure)} rows of 42 labeled" in capsys.readouterr().out
 
 
 def test_a_class_has_at_most_so_many_of_the_surest(run: Path, tmp_path: Path) -> None:
     texts = [text for text, _ in sentences(40, first=100)]
-    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.tsv"
+    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
     source.write_text("\n".join(texts) + "\n", encoding="utf-8")
     words = [str(run), f"input={source}", f"output={output}", "threshold=0", "per_class=3"]
     assert pseudo_label.main(words) == 0
@@ -77,13 +77,13 @@ def test_a_class_has_at_most_so_many_of_the_surest(run: Path, tmp_path: Path) ->
         of_class = [place for place, row in enumerate(given) if row.index(max(row)) == label]
         surest += sorted(of_class, key=lambda place: -max(given[place]))[:3]
     expected = [texts[place] for place in sorted(surest)]
-    assert [line.split("\t")[0] for line in output.read_text(encoding="utf-8").splitlines()[1:]] == expected
+    assert [json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()] == expected
     assert doctest.testmod(pseudo_label).failed == 0
 
 
 def test_the_stage_reads_them_beside_the_labelled_ones(run: Path, tmp_path: Path) -> None:
     texts = [text for text, _ in sentences(20, first=200)]
-    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.tsv"
+    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
     source.write_text("\n".join(texts) + "\n", encoding="utf-8")
     assert pseudo_label.main([str(run), f"input={source}", f"output={output}", "threshold=0"]) == 0
     files = run.parent / "files"

@@ -20,11 +20,10 @@ from clozeline.pipeline.tasks.readers import (
     TaskItem,
     TaskReader,
 )
-from clozeline.pipeline.tasks.readers._column_files import column_rows, open_columns, value_at
-from clozeline.pipeline.tasks.readers._json_file import read_whole_json
-from clozeline.pipeline.tasks.readers._sentence_lines import sentence_lines
+from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
+from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
 from clozeline.pipeline.tasks.readers.instructions import Instructions
-from clozeline.pipeline.tasks.readers.squad import maps, question_of
+from clozeline.pipeline.tasks.readers.squad import Squad
 from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
@@ -59,7 +58,11 @@ def read_unlabeled(path: Path, opened: TaskRun, reader: TaskReader, columns: Inp
     """
     limits, facts = Limits(), opened.facts
     if facts.head == "span" and path.suffix == ".json" and not columns.keys:
-        yield from _squad_questions(path, limits)
+        squad = Squad(Squad.Options(unanswerable=True), limits)
+        for index, row in squad.open(path).rows():
+            if not isinstance(row, Rejected):
+                asked = {**row["entry"], "answers": []}
+                yield squad.build({**row, "entry": asked}, index), asked.get("id")
         return
     if facts.head == "tagging" and hasattr(reader.options, "word_column") and not columns.keys:
         for number, sentence in enumerate(sentence_lines(path, limits)):
@@ -70,10 +73,10 @@ def read_unlabeled(path: Path, opened: TaskRun, reader: TaskReader, columns: Inp
     if not columns.keys and columns.id is None and (official := reader.read_unlabeled(path)) is not None:
         yield from official
         return
-    file = open_columns(path, limits, columns.delimiter, columns.columns)
+    file = open_table(path, limits, columns.delimiter, columns.columns)
     keys = _keys_of(file.names, opened, reader, columns)
     file.require(*(name for names in keys.values() for name in names), *([columns.id] if columns.id else []))
-    for index, row in column_rows(file, limits):
+    for index, row in file.rows():
         if isinstance(row, Rejected):
             yield row, None
             continue
@@ -141,18 +144,6 @@ def _item_of(
         return SourceTarget(joined["source"], (joined["source"],), prefix, index, suffix=suffix)
     label = 0 if facts.labels and not facts.multi_label else None
     return LabeledText(tuple(joined.values()), label, 0.0, index)
-
-
-def _squad_questions(path: Path, limits: Limits) -> Iterator[Item]:
-    data, index = read_whole_json(path, limits), 0
-    for article in maps(data.get("data") if isinstance(data, Mapping) else None):
-        for paragraph in maps(article.get("paragraphs")):
-            for entry in maps(paragraph.get("qas")):
-                asked = question_of({**entry, "answers": []}, paragraph.get("context"), index, "", unanswerable=True)
-                yield asked, entry.get("id")
-                index += 1
-    if not index:
-        raise ConfigurationError(f"{path}: expected SQuAD's layout, an object with a list `data` of articles")
 
 
 def build_rows(

@@ -84,9 +84,9 @@ def test_a_missing_column_is_one_malformed_record(table):
 def test_a_broken_file_is_one_malformed_record(table):
     path = table({"text": ["one", "two"]})
     path.write_bytes(path.read_bytes()[:-20])
-    assert counted(read(path, name=table.name)) == {f"{table.name}_error": 1}
+    assert counted(read(path, name=table.name)) == {"damaged": 1}
     path.write_bytes(b"PAR1ARROW1 and nothing")
-    assert counted(read(path, name=table.name)) == {f"{table.name}_error": 1}
+    assert counted(read(path, name=table.name)) == {"damaged": 1}
 
 
 _NS = 10**18 + 1  # 2001-09-09 01:46:40 and a nanosecond

@@ -30,7 +30,7 @@ def test_the_folder_is_the_class(tmp_path: Path) -> None:
     items = items_of(reader, first)
     assert items[:2] == [LabeledText(("Bad.",), 0, None, 0), LabeledText(("A good film.<br />",), 1, None, 1)]
     assert reasons(items) == {"no_label": 1}
-    assert [path.name for path in reader.companions(first)] == ["1_9.txt", "0_0.txt"]
+    assert [path.name for path in reader.open(first).others] == ["0_2.txt", "1_9.txt", "0_0.txt"]
 
 
 def test_every_other_file_has_a_reason(tmp_path: Path) -> None:
@@ -38,10 +38,10 @@ def test_every_other_file_has_a_reason(tmp_path: Path) -> None:
     (tmp_path / "b" / "4.txt").write_bytes(b"caf\xe9")
     items = items_of(reader_of("class_folders", classes=["a", "b"]), first)
     assert reasons(items) == {"empty_text": 1, "bad_utf8": 1, "bad_label": 1}
-    assert items[-1].detail == "the folder c is no class, expected a, b"
+    assert items[-1].detail == "the column folder holds 'c', the classes are a, b"
 
 
 def test_one_class_is_none(tmp_path: Path) -> None:
     first = folder_of(tmp_path / "train", ("pos/1.txt", "good"), ("unsup/1.txt", "text"))
-    with pytest.raises(ConfigurationError, match=r"train: expected a folder per class, two or more.*, got pos"):
+    with pytest.raises(ConfigurationError, match=r"train/pos/1\.txt: expected 2 or more classes .* got pos"):
         reader_of("class_folders").complete_options({"train": first})

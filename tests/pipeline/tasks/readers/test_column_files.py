@@ -1,30 +1,41 @@
-"""Files with named columns: parts, class names, and what is no table."""
+"""Rows of files with named columns: formats, parts, damaged rows, and what is no table."""
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._column_files import column_rows, count_rows, open_columns
+from clozeline.pipeline.tasks.readers import Rejected
+from clozeline.pipeline.tasks.readers._column_files import open_lines, open_table, texts_at, value_at
 from tests.pipeline.tasks.readers.reading import written
 
 
+def rows_of(path: Path, **options: Any) -> list[Any]:
+    """Fields of each row, or the reason why it has none."""
+    rows = open_table(path, Limits(), **options).rows()
+    return [row.reason if isinstance(row, Rejected) else dict(row) for _, row in rows]
+
+
 def test_parts_are_one_file(tmp_path: Path) -> None:
-    """Indices run on, and rows are counted apart from reading them."""
+    """Indices run on."""
     for part, count in enumerate((3, 0, 2)):
         table = pa.table({"text": [f"{part}-{row}" for row in range(count)]})
         pyarrow.parquet.write_table(table, tmp_path / f"train-0000{part}-of-00003.parquet")
-    file = open_columns(tmp_path / "train-00000-of-00003.parquet", Limits())
-    rows = list(column_rows(file, Limits()))
+    rows = open_table(tmp_path / "train-00000-of-00003.parquet", Limits()).rows()
     assert [(index, row["text"]) for index, row in rows if isinstance(row, dict)] == [
         (0, "0-0"), (1, "0-1"), (2, "0-2"), (3, "2-0"), (4, "2-1"),
     ]  # fmt: skip
-    assert count_rows(file, Limits()) == 5
 
 
 @pytest.mark.parametrize(
@@ -33,14 +44,67 @@ def test_parts_are_one_file(tmp_path: Path) -> None:
         ("a.xml", "<a>", "got text: rename it to end in"),
         ("a.csv", "", "it is empty"),
         ("a.jsonl", "{oops\n", r"row 1: it is no JSON"),
+        ("a.json", "[1]", r"row 1: it is no JSON object"),
         ("a.parquet", "PAR1 and then nothing", "is damaged"),
+        ("a.tsv", "text\tb\ttext\n", "two columns have the name 'text'"),
     ],
 )
 def test_files_that_are_no_table(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        open_columns(written(tmp_path, text, name), Limits())
+        open_table(written(tmp_path, text, name), Limits())
 
 
 def test_another_delimiter(tmp_path: Path) -> None:
-    file = open_columns(written(tmp_path, 'a;b\n"x;y";z\n', "rows.txt"), Limits(), delimiter=";")
-    assert [row for _, row in column_rows(file, Limits())] == [{"a": "x;y", "b": "z"}]
+    assert rows_of(written(tmp_path, 'a;b\n"x;y";z\n', "rows.txt"), delimiter=";") == [{"a": "x;y", "b": "z"}]
+
+
+def test_objects_of_lines_and_of_an_array(tmp_path: Path) -> None:
+    text = b'\xef\xbb\xbf{"a": 1}\r\n\n[1]\n{"a": 1,\n\xff\n7\n{"a": {"b": [2]}}'
+    assert rows_of(written(tmp_path, text, "a.jsonl")) == [
+        {"a": 1}, "blank_line", "fields", "fields", "bad_utf8", "fields", {"a": {"b": [2]}}
+    ]  # fmt: skip
+    assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [{"a": 1}, "fields", {"a": 3}]
+
+
+def test_fields_by_dotted_paths() -> None:
+    row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
+    assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
+    assert value_at(row, "a.c.e") is value_at(row, "f") is None
+    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (("x", "y"), ("z",), ())
+
+
+@given(st.lists(st.lists(st.text("ab\"' é", min_size=1), min_size=3, max_size=3), min_size=1, max_size=6))
+def test_rows_are_those_of_the_csv_module_without_quoting(tmp_path_factory: pytest.TempPathFactory, rows) -> None:
+    rows = [[f"x{field}" for field in row] for row in rows]
+    text = "".join("\t".join(row) + "\r\n" for row in rows)
+    path = written(tmp_path_factory.mktemp("tables"), text, "t.tsv")
+    expected = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert [[*row.values()] for row in rows_of(path, columns=["a", "b", "c"])] == expected == rows
+
+
+def test_tables_have_their_quotes_and_lose_single_lines(tmp_path: Path) -> None:
+    """A stray quote joins no lines of TSV, which are counted with their header if asked for."""
+    path = written(tmp_path, b'\xef\xbb\xbfa\tb\n1\t"a\n\xff\tb\n\n \t\n0\t"b\n1\nlast\tone', "t.tsv")
+    assert rows_of(path) == [
+        {"a": "1", "b": '"a'}, "bad_utf8", "blank_line", "blank_line", {"a": "0", "b": '"b'}, "fields",
+        {"a": "last", "b": "one"},
+    ]  # fmt: skip
+    assert [index for index, _ in open_table(path, Limits(), by_line=True).rows()] == [1, 2, 3, 4, 5, 6, 7]
+    packed = zstandard.ZstdCompressor().compress(b"".join(b"%d\tx\n" % number for number in range(9000)))
+    *_, last = rows_of(written(tmp_path, packed[: len(packed) // 2], "t.tsv"), columns=["a", "b"])
+    assert last == "truncated"
+
+
+def test_lines_that_are_parsed(tmp_path: Path) -> None:
+    def parse(line: str) -> dict[str, str] | None:
+        return {"a": line[1:]} if line[0] == "+" else None
+
+    path = written(tmp_path, b"+x\n-y\n\n\xff\n+z\n")
+    found = list(open_lines(path, Limits(), "marked", "a plus", parse).rows())
+    assert found == [
+        (0, {"a": "x"}), (1, Rejected("fields", 1)), (2, Rejected("blank_line", 2)), (3, Rejected("bad_utf8", 3)),
+        (4, {"a": "z"}),
+    ]  # fmt: skip
+    for text, message in (("-y\n+x\n", "got '-y'"), ("", "got empty file"), ("\n+x\n", "got blank line")):
+        with pytest.raises(ConfigurationError, match=f"line 1: expected a plus, {message}"):
+            open_lines(written(tmp_path, text), Limits(), "marked", "a plus", parse)

@@ -33,7 +33,7 @@ def test_the_original_layout(tmp_path: Path) -> None:
     """Four columns of spaces in IOB1; marks of documents are no sentences, and say the document."""
     reader = reader_of("conll")
     path = written(tmp_path, CONLL)
-    assert reader.open(path).layout.name == "4 columns, spaces"
+    assert reader.open(path).layout == "4 columns, spaces"
     items = items_of(reader, path)
     assert tagged(items, reader) == [["U.N. B-ORG", "official O"], ["Ekeus B-PER"], ["Japan B-LOC", "China B-LOC"]]
     assert [item.group for item in items] == ["document 1", "document 1", "document 2"]

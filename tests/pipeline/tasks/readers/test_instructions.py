@@ -96,7 +96,8 @@ def test_every_other_line_has_a_reason(tmp_path: Path) -> None:
     ]  # fmt: skip
     items = items_of(reader_of("instructions"), written(tmp_path, "".join(lines)))
     assert isinstance(items[0], Dialogue)
-    assert reasons(items) == {"no_answer": 2, "unknown_role": 1, "empty_text": 1, "fields": 4}
+    assert isinstance(items[2], Dialogue), "the assistant may open a dialogue"
+    assert reasons(items) == {"no_answer": 1, "unknown_role": 1, "empty_text": 1, "fields": 4}
 
 
 @pytest.mark.parametrize(
@@ -115,5 +116,5 @@ def test_mistakes(options: dict[str, Any], message: str) -> None:
 
 
 def test_a_file_without_messages(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="expected JSON lines with the fields messages, got a"):
+    with pytest.raises(ConfigurationError, match="expected the columns messages, got a without messages"):
         reader_of("instructions").open(written(tmp_path, '{"a": 1}\n'))

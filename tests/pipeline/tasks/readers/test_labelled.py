@@ -67,7 +67,7 @@ def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
     assert items_of(reader, path) == [
         LabeledText(("a",), 1, None, 0), LabeledText(("b",), 0, None, 1), Rejected("no_label", 2),
     ]  # fmt: skip
-    assert [file.name for file in reader.companions(path)] == ["data-00001-of-00002.arrow", "dataset_info.json"]
+    assert [file.name for file in reader.open(path).others] == ["data-00001-of-00002.arrow", "dataset_info.json"]
     datasets.Dataset.from_dict(rows, features).to_parquet(tmp_path / "train.parquet")
     assert items_of(reader, tmp_path / "train.parquet") == items_of(reader, path)
     (tmp_path / "saved" / "data-00001-of-00002.arrow").unlink()

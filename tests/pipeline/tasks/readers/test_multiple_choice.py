@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from clozeline.configuration.config import config_file
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Choices
+from clozeline.pipeline.tasks.readers import Choices, Rejected
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
 
 
@@ -43,7 +46,6 @@ def test_answers_of_a_file_of_their_own(tmp_path: Path) -> None:
     reader = reader_of("multiple_choice", labels="-labels.lst")
     with pytest.raises(ConfigurationError, match=r"valid\.part\.jsonl: expected the file valid-labels\.lst"):
         reader.open(rows)
-    assert reader.companions(rows) == ()
     written(tmp_path, b"1\r\n0\n\xff\n\n1\n0\n", "valid-labels.lst")
     items = items_of(reader, rows)
     assert items[0] == Choices("a", ("b", "c"), 1, 0)
@@ -54,7 +56,7 @@ def test_answers_of_a_file_of_their_own(tmp_path: Path) -> None:
 
 
 def test_files_of_another_layout(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="context and choices, got label without context, choices"):
+    with pytest.raises(ConfigurationError, match="columns context, choices, got label without context, choices"):
         reader_of("multiple_choice").open(written(tmp_path, lines({"label": 1})))
 
 
@@ -70,7 +72,7 @@ def test_real_stories() -> None:
     path = published("piqa/valid.jsonl.zst")
     assert reasons(items_of(reader_of("multiple_choice", **piqa), path)) == {"no_label": 1838}
     reader = reader_of("multiple_choice", **piqa, labels="-labels.lst")
-    assert [companion.name for companion in reader.companions(path)] == ["valid-labels.lst"]
+    assert [companion.name for companion in reader.open(path).others] == ["valid-labels.lst"]
     answers = published("piqa/valid-labels.lst").read_text(encoding="utf-8").split()
     assert [str(item.right) for item in items_of(reader, path)] == answers
 
@@ -90,3 +92,39 @@ def test_answers_of_which_some_are_0_or_none_is_beyond_stay(tmp_path: Path, numb
     path = written(tmp_path, lines(*({"context": "a", "choices": ["b", "c"], "label": number} for number in numbers)))
     reader = reader_of("multiple_choice")
     assert reader.complete_options({"train": path}) == reader.options
+
+
+SWAG = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source", "ending0", "ending1", "ending2",
+        "ending3", "label"]  # fmt: skip
+
+
+def story(number: int, sent1: str = "A man waits.", label: str = "2") -> list[str]:
+    return [str(number), f"v{number % 2}", "7", f"{sent1} He", sent1, "He", "gold", "leaves.", 'says, "no".', "falls.",
+            "eats.", label]  # fmt: skip
+
+
+def test_the_files_of_swag(tmp_path: Path) -> None:
+    """As pandas writes them for the authors: quotes enclose commas, and a stray one costs its own line."""
+    recipe = yaml.safe_load(config_file("recipe:tasks/swag", "pipeline.yaml").read_text(encoding="utf-8"))
+    reader = reader_of(**recipe["tasks"]["reader"])
+    rows = [
+        story(0),
+        story(1, 'One, "two".', "0"),
+        story(2, label="4"),
+        story(3, " "),
+        story(4)[:-1],
+        story(5, label=""),
+    ]
+    with (tmp_path / "train.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([SWAG, *rows])
+        file.write('6,v1,7,x,"open,He,gold,a,b,c,d,1\n7,v1,7,x,A,He,gold,a,b,c,d,1\n')
+    items = items_of(reader, tmp_path / "train.csv")
+    endings = ("He leaves.", 'He says, "no".', "He falls.", "He eats.")
+    assert items[:2] == [
+        Choices("A man waits.", endings, 2, 1, "video-id v0"), Choices('One, "two".', endings, 0, 2, "video-id v1")
+    ]  # fmt: skip
+    assert reasons(items) == {"bad_label": 2, "empty_text": 1, "fields": 1, "bad_csv": 1}
+    assert [item.index for item in items if not isinstance(item, Rejected)] == [1, 2, 8]
+    test = written(tmp_path, f"{','.join(SWAG[:-1])}\n0,v,7,x,A man,He,gold,a,b,c,d\n", "test.csv")
+    assert not reader.open(test).has_labels
+    assert reasons(items_of(reader, test)) == {"no_label": 1}

@@ -23,9 +23,9 @@ def asked(text: str = "Ada", start: int = 11, **more: Any) -> dict[str, Any]:
 
 def test_questions(tmp_path: Path) -> None:
     reader = reader_of("squad")
-    path = file_of(tmp_path, asked())
-    assert reader.open(path).layout.name == "SQuAD 1.1"
-    item = Question("Who sang?", "Ada wrote. Ada sang.", ((11, "Ada"),), "1", 0, "article Ada")
+    path = file_of(tmp_path, asked(answers=[{"text": "Ada", "answer_start": at} for at in (11, 0)]))
+    assert reader.open(path).layout == "SQuAD 1.1"
+    item = Question("Who sang?", "Ada wrote. Ada sang.", ((11, "Ada"), (0, "Ada")), "1", 0, "article Ada")
     assert items_of(reader, path) == [item]
     assert item.overlap_texts == (item.context,)
     assert reader.facts.unanswerable is False

@@ -31,7 +31,7 @@ def test_drawn_trees_give_their_words() -> None:
     for _ in range(200):
         words = [draw.choice(["a", "*", "caf\xe9", "'s", "12", "..."]) for _ in range(draw.randint(1, 12))]
         tree = drawn_tree(draw, words)
-        assert sentence_of(tree) == (int(tree[1]), " ".join(words))
+        assert sentence_of(tree) == {"label": tree[1], "text": " ".join(words)}
         cut = draw.randrange(1, len(tree))
         assert sentence_of(tree[:cut]) is None, "a part of a tree is none"
 

@@ -36,11 +36,11 @@ def test_the_subsets_of_a_year_are_one_list(tmp_path: Path) -> None:
         LabeledText(("h", "i"), None, 2.25, 0), LabeledText(("a", "b"), None, 4.0, 1)
     ]  # fmt: skip
     assert reasons(items) == {"no_label": 1, "bad_label": 1, "fields": 1, "unaligned": 1}
-    assert [path.name for path in reader.companions(first)] == [
-        "STS.input.MSRpar.txt", "STS.gs.answers.txt", "STS.gs.MSRpar.txt"
+    assert [path.name for path in reader.open(first).others] == [
+        "STS.input.answers.txt", "STS.gs.answers.txt", "STS.input.MSRpar.txt", "STS.gs.MSRpar.txt"
     ]  # fmt: skip
     assert len(items_of(reader_of("sts"), first)) == 1
-    assert reader.open(first).layout.name == "2 subsets, concatenated"
+    assert reader.open(first).layout == "2 subsets, concatenated"
     written(tmp_path, "a\tb\n", "STS.input.MSRvid.txt")
     with pytest.raises(ConfigurationError, match=r"expected the file STS\.gs\.MSRvid\.txt"):
         reader_of("sts", subsets=["MSRvid"]).open(first)

@@ -45,7 +45,7 @@ def test_classes_may_be_numbers(tmp_path: Path, task: str) -> None:
         reader_of("superglue", task=task), written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines))
     )
     assert items == [LabeledText(texts, label, None, 0), Rejected("no_label", 1), Rejected("bad_label", 2)]
-    assert "the field label holds 7" in items[2].detail
+    assert "the column label holds '7', the classes are" in items[2].detail
 
 
 def test_a_cause_or_an_effect(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_query_is_answered_by_places_of_the_passage(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_task(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="fields question and passage, got premise without question, passage"):
+    with pytest.raises(ConfigurationError, match="columns question, passage, got premise without question, passage"):
         reader_of("superglue", task="boolq").open(written(tmp_path, '{"premise": "a"}\n'))
 
 

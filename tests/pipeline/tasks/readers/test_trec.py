@@ -33,13 +33,11 @@ def test_every_other_line_has_a_reason(tmp_path: Path) -> None:
     path = written(tmp_path, ROWS.encode("latin-1") + b"ENTY:animal What cat ?\nNUM: How ?\n\nNUM:count \n")
     items = items_of(reader_of("trec", classes=["DESC", "NUM"]), path)
     assert reasons(items) == {"bad_label": 1, "fields": 1, "blank_line": 1, "empty_text": 1}
-    assert items[3].detail == "the type ENTY is none of DESC, NUM"
-    assert items[4].detail == "it begins with 'NUM:', expected a type such as NUM:count"
+    assert items[3].detail == "the column type holds 'ENTY', the classes are DESC, NUM"
+    assert items[4].detail == "expected a type and a question such as DESC:manner How ..., got 'NUM: How ?'"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"), [("", "got an empty file"), ("text,label\n", "it begins with 'text,label'")]
-)
+@pytest.mark.parametrize(("text", "message"), [("", "got empty file"), ("text,label\n", "got 'text,label'")])
 def test_other_files(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=f"line 1: expected a type and a question .*{message}"):
         reader_of("trec").open(written(tmp_path, text))

@@ -27,7 +27,7 @@ from tests.train.synthetic import tiny
 HEADS = {"rows": {"regression": {"pool": "mean"}}}
 READERS = {"rows": "{reader: {name: glue, task: stsb}}",
            "stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
-           "bitext": "{reader: {name: bitext, source: en, target: de}, similarity: {}}"}  # fmt: skip
+           "bitext": "{reader: {name: text_to_text, source: en, target: de}, similarity: {}}"}  # fmt: skip
 
 
 def opened(folder: Path, task: str) -> TaskRun:

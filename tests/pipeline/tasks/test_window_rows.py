@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.tasks.sliding_windows import assign_to_windows, sliding_windows
+from clozeline.pipeline.tasks.window_rows import assign_to_windows, sliding_windows
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,0 +1,209 @@
+"""Build rows of texts that may become several overlapping windows: for question answering and for tagging."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+import numpy as np
+
+from clozeline.arrays import Int64
+from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.tasks.labeled_rows import SEGMENT_STARTS
+from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.special_token_templates import Frame
+from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, BuiltExample, TaskRows, record_bytes
+from clozeline.pipeline.tasks.token_offsets import NO_WORD, token_spans, word_bounds, word_numbers
+from clozeline.pipeline.tokenize.tokenizers import Encoding
+
+_QUESTION: Final = 64
+"""Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""
+_SPAN: Final = Feature("answer_span", "uint16", 1, "first and last place of the answer; 0 0: this window has none")
+_POSITIONS: Final = Feature("answer_places", "uint16", 1, "places where an answer may begin or end: 0 and the text's")
+_OWNED: Final = Feature("owned_places", "uint16", 1, "those of them that have most context in this window")
+_OFFSETS: Final = Feature("offsets", "uint32", 1, "first character of each token in the text and that after its last")
+_TAG_AT: Final = Feature("tag_positions", "uint16", 1, "places in input_ids of the first tokens of words with a tag")
+_TAGS: Final = Feature("tags", "uint16", 1, "numbers of their classes; the names stand in the manifest")
+_WORDS: Final = Feature("word_numbers", "uint16", 1, f"number of each token's word in its sentence, {NO_WORD} for none")
+
+
+def sliding_windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[tuple[int, int]]:
+    """Return overlapping windows over the units of a text as (first, after last) unit indices.
+
+    A window holds as many units as fit into `room`, at least one. The next window starts `step` tokens later, or at the
+    first unit after that; no unit is skipped and every window adds a new one. For single tokens these are BERT's
+    windows for SQuAD (arXiv 1810.04805).
+
+    Args:
+        sizes: tokens of each unit, such as a word.
+        room: tokens of a window.
+        step: tokens between the starts of two windows.
+
+    Example:
+        >>> sliding_windows([1] * 10, room=6, step=3), sliding_windows([3, 3, 3], room=6, step=3)
+        ([(0, 6), (3, 9), (6, 10)], [(0, 2), (1, 3)])
+    """
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    windows: list[tuple[int, int]] = []
+    start = 0
+    while True:
+        end = max(start + 1, int(np.searchsorted(offsets, offsets[start] + room, side="right")) - 1)
+        if not windows or end > windows[-1][1]:
+            windows.append((start, min(end, len(sizes))))
+        if end >= len(sizes):
+            return windows
+        following = int(np.searchsorted(offsets[: end + 1], offsets[start] + step, side="left"))
+        start = min(max(following, start + 1), end)
+
+
+def assign_to_windows(windows: Sequence[tuple[int, int]], sizes: Sequence[int] | Int64) -> Int64:
+    """Return the index of the window in which each unit has the most context, [units].
+
+    The context of a unit is the smaller of its two sides plus a hundredth of the window's length, as in BERT's code;
+    the first window wins a tie. `sizes` are the tokens of each unit.
+
+    Example:
+        >>> assign_to_windows([(0, 6), (3, 9), (6, 10)], [1] * 10).tolist()
+        [0, 0, 0, 0, 0, 1, 1, 1, 2, 2]
+    """
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    best = np.full(len(sizes), -1, np.int64)
+    window_of = np.zeros(len(sizes), np.int64)
+    for number, (start, end) in enumerate(windows):
+        # tokens before and after each unit of this window; contexts are scaled by 100 to stay integers
+        left = offsets[start:end] - offsets[start]
+        right = offsets[end] - offsets[start + 1 : end + 1]
+        context = 100 * np.minimum(left, right) + offsets[end] - offsets[start]
+        better = context > best[start:end]
+        best[start:end][better] = context[better]
+        window_of[start:end][better] = number
+    return window_of
+
+
+class AnswerRows(TaskRows[Question]):
+    """Rows `[CLS] question [SEP] context [SEP]` for the head span, in windows over the context (arXiv 1810.04805 §4.2).
+
+    A window that does not contain the complete answer points to [CLS], position 0. The first accepted answer is the
+    label, extended to whole tokens. `offsets` map token positions back to characters of the context; `record` holds
+    the context, the question and its id, and the accepted answers.
+    """
+
+    per_token: ClassVar = 10
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        return (INPUT_IDS, *[SEGMENT_STARTS] * frame.segments, _SPAN, _POSITIONS, _OWNED, _OFFSETS, RECORD)
+
+    def texts(self, item: Question) -> Sequence[str]:
+        return (item.question, item.context)
+
+    def build(self, item: Question, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+        """Return the windows of a question; `no_tokens` if it, its context or its answer has none."""
+        question, context = encodings
+        frame, max_length = self.form.frame, self.form.max_length
+        question_ids = question.ids[: min(_QUESTION, max_length // 2)]
+        spans = token_spans(item.context, context.starts, context.ends)
+        if not len(question_ids) or not len(context.ids):
+            return "no_tokens"
+        # first and last context token that overlap the first accepted answer
+        first = last = -1
+        if item.answers:
+            start, text = item.answers[0]
+            overlaps = (spans[:, 0] < start + len(text)) & (spans[:, 1] > start) & (spans[:, 0] < spans[:, 1])
+            if not overlaps.any():
+                return "no_tokens"
+            first, last = (int(token) for token in np.flatnonzero(overlaps)[[0, -1]])
+        # windows over the context tokens, and the window of maximum context of each token [T]
+        room = max_length - frame.length(2) - len(question_ids)
+        sizes = np.ones(len(context.ids), np.int64)
+        windows = sliding_windows(sizes, room, self.form.step(room))
+        window_of = assign_to_windows(windows, sizes)
+        cut = len(question.ids) - len(question_ids)
+        begin = len(frame.head) + len(question_ids) + len(frame.between)
+        answers = [text for _, text in item.answers]
+        record = {"id": item.key, "question": item.question, "context": item.context, "answers": answers}
+        rows = []
+        for number, (start, end) in enumerate(windows):
+            row = frame.row([question_ids, context.ids[start:end]], self.tokenizer.vocabulary, max_length)
+            has_answer = start <= first and last < end
+            offsets = np.zeros((len(row.ids), 2), np.int64)
+            offsets[begin : begin + end - start] = spans[start:end]
+            columns = {
+                "input_ids": row.ids,
+                "segment_starts": row.segment_starts,
+                "answer_span": [token - start + begin for token in (first, last)] if has_answer else [0, 0],
+                "answer_places": np.append(0, np.arange(begin, begin + end - start)),
+                "owned_places": np.flatnonzero(window_of[start:end] == number) + begin,
+                "offsets": offsets.reshape(-1),
+                "record": record_bytes(record),
+            }
+            note = "windows_with_answer" if has_answer else "windows_without_answer"
+            rows.append(BuiltExample(columns, start, cut, {}, {note: 1}))
+        if item.answers and not any("windows_with_answer" in row.notes for row in rows):
+            rows[0] = replace(rows[0], notes={**rows[0].notes, "questions_without_window": 1})
+        return rows
+
+
+class TaggedRows(TaskRows[TaggedWords]):
+    """Rows for the head tagging (BERT, arXiv 1810.04805 §5.3).
+
+    A sentence is encoded as its words joined by single spaces. If it exceeds `max_length`, it becomes windows that
+    start and end between words; each word is labeled once, in the window where it has the most context. `record` holds
+    the words and tags that belong to the window, including words without tokens (which are counted), and `first`, the
+    index of the first of them.
+
+    Example (a word of two tokens, then one of one):
+        input_ids [CLS] un ##able . [SEP], word_numbers none 0 0 1 none, tag_positions 1 3
+    """
+
+    per_token: ClassVar = 6
+
+    @classmethod
+    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+        return (INPUT_IDS, _TAG_AT, _TAGS, _WORDS, RECORD)
+
+    def texts(self, item: TaggedWords) -> Sequence[str]:
+        return (item.text,)
+
+    def build(self, item: TaggedWords, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
+        """Return the windows of a sentence; `no_tokens` if none of its words has a token."""
+        (encoding,) = encodings
+        frame, facts = self.form.frame, self.facts
+        # word index of each token [T], and the first token of each word [W + 1]
+        numbers = word_numbers(token_spans(item.text, encoding.starts, encoding.ends), word_bounds(item.words))
+        filled = np.maximum.accumulate(np.where(numbers == NO_WORD, 0, numbers))
+        firsts = np.searchsorted(filled, np.arange(len(item.words) + 1)).tolist()
+        if not firsts[-1] or (numbers == NO_WORD).all():
+            return "no_tokens"
+        # windows over words, and the window that labels each word [W]
+        sizes = np.diff(firsts)
+        room = self.form.max_length - frame.length(1)
+        windows = sliding_windows(sizes, room, self.form.step(room))
+        window_of = assign_to_windows(windows, sizes)
+        rows = []
+        for number, (start, end) in enumerate(windows):
+            own = np.flatnonzero(window_of == number)
+            if not len(own):
+                continue
+            ids = encoding.ids[firsts[start] : firsts[end]]
+            framed = frame.row([ids], self.tokenizer.vocabulary, self.form.max_length)
+            # words with a token in this window, and the position of the first one
+            kept = numbers[firsts[start] : firsts[end]][: len(ids) - framed.cut]
+            words, positions = np.unique(kept, return_index=True)
+            is_own = np.isin(words, own)
+            tagged, positions = words[is_own], positions[is_own] + len(frame.head)
+            columns = {
+                "input_ids": framed.ids,
+                "tag_positions": positions,
+                "tags": [item.tags[word] for word in tagged],
+                "word_numbers": [*[NO_WORD] * len(frame.head), *kept, *[NO_WORD] * len(frame.tail)],
+                "record": record_bytes({
+                    "first": int(own[0]),
+                    "words": [item.words[word] for word in own],
+                    "tags": [item.tags[word] for word in own],
+                }),
+            }  # fmt: skip
+            labels = Counter(facts.labels[item.tags[word]] for word in tagged)
+            notes = {"words_without_tokens": len(own) - len(tagged)} if len(tagged) < len(own) else {}
+            rows.append(BuiltExample(columns, int(own[0]), framed.cut, labels, notes))
+        return rows
