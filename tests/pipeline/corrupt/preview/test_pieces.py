@@ -51,10 +51,11 @@ def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it() -> None
 def test_roles_and_signs_are_those_of_their_positions() -> None:
     special = [Bytes.vocabulary.specials["cls"], Bytes.vocabulary.sentinels[0]]
     ids = np.array([*special, *ids_of("bcd")])
-    shown = PIECES.passage("row", ids, {2: "kept", 3: "kept"}, {2: "|", 4: "‖"})
+    shown = PIECES.passage("row", ids, {2: "kept", 3: "kept"}, {2: "|", 3: "‖"})
     assert shown.title == "row (5 tokens)"
     assert styled(shown.text) == [
-        ("<U+0000>", "special"), ("<U+0000>", "sentinel"), ("|", "marker"), ("bc", "kept"), ("‖", "marker"),
+        ("<U+0000>", "special"), ("<U+0000>", "sentinel"), ("|", "marker"), ("b", "kept"), ("‖", "marker"),
+        ("c", "kept"),
     ]  # fmt: skip
 
 
