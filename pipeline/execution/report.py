@@ -10,10 +10,10 @@ from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
 from clozeline.pipeline.execution.report_origins import (
-    draw_provenance,
     iter_deciders,
     iter_fertility,
     iter_slowest,
+    list_provenance,
     read_manifests,
     way_back,
 )
@@ -272,7 +272,7 @@ def _list_malformed(stage: StageFacts) -> Iterator[str]:
 
 def _provenance(output: Path, plan: Mapping[str, Any], stages: Sequence[StageFacts]) -> Iterator[str]:
     inputs, manifests = plan["inputs"], read_manifests(output, stages)
-    yield grid(draw_provenance(plan, stages, manifests))
+    yield list_provenance(plan, stages, manifests)
     yield way_back(manifests)
     rows = [(file["source"], file["reader"], size_text(file["bytes"])) for file in inputs[:_LISTED]]
     if len(inputs) > len(rows):

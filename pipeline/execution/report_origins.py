@@ -1,4 +1,4 @@
-"""Say where the sets of a run come from: graph, versions, slowest units, and the way back to documents."""
+"""Say where the sets of a run come from: their parents, versions, slowest units, and the way back to documents."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,14 +9,14 @@ from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.stage_report import StageFacts
 from clozeline.pipeline.shards import Manifest
 from clozeline.report.axis_units import duration
-from clozeline.report.graph import Node, graph
 from clozeline.report.html_page import collapsible, table
 
 # Inputs that are nodes of their own; more of them are grouped by source, and sources beyond these in one node.
 _NODES: Final = 6
 _DIGITS: Final = 8
 """digits of a checksum on the page"""
-_INPUT, _STAGE, _SET = range(3)
+Node = tuple[str, str, tuple[str, ...]]
+"""Name of an input, stage or set, what it holds, and the names of what it was made from."""
 
 Manifests = Mapping[str, Manifest]
 """Manifests of a run by the path of their set below its output, such as `corrupt/masked_lm/train`."""
@@ -28,31 +28,32 @@ def read_manifests(output: Path, stages: Sequence[StageFacts]) -> Manifests:
     return {path.parent.relative_to(output).as_posix(): Manifest.load(path) for path in paths}
 
 
-def draw_provenance(plan: Mapping[str, Any], stages: Sequence[StageFacts], manifests: Manifests) -> str:
-    """Return the drawing of inputs, stages and sets; each is connected to what it was made from."""
+def list_provenance(plan: Mapping[str, Any], stages: Sequence[StageFacts], manifests: Manifests) -> str:
+    """Return the table of inputs, stages and sets, each with what it was made from."""
     nodes = list(_iter_inputs(plan))
-    inputs = tuple(node.name for node in nodes)
+    inputs = tuple(name for name, *_ in nodes)
     last, tokenizer = inputs, tuple[str, ...]()  # what holds the documents, and the tokenizer
     by_digest = {manifest.digest: name for name, manifest in manifests.items()}
     for stage in stages:
         own = {name: manifest for name, manifest in manifests.items() if name.split("/")[0] == stage.name}
         parents = tuple(dict.fromkeys((*last, *tokenizer)))
         if stage.documents.is_dir():
-            nodes.append(Node(stage.name, f"{stage.counts['documents_out']:,} documents", last, _STAGE))
+            nodes.append((stage.name, f"{stage.counts['documents_out']:,} documents", last))
             last = (stage.name,)
         elif (stage.folder / "tokenizer").is_dir():
-            nodes.append(Node(stage.name, "tokenizer", last if stage.name == "train_tokenizer" else (), _STAGE))
+            nodes.append((stage.name, "tokenizer", last if stage.name == "train_tokenizer" else ()))
             tokenizer = (stage.name,)
         elif not own:
-            nodes.append(Node(stage.name, "", last, _STAGE))
+            nodes.append((stage.name, "–", last))
         for name, manifest in own.items():
             known = [by_digest.get(parent.digest, parent.name) for parent in manifest.parents]
             known = [*(inputs if stage.name == "tasks" else ()), *known]
             label = f"{manifest.totals.samples:,} rows · {manifest.checksum[:_DIGITS]}"
-            nodes.append(Node(name, label, tuple(known) if stage.name != "encode" else parents, _SET))
+            nodes.append((name, label, tuple(known) if stage.name != "encode" else parents))
         if stage.name == "encode":
             last, tokenizer = tuple(own), ()
-    return graph("From inputs to sets", nodes)
+    rows = [(name, label, ", ".join(known) or "outside") for name, label, known in nodes]
+    return f"<h3>From inputs to sets</h3>{table(['', 'holds', 'made from'], rows)}" if rows else ""
 
 
 def _iter_inputs(plan: Mapping[str, Any]) -> Iterator[Node]:
@@ -60,7 +61,7 @@ def _iter_inputs(plan: Mapping[str, Any]) -> Iterator[Node]:
     files = plan["inputs"]
     if len(files) <= _NODES:
         for file in files:
-            yield Node(file["source"], size_text(file["bytes"]), (), _INPUT)
+            yield file["source"], size_text(file["bytes"]), ()
         return
     source_of = {unit["source"]: unit["source_group"] for unit in plan.get("units", ())}
     sizes: Counter[str] = Counter()
@@ -71,10 +72,10 @@ def _iter_inputs(plan: Mapping[str, Any]) -> Iterator[Node]:
         counts[source] += 1
     largest = sorted(sizes, key=lambda source: (-sizes[source], source))
     for source in largest[:_NODES]:
-        yield Node(f"input {source}", f"{counts[source]:,} files · {size_text(sizes[source])}", (), _INPUT)
+        yield f"input {source}", f"{counts[source]:,} files · {size_text(sizes[source])}", ()
     if others := largest[_NODES:]:
         size, count = sum(sizes[source] for source in others), sum(counts[source] for source in others)
-        yield Node(f"{len(others):,} other sources", f"{count:,} files · {size_text(size)}", (), _INPUT)
+        yield f"{len(others):,} other sources", f"{count:,} files · {size_text(size)}", ()
 
 
 def iter_slowest(stages: Sequence[StageFacts]) -> Iterator[str]:
