@@ -197,7 +197,7 @@ def main() -> int:
         __doc__, megabytes=([4.0, 40.0], "HTML, or text, of each crawl (default: %(default)s)"), texts=0,
         crawls=([""], "files to read instead: a small and a large crawl, or more, like `input=`"),
         unit_megabytes=(0.2, "compressed bytes of a unit (default: %(default)s)"), extractor="resiliparse",
-        dedup=(["exact", "near"], "types of duplicates, also `lines`, `spans` and `windows` (default: %(default)s)"),
+        dedup=(["exact", "near"], "types of duplicates, also `lines` and `spans` (default: %(default)s)"),
         folder=(Path, "where to write; default: a temporary folder"),
     ).parse_args()  # fmt: skip
     sizes = options.crawls if any(options.crawls) else options.megabytes

@@ -201,7 +201,9 @@ def _matches(pattern: str) -> list[Path]:
     paths = sorted(match for match in glob.glob(pattern, recursive=True) if not match.startswith(tuple(outputs)))  # noqa: PTH207
     files = [Path(path) for path in paths if Path(path).is_file()]
     if not files:
-        raise ConfigurationError(f"input {pattern!r}: no such file, and no file matches it as a pattern")
+        brackets = next((part for part in Path(pattern).parts if "[" in part and root.joinpath(part).is_dir()), None)
+        hint = f"; the folder {brackets} is written {glob.escape(brackets)} in a pattern" if brackets else ""
+        raise ConfigurationError(f"input {pattern!r}: no such file, and no file matches it as a pattern{hint}")
     return files
 
 

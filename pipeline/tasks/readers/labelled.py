@@ -336,8 +336,8 @@ class Labelled(TaskReader):
             raise Unfit("bad_label", detail) from error
         if names is None or None in names or {*names} & {*spec.no_label}:
             raise Unfit("no_label")
-        known, found = class_names(spec.classes), [str(name) for name in names]
-        if spec.labels is not None and len(found) == len(known) and is_vector(found):
+        found = [str(name) for name in names]
+        if spec.labels is not None and is_vector(found) and len(found) == len(known := class_names(spec.classes)):
             found = [label for label, has in zip(known, found, strict=True) if has == "1"]
         return tuple(sorted({self._index_of(name) for name in found}))
 

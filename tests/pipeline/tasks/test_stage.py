@@ -327,3 +327,18 @@ def test_a_column_names_the_splits(tmp_path: Path, caplog: pytest.LogCaptureFixt
     report = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
     assert report["rows_in"] == 6 == report["examples"] + sum(report["refused"].values())
     assert main([*make, "tasks.carve={dev: 0.5}"]) == 64
+
+
+def test_other_answers_are_other_sets(tmp_path: Path) -> None:
+    """A file that is read beside the rows counts as they do."""
+    (files := tmp_path / "files").mkdir()
+    rows = [json.dumps({"context": "a film", "choices": ["good", "bad"]}) for _ in range(4)]
+    (files / "train.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    make = ["--config", str(write_recipe(tmp_path)), f"tokenizer.path={write_vocabulary(tmp_path / 'words')}",
+            f"input={files}", f"output={tmp_path / 'out'}",
+            "tasks.reader={name: multiple_choice, task: toy, labels: -labels.lst}"]  # fmt: skip
+    for answers in (["0"] * 4, ["0", "1", "1", "1"]):
+        (files / "train-labels.lst").write_text("\n".join(answers) + "\n", encoding="utf-8")
+        assert main(make) == 0
+        manifest = open_split(tmp_path / "out" / "tasks" / "toy", "train").manifest
+        assert manifest.config["examples_by_label"] == Counter(answers)

@@ -4,7 +4,6 @@ import lzma
 import random
 import tempfile
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import lz4.frame
@@ -82,43 +81,14 @@ def deflated(draw):
     return half + packer.compress(text[size // 2 :]) + packer.flush()
 
 
-def joined(packed):
-    """Contents between damages, and the damages."""
-    found = []
-    for piece in decompress(packed):
-        if isinstance(piece, Damage):
-            found.append((piece.reason, piece.member, piece.content))
-        elif found and isinstance(found[-1], bytes):
-            found[-1] += piece
-        else:
-            found.append(piece)
-    return found
-
-
 @pytest.mark.parametrize("seed", range(4))
-def test_gzip_gives_what_zlib_gives_of_intact_and_of_damaged_files(monkeypatch, seed):
-    """The same content, damage and resumption; only the reserved flags of headers are not damaged: zlib checks them."""
+def test_members_of_any_form_give_what_gzip_gives(monkeypatch, seed):
     for name, size in (("_SMALL_MEMBER", 200), ("_CHUNK", 700), ("_FIRST_OUTPUT", 1000), ("_OUTPUT", 3000)):
         monkeypatch.setattr(decompression, name, size)
     draw = random.Random(seed)
-    by_zlib = replace(CODECS["gzip"], decoder=lambda: ZlibDecoder(31), exact=None)
-    damages = 0
     for _ in range(25):
-        packed = bytearray(b"".join(deflated(draw) for _ in range(draw.randrange(1, 5))))
-        for _ in range(draw.choice([0, 1, 1, 3])):
-            at, kind = draw.randrange(len(packed)), draw.randrange(5)
-            if kind == 0:
-                packed = packed[: at + 1]
-            elif kind == 1:
-                packed[at : at + 1] = draw.randbytes(draw.randrange(6)) or b"x"
-            elif packed[max(0, at - 3) : at] != b"\x1f\x8b\x08":
-                packed[at] ^= 1 << draw.randrange(8)
-        found = joined(bytes(packed))
-        with monkeypatch.context() as patch:
-            patch.setitem(CODECS, "gzip", by_zlib)
-            assert found == joined(bytes(packed))
-        damages += sum(isinstance(piece, tuple) for piece in found)
-    assert damages > 10
+        packed = b"".join(deflated(draw) for _ in range(draw.randrange(1, 5)))
+        assert unpack(packed) == (gzip.decompress(packed), None)
 
 
 def test_false_members_that_overlap_end_as_a_bomb():

@@ -50,9 +50,10 @@ def test_every_other_question_has_a_reason(tmp_path: Path) -> None:
         tmp_path, high_0="{", high_1="[]", high_2=ARTICLE | {"questions": []},
         high_3=ARTICLE | {"answers": ["E"]}, high_4=ARTICLE | {"answers": None, "article": ""},
         high_5=ARTICLE | {"options": [["one"], ["red", ""]]}, high_6=ARTICLE | {"questions": [3, "What?"]},
+        high_7=ARTICLE | {"questions": ["Where?"], "options": ["one"] * 3},
     )  # fmt: skip
     items = items_of(reader_of("race"), first)
-    assert reasons(items) == {"fields": 5, "bad_label": 1, "no_label": 1, "empty_text": 3}
+    assert reasons(items) == {"fields": 6, "bad_label": 1, "no_label": 1, "empty_text": 3}
     detail = next(item.detail for item in items if isinstance(item, Rejected) and item.reason == "bad_label")
     assert detail.startswith("high/3.txt: the answer (answer) is 'E', expected A, B")
     (tmp_path / "train" / "high" / "8.txt").write_bytes(b"\xff")

@@ -37,7 +37,7 @@ def test_files_of_another_layout(tmp_path: Path, text: str) -> None:
 
 
 def test_lines_of_two_files(tmp_path: Path) -> None:
-    path = written(tmp_path, "Hello!\n\n \nTwo.\nThree.\n", "train.en")
+    path = written(tmp_path, " Hello!\n\n \nTwo.\nThree.\n", "train.en")
     target = written(tmp_path, b"Hallo!\nleer\nleer\nZwei.\xff\n", "train.de")
     reader = reader_of("text_to_text", source="en", target="de", prefix="to German: ")
     items = items_of(reader, path)
