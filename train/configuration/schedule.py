@@ -4,10 +4,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.optim.schedules import ScheduleOptions
 
 
-def check_schedule(options: ScheduleOptions, end: int, *, is_new: bool = True) -> None:
+def check_schedule(options: ScheduleOptions, end: int) -> None:
     """Refuse a decay or a warm-up that lies beyond the `end` of the schedule, in steps.
-
-    A run that is not new continues with any warm-up: earlier versions started such runs.
 
     Raises:
         ConfigurationError: the schedule does not fit.
@@ -18,7 +16,7 @@ def check_schedule(options: ScheduleOptions, end: int, *, is_new: bool = True) -
             f"schedule.decay_from: expected a step before the end of the schedule at {end}, got {decay_from}: raise "
             "steps (and schedule.steps, where it is given)"
         )
-    if is_new and options.warmup > end:
+    if options.warmup > end:
         raise ConfigurationError(
             f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, by default "
             f"steps), got {options.warmup}: the learning rate would never reach its peak; set schedule.warmup="

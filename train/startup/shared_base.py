@@ -50,7 +50,7 @@ class SharedBase:
         config = read_config(run, read_state(index))
         if config.model.adapter is None or config.model.init_from is None:
             raise ConfigurationError(f"{run}: trained no adapter: load it on its own")
-        rows = read_sets(run, config.data)[0].tokenizer.vocab_size
+        rows = read_sets(run)[0].tokenizer.vocab_size
         weights = read_all_weights(config.model, directory, index, parameter_shapes(config.model, rows))
         if None not in self._heads:  # build the base model of the first run
             base, tensors, _ = open_model(config.model.init_from.expanduser(), adapter=config.model.adapter)

@@ -10,7 +10,6 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.data.sets.recorded_sets import read_sets, tokenizer_of_run
-from clozeline.train.startup.run_directory import read_config
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def find_source_tokenizer(source: Path) -> Path | None:
         own = source / "tokenizer"
         return find_imported_tokenizer(source) or (own if (own / "vocabulary.json").is_file() else None)
     try:
-        return tokenizer_of_run(source, read_sets(source, read_config(source).data)[0])
+        return tokenizer_of_run(source, read_sets(source)[0])
     except (ConfigurationError, StorageError):
         return None
 
@@ -74,7 +73,7 @@ def refuse_other_tokenizer(source: Path, shards: ShardSet, key: str) -> None:
     expected = shards.manifest.tokenizer.fingerprint
     is_run = bool(steps_in(source / "checkpoints"))
     if is_run:
-        theirs = read_sets(source, read_config(source).data)[0].tokenizer.fingerprint
+        theirs = read_sets(source)[0].tokenizer.fingerprint
         if theirs == expected:
             return
     if find_source_tokenizer(source) is None:

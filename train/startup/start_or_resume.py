@@ -112,7 +112,7 @@ def find_starting_point(
     if horizon is None and saved is not None and not branches:
         horizon = saved.frozen.get("schedule.steps")  # frozen at the first start
     config = config.with_horizon(horizon or config.last_step)
-    check_schedule(config.schedule.options, config.schedule.options.steps, is_new=saved is None)
+    check_schedule(config.schedule.options, config.schedule.options.steps)
     # describe this start, and compare it with the checkpoint
     shape: dict[str, Any] = {"world_size": world_size, "zero_stage": config.zero.stage}
     shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)

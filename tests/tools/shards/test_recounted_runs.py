@@ -14,7 +14,7 @@ from tests.pipeline.unnoticed import overcounted, unnoticed
 
 STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
 
-USUAL = (("clean", "by_source"), ("clean", "bytes_in"), ("clean", "bytes_decoded"), ("clean", "characters_removed"),
+USUAL = (("clean", "by_source"), ("clean", "bytes_in"), ("clean", "characters_removed"),
          ("clean", "text_lacks"), ("dedup", "near.candidates"), ("dedup", "near.members"), ("dedup", "near.clusters"),
          ("dedup", "characters_removed"), ("dedup", "hashed"), ("dedup", "signatures"),
          ("encode", "characters"), ("encode", "sentences"), ("encode", "held_out.tokens"),

@@ -13,7 +13,7 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.tools.settings import settings_of
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.sets.recorded_sets import SETS_FILE, RecordedSet, read_sets
+from clozeline.train.data.sets.recorded_sets import RecordedSet, read_sets
 
 SET_PATHS_HELP: Final = (
     "where the run's sets are now, if they were moved: data.shards=MANIFEST, or [MANIFEST, ...], and data.heldout="
@@ -50,21 +50,14 @@ def split_set_paths(words: Sequence[str]) -> tuple[SetPaths, list[str]]:
 def locate_sets(run: Path, data: DataConfig, set_paths: SetPaths) -> DataConfig:
     """Return a run's `data` with the current paths of its sets.
 
-    Sets are recognized by digest; those of a run that recorded none are matched in the order of the phases.
+    Sets are recognized by digest.
     """
     if set_paths.heldout is not None:
         data = replace(data, heldout=set_paths.heldout)
     if not set_paths.sets:
         return data
     names = list(dict.fromkeys(path for phase in data.all_phases.values() for path in phase.sets))
-    if (run / SETS_FILE).is_file():
-        current = _match_by_digest(run, names, read_sets(run, data), set_paths.sets)
-    elif len(names) == len(set_paths.sets):
-        current = dict(zip(names, set_paths.sets, strict=True))
-    else:
-        raise ConfigurationError(
-            f"data.shards: {run} reads {len(names)} sets, got {len(set_paths.sets)}: give all of them"
-        )
+    current = _match_by_digest(run, names, read_sets(run), set_paths.sets)
     if data.shards is None:
         phases = [replace(phase, shards=[current[path] for path in phase.sets]) for phase in data.phases]
         return replace(data, phases=phases)
@@ -88,10 +81,9 @@ def _match_by_digest(
 
 
 def read_recorded_sets(run: Path, data: DataConfig, set_paths: SetPaths | None) -> tuple[RecordedSet, ...]:
-    """Return what a run recorded about its training sets, or reads them if it recorded nothing."""
-    data = locate_sets(run, data, set_paths or SetPaths())
-    with explain_missing_sets(run, data):
-        return read_sets(run, data)
+    """Return what a run recorded about its training sets; ConfigurationError if the given paths are of other ones."""
+    locate_sets(run, data, set_paths or SetPaths())
+    return read_sets(run)
 
 
 def open_first_set(run: Path, data: DataConfig) -> ShardSet:

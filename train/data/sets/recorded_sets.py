@@ -1,10 +1,9 @@
 """Record the training sets and the tokenizer in the run directory, so that inference and export need no shards.
 
 `sets.json` says of each set where it was and what its rows are; `tokenizer/` is a copy of the tokenizer that they were
-made with. Runs of earlier versions have neither, and are read through their shards.
+made with.
 """
 
-import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,7 +22,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.sealed_json import seal, unseal
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Phase
-from clozeline.train.data.stream.phases import Input, open_phases
+from clozeline.train.data.stream.phases import Input
 
 SETS_FILE: Final = "sets.json"
 TOKENIZER_FOLDER: Final = "tokenizer"
@@ -90,19 +89,14 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
     return ""
 
 
-def read_sets(run: Path, data: DataConfig) -> tuple[RecordedSet, ...]:
-    """Return the training sets of a run, each once, in the order of its phases.
-
-    If there is no `sets.json`, the sets that the configuration names are opened. A damaged one is an IntegrityError.
-    """
+def read_sets(run: Path) -> tuple[RecordedSet, ...]:
+    """Return the training sets of a run, each once, in the order of its phases; IntegrityError if they are damaged."""
     path = run / SETS_FILE
-    if not os.path.lexists(path):
-        return _describe_phases(data, open_phases(data))
     try:
         plain = unseal(read_json(path) or {}, path, _FORMAT)
         sets: tuple[RecordedSet, ...] = validate(tuple[RecordedSet, ...], plain.get("sets"), str(path))
     except (OSError, ValueError, ConfigurationError) as error:
-        raise IntegrityError(f"{path}: is damaged: {error}; a start of the run writes it again") from error
+        raise IntegrityError(f"{path}: is missing or damaged: {error}; a start of the run writes it again") from error
     if not sets:
         raise IntegrityError(f"{path}: is damaged: it lists no set; a start of the run writes it again")
     return sets

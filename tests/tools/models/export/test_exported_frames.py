@@ -18,7 +18,8 @@ from clozeline.tools.models.export.exportable import _frame_of
 from clozeline.tools.models.export.framed_rows import compare_frames
 from clozeline.tools.runs.inference.generation import prompt_ids
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.sets.recorded_sets import RecordedSet, read_sets
+from clozeline.train.data.sets.recorded_sets import RecordedSet, describe_set
+from clozeline.train.data.stream.phases import open_phases
 from tests.pipeline.tokenize.published.published_files import corpus
 from tests.tools.small_run import build
 
@@ -33,8 +34,8 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recorded(output: Path, label: str) -> RecordedSet:
     manifest = output / "corrupt" / label / "train" / "manifest.json"
-    (found,) = read_sets(output, DataConfig(shards=manifest))
-    return found
+    ((source,),) = (phase.sources for phase in open_phases(DataConfig(shards=manifest)))
+    return describe_set(manifest, source)
 
 
 @pytest.mark.parametrize("label", LABELS)

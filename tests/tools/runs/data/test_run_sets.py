@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.errors import ConfigurationError, StorageError
-from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set, split_set_paths
+from clozeline.errors import ConfigurationError
+from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, split_set_paths
 from clozeline.train.configuration.data import DataConfig, PhaseConfig
 from clozeline.train.data.sets.recorded_sets import record_sets
 from clozeline.train.data.stream.phases import open_phases
@@ -35,15 +35,3 @@ def test_sets_of_phases_are_recognized_by_their_digests(shard_sets: Path, tmp_pa
     assert [phase.sets for phase in found.all_phases.values()] == [[copies[0]], [copies[1], copies[0]]]
     with pytest.raises(ConfigurationError, match=r"data\.shards: .* reads whole_word_masking.* none of those given"):
         locate_sets(tmp_path, data, SetPaths(shards=copies[0]))
-
-
-def test_a_run_that_recorded_no_digests_takes_them_in_order(shard_sets: Path, tmp_path: Path) -> None:
-    set_ = example_sets(shard_sets)["masked_lm"][0]
-    data = DataConfig(shards=GONE)
-    with pytest.raises(StorageError, match=r"names /gone/sets: .* data\.shards=MANIFEST"):
-        open_first_set(tmp_path, data)
-    found = locate_sets(tmp_path, data, SetPaths(shards=set_, heldout=GONE))
-    assert open_first_set(tmp_path, found).path == set_
-    assert found.heldout == GONE
-    with pytest.raises(ConfigurationError, match="reads 1 sets, got 2"):
-        locate_sets(tmp_path, data, SetPaths(shards=[set_, set_]))

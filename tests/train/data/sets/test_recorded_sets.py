@@ -21,7 +21,7 @@ def test_facts_and_tokenizer_are_those_of_the_set(chain: Chain, tmp_path: Path) 
     manifest = chain.output / "corrupt" / "masked_lm" / "train" / "manifest.json"
     data = DataConfig(shards=manifest)
     record_sets(tmp_path, data, open_phases(data))
-    (one,) = read_sets(tmp_path, DataConfig(shards=Path("nowhere")))
+    (one,) = read_sets(tmp_path)
     shards = open_shards(manifest)
     assert one.objective == shards.manifest.objective
     assert (one.path, one.name, one.digest) == (str(manifest), shards.manifest.name, shards.digest)
@@ -37,7 +37,8 @@ def test_facts_and_tokenizer_are_those_of_the_set(chain: Chain, tmp_path: Path) 
 def test_samples_have_the_facts_of_the_examples_that_the_stream_makes(chain: Chain, tmp_path: Path) -> None:
     samples = chain.output / "group" / "packed-126-sep" / "train"
     data = DataConfig(shards=samples, corrupt=[{"name": "masked_lm", "max_length": 128}])  # type: ignore[list-item]
-    (one,) = read_sets(tmp_path, data)
+    record_sets(tmp_path, data, open_phases(data))
+    (one,) = read_sets(tmp_path)
     assert one.objective.name == "masked_lm"
     assert {"input_ids", "label_positions", "label_ids"} <= set(one.columns)
 
@@ -51,5 +52,5 @@ def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path: Path) -> None:
     plain = json.loads(path.read_text())
     plain["sets"][0]["max_length"] += 1
     path.write_text(json.dumps(plain))
-    with pytest.raises(IntegrityError, match=r"sets\.json: is damaged"):
-        read_sets(tmp_path, data)
+    with pytest.raises(IntegrityError, match=r"sets\.json: is missing or damaged"):
+        read_sets(tmp_path)
