@@ -49,7 +49,7 @@ def test_every_other_question_has_a_reason(tmp_path: Path) -> None:
     first = folder_of(
         tmp_path, high_0="{", high_1="[]", high_2=ARTICLE | {"questions": []},
         high_3=ARTICLE | {"answers": ["E"]}, high_4=ARTICLE | {"answers": None, "article": ""},
-        high_5=ARTICLE | {"options": [["one"], ["red", ""]]}, high_6=ARTICLE | {"questions": [3, "What?"]}, 
+        high_5=ARTICLE | {"options": [["one"], ["red", ""]]}, high_6=ARTICLE | {"questions": [3, "What?"]},
         high_7=ARTICLE | {"questions": ["Where?"], "options": ["one"] * 3},
     )  # fmt: skip
     items = items_of(reader_of("race"), first)
