@@ -49,7 +49,7 @@ class TargetRows(GenerationRows):
         """Return one row per answer but one that opens a dialogue; `no_tokens` if a source or target is empty."""
         frame, vocabulary, length = self.form.frame, self.tokenizer.vocabulary, self.form.max_length
         parts = part_ids(item.parts, encodings, vocabulary)
-        rows = []
+        rows: list[BuiltExample] = []
         for number, (begin, end) in enumerate(answer_runs(item.parts)):
             if not begin:
                 continue  # the assistant opens the dialogue, and the encoder has nothing to read
