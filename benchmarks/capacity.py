@@ -18,7 +18,7 @@ from typing import Any, Final
 from benchmarks.harness import parser, print_table, write_json
 
 MEASURED: Final[dict[str, Any]] = {
-    "stored": 51994060, "html": 274358841, "text": 47834698, "tokens": 11776951,
+    "stored": 51994060, "text": 47834698, "tokens": 11776951,
     "cpu_s": {"clean": 55.89, "dedup": 4.88, "encode": 12.23, "group": 1.27, "corrupt": 1.21},
     "written": {"clean": 14526632, "dedup": 29115848, "encode": 40856837, "group": 11715683, "corrupt": 18074343},
     "left": {"clean": 14592862, "dedup": 14737693, "encode": 12118870, "group": 11738482, "corrupt": 18090118},
@@ -52,9 +52,9 @@ def most_disk(rows: list[dict[str, Any]]) -> float:
 
 
 def amounts(growth: dict[str, Any], terabytes: float, share: float, keep: float, unique: float) -> dict[str, float]:
-    """Return terabytes of HTML and text in a crawl, of text that is kept, and tokens of it in units of 10^12."""
+    """Return terabytes of text in a crawl, of text that is kept, and tokens of it in units of 10^12."""
     text = terabytes * share
-    return {"WARC": terabytes, "HTML": terabytes * growth["html"] / growth["stored"], "text": text,
+    return {"WARC": terabytes, "text": text,
             "text kept": text * keep * unique,
             "tokens, 10^12": text * keep * unique * growth["tokens"] / growth["text"]}  # fmt: skip
 

@@ -32,7 +32,9 @@ from benchmarks.harness import ROOT, figure, parser, print_table, system_load, v
 import numpy as np
 
 from benchmarks.clean import prose, warc_record
-from benchmarks.small_files import opens
+from clozeline.pipeline.dedup.component_passes import Levels
+from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
+from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.plan import LEAST_BYTES
 from clozeline.pipeline.execution.stage_order import stages_of
 from clozeline.pipeline.recipe import load_recipe
@@ -145,7 +147,7 @@ def growth(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) -
             first, second = first[key], second[key]
         return second - first
 
-    amounts = {"stored": "bytes_owned", "html": "content_kept", "text": "characters_in"}
+    amounts = {"stored": "bytes_in", "text": "characters_in"}
     found: dict[str, Any] = {name: more("clean", "counts", count) for name, count in amounts.items()}
     stages = [stage for stage in large if stage != "train_tokenizer"]  # which reads a sample of the same size
     rates = {name: {stage: more(stage, name) for stage in stages} for name in ("cpu_s", "written", "left")}
@@ -154,7 +156,7 @@ def growth(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) -
 
 def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) -> list[Any]:
     """Return the rows of `--json`: memory and opens of each stage."""
-    sizes = [f"{measured['clean']['counts']['content_kept'] / 1e6:,.0f} MB" for measured in (small, large)]
+    sizes = [f"{measured['clean']['counts']['bytes_in'] / 1e6:,.0f} MB" for measured in (small, large)]
     rows = []
     for stage, more in large.items():
         less = small[stage]
@@ -166,6 +168,18 @@ def compare(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) 
         rows.append(figure(f"opens: {stage}, {more['units']} units", "opens", more["opens"], less["opens"],
                            f"{less['units']} units", None, holds=True, cpu_s=more["cpu_s"]))  # fmt: skip
     return rows
+
+
+def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
+    """Return how often each stage opens a file of rows, with shards as large as units."""
+    units = -(-terabytes * 10**12 // unit_bytes)
+    ranges = count_ranges(units)
+    parts = Parts(Path(), Path(), units, ranges)
+    exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.startswith(("exact", "near"))]
+    exchanges += Levels(parts).exchanges()
+    # Three passes read documents; signatures are written and read, documents and rejections written.
+    dedup = sum(exchange.opens for exchange in exchanges) + (3 + 2 + 2) * units
+    return {"clean": 3 * units, "dedup": dedup, "encode": units + Exchange("runs", units, units).opens + 2 * units}
 
 
 def foresee_opens() -> list[Any]:
@@ -183,7 +197,7 @@ def main() -> int:
         __doc__, megabytes=([4.0, 40.0], "HTML, or text, of each crawl (default: %(default)s)"), texts=0,
         crawls=([""], "files to read instead: a small and a large crawl, or more, like `input=`"),
         unit_megabytes=(0.2, "compressed bytes of a unit (default: %(default)s)"), extractor="resiliparse",
-        dedup=(["exact", "near"], "types of duplicates, also `lines`, `spans` and `windows` (default: %(default)s)"),
+        dedup=(["exact", "near"], "types of duplicates, also `lines` and `spans` (default: %(default)s)"),
         folder=(Path, "where to write; default: a temporary folder"),
     ).parse_args()  # fmt: skip
     sizes = options.crawls if any(options.crawls) else options.megabytes

@@ -2,7 +2,6 @@
 
     python -m benchmarks.gpu [--output gpu.jsonl] [--only NAME ...] [--minutes 10] [--limit 120]
     python -m benchmarks.gpu --device cpu     small models in fp32: shows that every line works, and measures nothing
-    python -m benchmarks.gpu --fake [--recipes NAME ...] [--json FILE]    without a GPU: see benchmarks/fake_gpu.py
 
 Each experiment runs in a process of its own, for at most `--limit` seconds. One that fails or takes longer leaves a
 line with `failed`, and the next one starts. Run the command again to continue: finished experiments are skipped.
@@ -50,8 +49,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.sparse import to_sparse_semi_structured
 
-from benchmarks import fake_gpu
-from benchmarks.gpu_models import Experiment, build, copied_step, give_scores
+from benchmarks.gpu_models import Experiment, build, build_optimizer, copied_step, give_scores
 from benchmarks.gpu_runs import LENGTH, Step, compare_attention, times, train
 from benchmarks.model import (
     batch_packed_rows,
@@ -61,7 +59,6 @@ from benchmarks.model import (
     random_labels,
     short_rows,
 )
-from benchmarks.optimizers import build as build_optimizer
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.train.logs.peak_flops import peak_of
@@ -287,12 +284,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=50, metavar="N", help="timed steps, 2 or more")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: small models, measures nothing")
     parser.add_argument("--alone", choices=list(every), help=argparse.SUPPRESS)
-    parser.add_argument("--fake", action="store_true", help="a step of every recipe on a pretended GPU")
-    parser.add_argument("--recipes", nargs="+", default=[], metavar="NAME", help="with --fake: these only")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="with --fake: also write the rows to this file")
     options = parser.parse_args(arguments)
-    if options.fake:
-        return fake_gpu.run(options.recipes, options.json)
     if options.device == "cuda" and not torch.cuda.is_available():
         print("no GPU here: nothing was run")
         return 0

@@ -9,7 +9,7 @@ from benchmarks.harness import ROOT
 import torch
 import yaml
 from pydantic import TypeAdapter
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.model import LABELS, VOCABULARY
 from clozeline.model.build import Model, build_model
@@ -22,6 +22,7 @@ from clozeline.tools.runs.inference.teacher_scores import keep_best
 from clozeline.train.compression.distillation.student import Student
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.data.device_copies import DeviceCopies
+from clozeline.train.optim.weights.parameter_groups import parameter_groups
 
 SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
 TINY_VOCABULARY = 30_000
@@ -87,6 +88,20 @@ def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
     if experiment.recomputed:
         recompute_layers(model)
     return model
+
+
+def build_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
+    """Return an optimizer over the weights of a model, after its first update; Muon iterates in bf16 on a GPU."""
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    on_gpu = next(model.parameters()).is_cuda
+    options = {"name": name, **({"iterate_in": "fp32"} if name == "muon" and not on_gpu else {})}
+    builder = choose("clozeline.train.optim.optimizers", options).build()
+    optimizer: torch.optim.Optimizer = builder.build(
+        parameter_groups(model, 0.01, matrices_apart=builder.matrices_apart)
+    )
+    optimizer.step()
+    return optimizer
 
 
 def copied_step(

@@ -5,7 +5,7 @@
 
 Samples of up to 512 16-bit ids are delivered as shuffled int64 batches of 32 rows, from a hot page cache, each case in
 a fresh process. `--rows documents` takes the lengths, in words, of the texts that come with Python, or of the column
-`text` of a Parquet, Arrow or JSONL file (`--texts`). Ours runs with its defaults: lanes, every block's hash checked,
+`text` of a JSONL file (`--texts`). Ours runs with its defaults: lanes, every block's hash checked,
 order exact. The first two ids of a sample are its index, so each case also counts what an epoch, and a resume in the
 middle of one, repeats or misses. CPU time is judged first, because other work on the machine hardly changes it; samples
 per second must hold as well.
@@ -61,10 +61,9 @@ def _counts(figures: Figures, what: str) -> str:
 def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | None = None) -> None:
     """Write what every case gets: ids padded to 512, their lengths, and their checksums."""
     from benchmarks.filters import natural_texts
-    from benchmarks.table_rows import read_ours
 
     if documents:
-        natural = [record.text for record in read_ours(texts)] if texts else natural_texts()
+        natural = [json.loads(line)["text"] for line in texts.read_bytes().splitlines()] if texts else natural_texts()
         lengths = document_lengths(samples, natural)
         print(
             f"{len(natural):,} texts; {np.mean(lengths):.0f} ids per sample on average, {np.median(lengths):.0f} median"
@@ -153,7 +152,7 @@ def main() -> int:
         rounds=(1, "repeat everything and keep the best of each figure"),
         workers=(0, "measure peers also with this many worker processes"),
         peers_python=(sys.executable, "interpreter of the environment with the peers"),
-        texts=(Path, "Parquet, Arrow or JSONL file whose texts give the lengths of `--rows documents`"),
+        texts=(Path, "JSONL file whose texts give the lengths of `--rows documents`"),
         folder=(Path, "folder for the samples; default: a temporary one"),
     )  # fmt: skip
     made.add_argument("--rows", choices=("packed", "documents"), default="packed", help="lengths of the samples")

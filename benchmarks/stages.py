@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import ROOT, figure, parser, print_figures, print_table, system_load, write_json
+from benchmarks.harness import ROOT, cpu_seconds, figure, parser, print_figures, print_table, system_load, write_json
 
 from benchmarks.corpus_size import write_crawl
 from benchmarks.filters import natural_texts
-from benchmarks.small_files import stage_seconds
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import run_recipe
 from clozeline.pipeline.execution.stage_order import stages_of
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.recipe import load_recipe
@@ -46,6 +47,14 @@ _FILES = "clean, of files"
 _FILTERS = "[gopher_quality, gopher_repetition]"
 
 
+def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
+    """Run a stage in this process and return its CPU seconds, with those of its children, without its page."""
+    start = cpu_seconds()
+    words = [f"input={source}", f"output={output}", "executor.workers=1"]
+    run_recipe(load_recipe(recipe, words), stage, Progress(), [])
+    return cpu_seconds() - start
+
+
 def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], dict[str, float]]:
     """Return the CPU seconds of each stage, and the megabytes that it read: of its files, and of text as UTF-8."""
     recipe, output = folder / "recipe.yaml", folder / "out"
@@ -55,7 +64,7 @@ def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], 
     read = sum(record["counts"]["characters_in"] for record in records) / 1e6
     parts = sorted((output / "clean/documents").glob("*.arrow"))
     kept = sum(len(document.text.encode()) for part in parts for document in read_documents(part)) / 1e6
-    stored = sum(record["counts"]["bytes_owned"] for record in records) / 1e6
+    stored = sum(record["counts"]["bytes_in"] for record in records) / 1e6
     texts = {stage: read if stage == "clean" else kept for stage in seconds}
     return {_FILES: seconds["clean"], **seconds}, {_FILES: stored, **texts}
 
@@ -75,20 +84,20 @@ _CHAIN_FILTERS = "[gopher_quality, c4_quality, gopher_repetition]"  # those that
 _CHILD = """
 import json, sys
 from pathlib import Path
-from benchmarks.small_files import stage_seconds
+from benchmarks.stages import stage_seconds
 from clozeline.pipeline.execution.stage_order import stages_of
 from clozeline.pipeline.recipe import load_recipe
 recipe, output = Path(sys.argv[1]), Path(sys.argv[2])
 seconds = {stage: stage_seconds(stage, recipe, sys.argv[3], output) for stage in stages_of(load_recipe(recipe))}
 counts = [json.loads(path.read_text())["counts"] for path in (output / "clean/records").glob("*.json")]
-print("\\n" + json.dumps([seconds, sum(count.get("content_kept", 0) for count in counts)]))
+print("\\n" + json.dumps([seconds, sum(count.get("bytes_in", 0) for count in counts)]))
 """
 SPEEDUP = 2.0
 """Times the baseline's speed that a chain must reach with the same extractor"""
 
 
 def chain(root: Path, extractor: str, crawl: str) -> tuple[dict[str, float], float]:
-    """Return the CPU seconds of each stage by the code in a folder, and the megabytes of HTML that it read."""
+    """Return the CPU seconds of each stage by the code in a folder, and the megabytes of files that it read."""
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder) / "recipe.yaml"
         recipe.write_text(_CHAIN.replace("EXTRACTOR", extractor).replace("FILTERS", _CHAIN_FILTERS))

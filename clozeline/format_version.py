@@ -9,7 +9,7 @@ from clozeline.errors import NewerFormatError
 def refuse_newer(where: Path | str, content: object, newest: int = 1) -> None:
     """Refuse the content of a JSON file that a newer version wrote; a file without the key `format` has format 1.
 
-    A checksum, where the file has one, is compared before: so a damaged number does not pass for a newer version.
+    The checksum is compared before, so that a damaged number does not pass for a newer version.
     """
     version = content.get("format") if isinstance(content, Mapping) else None
     if isinstance(version, int) and version > newest:

@@ -18,15 +18,15 @@ def seal(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
-    """Verify and remove the checksum; objects of earlier versions without one are returned unchanged.
+    """Verify and remove the checksum.
 
-    ValueError if the content is not that of the checksum, NewerFormatError if a newer version wrote it.
+    ValueError if there is none or the content is not its own, NewerFormatError if a newer version wrote it.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"expected an object, got {type(data).__name__}")  # noqa: TRY004 (damage, as any other)
     content = {name: value for name, value in data.items() if name != _KEY}
-    if _KEY in data and data[_KEY] != (checksum := _checksum(content)):
-        raise ValueError(f"checksum: expected {data[_KEY]}, got {checksum}")
+    if data.get(_KEY) != (checksum := _checksum(content)):
+        raise ValueError(f"checksum: expected {data.get(_KEY)}, got {checksum}")
     refuse_newer(where, content, newest)
     return content
 

@@ -21,7 +21,7 @@ from pydantic_core import CoreSchema, core_schema
 from clozeline.configuration.config import adapter_of, config_class, load_config, to_plain, validate, yaml_text
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline import all_stages, stage_module, stage_names
+from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.registry import Chosen, choose
@@ -202,8 +202,8 @@ class Recipe:
     keep_intermediates: bool = False
     """keep the `tmp/` folder of each stage"""
     # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's folder.
-    __annotations__.update({stage: Annotated[Any, _StageConfig(stage)] for stage in stage_names()})
-    locals().update(dict.fromkeys(stage_names()))
+    __annotations__.update({stage: Annotated[Any, _StageConfig(stage)] for stage in sorted(all_stages())})
+    locals().update(dict.fromkeys(sorted(all_stages())))
 
     def has(self, stage: str) -> bool:
         return getattr(self, stage) is not None

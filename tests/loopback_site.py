@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,6 +37,16 @@ class Site:
             def setup(self) -> None:
                 super().setup()
                 site.connections += 1
+
+            def do_HEAD(self) -> None:
+                real = self.wfile
+                self.do_GET()
+                self.wfile = real
+
+            def end_headers(self) -> None:
+                super().end_headers()
+                if self.command == "HEAD":
+                    self.wfile = io.BytesIO()  # who answers writes a body for nobody
 
             def do_GET(self) -> None:
                 site.asked.append(self.path)

@@ -15,8 +15,11 @@ class RangeSite:
     """Serves `files` by name; `faults` are taken one a request before it behaves, the empty one is none.
 
     A number: that status; cut: the connection is closed in the middle; short: an answer that ends early; 200: the
-    whole file in place of the range. `before` is called with the name before each answer and may change `files`.
+    whole file in place of the range. Only the statuses in `always` are also given to requests without a range.
+    `before` is called with the name before each answer and may change `files`.
     """
+
+    always = ("400", "403", "404")
 
     def __init__(self, files: dict[str, bytes], *, versions: bool = True) -> None:
         self.files, self.faults = files, list[str]()
@@ -32,22 +35,24 @@ class RangeSite:
     def _answer(self, request: BaseHTTPRequestHandler) -> None:
         name = request.path[1:].partition("?")[0]
         self.before(name)
-        fault = self.faults.pop(0) if self.faults else ""
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
+        fault = self.faults[0] if self.faults and (asked or self.faults[0] in self.always) else ""
+        if fault or asked:
+            del self.faults[:1]
         content = self.files[name]
         if fault.isdigit() and fault != "200":
             request.send_error(int(fault))
             return
-        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
-        assert asked is not None, "every request is for a range"
-        start, stop = int(asked[1]), min(int(asked[2]) + 1, len(content))
-        body, status = content[start:stop], 206
-        if start >= len(content):
+        start, stop = (int(asked[1]), min(int(asked[2]) + 1, len(content))) if asked else (0, len(content))
+        body, status = content[start:stop], 206 if asked else 200
+        if asked and start >= len(content):
             body, status = b"", 416
         if fault == "200":
             body, status = content, 200
         if fault == "short":
             body = body[:-1]
-        self.served.append((name, start, stop))
+        if asked:
+            self.served.append((name, start, stop))
         with contextlib.suppress(ConnectionError):
             request.send_response(status)
             if status != 200:

@@ -63,7 +63,7 @@ def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path: Path) -> None
     assert lines == [
         *["shown CorruptedText 0 True"] * 3,
         "shown ShardSet 0 True",
-        "shown ShownView 0 True",
+        "shown View 0 True",
         "shown Batch 0 True",
         "shown RecordedRun 1 True",
         "falls True",

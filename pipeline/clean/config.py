@@ -42,8 +42,6 @@ class CleanConfig:
         default_factory=Default(_FILTERS, ["gopher_quality", "c4_quality", "gopher_repetition"])
     )
     """filters, applied in this order; the first that rejects gives the reason"""
-    annotate: list[ChosenFilter] = field(default_factory=list)
-    """filters that reject nothing here: their measures are written to each document, for `balance.select`"""
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     """settings by the `source` label of the inputs, which replace those above"""
     exclude: Annotated[Path | None, HOME_EXPANDED] = None

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
-from clozeline.pipeline.clean.filters import ThresholdFilter, data_files
+from clozeline.pipeline.clean.filters import data_files
 from clozeline.pipeline.clean.steps import SourceSteps
 from clozeline.pipeline.clean.unit import CleanUnits
 from clozeline.pipeline.clean.unit_counts import CleanCounts
@@ -41,7 +41,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 raise ConfigurationError(f"clean.sources.{label}: no input has this `source` label; they are: {known}")
 
     def mistakes(self) -> Iterator[str]:
-        """Report languages to keep that the identifier does not know, and filters that cannot work in their order."""
+        """Report languages that the identifier does not know; ConfigurationError for files that cannot be used."""
         _ = self._exclusion  # a file that cannot be read is an error before the work
         by_source = {f"clean.sources.{name}.language": source.language for name, source in self.config.sources.items()}
         for key, chosen in {"clean.language": self.config.language, **by_source}.items():
@@ -51,16 +51,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                     near = ", ".join(difflib.get_close_matches(code, known)) or ", ".join(sorted(known))
                     yield f"{key}.keep: {chosen.name} knows no language '{code}'; it knows {near}"
 
-        named = {"clean.filters": self.config.filters}
-        named |= {f"clean.sources.{name}.filters": source.filters or [] for name, source in self.config.sources.items()}
-        for chosen in self.config.annotate:
-            if not issubclass(chosen.type, ThresholdFilter):
-                yield (
-                    f"clean.annotate: {chosen.name} has no measures to write, because it edits texts or judges "
-                    "URLs: name it in clean.filters"
-                )
-        named["clean.annotate"] = self.config.annotate
-        for chosen in (each for filters in named.values() for each in filters if data_files(each.options)):
+        named = (self.config.filters, *(source.filters or () for source in self.config.sources.values()))
+        for chosen in (each for filters in named for each in filters if data_files(each.options)):
             chosen.build()  # a model or list that cannot be used is an error before the work
 
     def expansion(self) -> float:
@@ -70,7 +62,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         readers = {planned.reader for planned in self.plan.ranges}
         algorithms = [find("clozeline.pipeline.ingest.readers", name) for name in readers]
         for source in self._source_steps().values():
-            chosen = (source.extractor, source.language, *source.filters, *source.annotate)
+            chosen = (source.extractor, source.language, *source.filters)
             algorithms += [step.type for step in chosen if step is not None]
         return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in algorithms)
 
@@ -90,7 +82,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         read = {
             path: digest
             for source in self._source_steps().values()
-            for chosen in (*source.filters, *source.pair_filters, *source.annotate)
+            for chosen in (*source.filters, *source.pair_filters)
             for path, digest in data_files(chosen.options).items()
         }
         return read if self._exclusion is None else {**read, "exclude": self._exclusion.sha256}
@@ -110,7 +102,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 language=language,
                 filters=filters,
                 pair_filters=source.filters or [],
-                annotate=self.config.annotate,
             )
         return steps
 
@@ -156,13 +147,5 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         require_equal(self.name, "records_in", records, "ignored + malformed + documents_in", other + documents)
         finished = counts.get("documents_out", 0) + sum(counts.get("rejected", {}).values())
         require_equal(self.name, "documents_in", documents, "documents_out + rejected", finished)
-        # bytes and records of the files
-        decoded = counts.get("bytes_decoded", 0) + sum(counts.get("bytes_undecoded", {}).values())
-        decoded -= counts.get("bytes_read_twice", 0)
-        require_equal(self.name, "bytes_owned", counts.get("bytes_owned", 0), "bytes decoded + undecoded", decoded)
-        content = counts.get("content_kept", 0) + sum(counts.get("content_skipped", {}).values())
-        require_equal(self.name, "content_bytes", counts.get("content_bytes", 0), "content kept + skipped", content)
-        require_equal(self.name, "records_found", counts.get("records_found", 0), "records_given",
-                      counts.get("records_given", 0))  # fmt: skip
         kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)

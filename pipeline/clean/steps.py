@@ -22,7 +22,6 @@ class SourceSteps:
     language: Chosen | None
     filters: Sequence[Chosen]
     pair_filters: Sequence[Chosen] = ()
-    annotate: Sequence[Chosen] = ()
 
 
 class Steps:
@@ -36,9 +35,8 @@ class Steps:
         self._language = None if source.language is None else LanguageRule(source.language)
         self._filters: list[tuple[str, Filter]]
         self._pair_filters: list[tuple[str, Filter]]
-        self._filters, self._pair_filters, self._annotate = (
-            [(chosen.name, chosen.build()) for chosen in group]
-            for group in (source.filters, source.pair_filters, source.annotate)
+        self._filters, self._pair_filters = (
+            [(chosen.name, chosen.build()) for chosen in group] for group in (source.filters, source.pair_filters)
         )
         self._text_chars = text_chars
         self._tally = tally
@@ -121,9 +119,4 @@ class Steps:
                 self._tally.edit(document, name, verdict)
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text)
-        if self._annotate and document.target_text is None:
-            columns = [step.annotate(name, statistics, document.language) for name, step in self._annotate]
-            document = document.replace(
-                extra={key: value for part in (document.extra, *columns) for key, value in part.items()}
-            )
         return document.replace_text(document.text, statistics.words)

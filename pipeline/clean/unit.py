@@ -18,7 +18,6 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, require_equal
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of, other_files
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
@@ -99,8 +98,7 @@ class CleanUnits(Pass[CleanCounts]):
         if path.stat().st_size == 0:
             tally.count(Counted("note", _EMPTY))
             return
-        account = Account()
-        items = reader.read(path, planned.start, planned.end, account)
+        items = reader.read(path, planned.start, planned.end)
         for record in self._extract(quota.take(items), source, planned, steps, tally):
             kept = steps.clean(record, entry.language, entry.target_language)
             if kept is not None:
@@ -110,12 +108,12 @@ class CleanUnits(Pass[CleanCounts]):
             if observe_file(file) != facts:
                 raise StorageError(f"{file}: changed while it was read ({facts[0]} bytes before): run again later")
         if quota.is_used():
-            tally.cut()
+            tally.count(Counted("note", "limit"))
             return
         if self.fail_truncated and tally.events.get("truncated"):
             raise StorageError(f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept")
-        owned = reader.first(path, planned.end) - reader.first(path, planned.start)
-        tally.close(planned.source, owned, account)
+        if not tally.records_of_range and reader.first(path, planned.start) < reader.first(path, planned.end):
+            tally.add({"without_records": {planned.source: planned.end - planned.start}})
 
     def _extract(
         self, items: Iterator[Item], source: SourceSteps, planned: PlannedRange, steps: Steps, tally: UnitCounts
@@ -132,14 +130,13 @@ class CleanUnits(Pass[CleanCounts]):
                     url=record.url, host=host_of(record.url), date=record.date,
                     flags=record.flags, extra=dict(record.extra),
                 )  # fmt: skip
-                content_bytes = record.length if record.span is None else record.span
                 if self.exclusion is not None:
                     found = self.exclusion.find_document(document.uid, document.url, document.host)
                     if found:
-                        tally.count(Counted("ignored", _EXCLUDED, content_bytes))
+                        tally.count(Counted("ignored", _EXCLUDED))
                         tally.add({"excluded_by": {str(line): 1 for line in found}})
                         continue
-                tally.add_document(document.uid, planned.source, record.locator, content_bytes)
+                tally.add_document(document.uid, planned.source, record.locator)
                 if steps.screen(document):
                     screened.append((document, record.markup))
             pages = [document.text for document, markup in screened if markup]

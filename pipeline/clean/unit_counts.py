@@ -7,10 +7,9 @@ from typing import Final
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.clean.filters import Verdict
 from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
-from clozeline.pipeline.execution.unit_record import Counts, add_counts, require_equal
+from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, Document
 from clozeline.pipeline.ingest.documents.files import Rejection
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.readers import Counted
 
 _DISTINCT: Final = 20  # entries of `text_lacks` and `first_records` per unit
@@ -26,20 +25,11 @@ class CleanCounts(Counts, total=False):
     """Counts of a unit of `clean`; dicts are by reason, step, rule or language."""
 
     bytes_in: int  # bytes of the input ranges
-    bytes_owned: int  # bytes of the files, from the first record of each range to that of the next
-    bytes_decoded: int
-    bytes_undecoded: dict[str, int]  # bytes of the files that could not be decoded
-    bytes_read_twice: int  # bytes claimed by records of two ranges
-    content_bytes: int  # bytes after decompression, without line ends between records
-    content_kept: int  # content bytes of records that are documents
-    content_skipped: dict[str, int]  # content bytes of other records, and between records
     text_lacks: dict[str, int]
     """records without a text and tables without a text column (`no_text`, `text_type` and `schema` of `malformed`),
     by the keys they have"""
     first_records: dict[str, int]  # files whose first record is malformed, by what is wrong
     without_records: dict[str, int]  # bytes of input files without any record, per source
-    records_found: int  # records found by the format layer
-    records_given: int  # records yielded by the reader
     records_in: int  # records that are ignored, malformed or a document
     ignored: dict[str, int]
     malformed: dict[str, int]
@@ -62,7 +52,6 @@ def _zeros(malformed: Iterable[str], rejected: Iterable[str]) -> CleanCounts:
         "malformed_listed": {},
         "malformed": dict.fromkeys(malformed, 0), "rejected": dict.fromkeys(rejected, 0),
         "characters_in": 0, "characters_out": 0, "characters_removed": {}, "without_records": {},
-        "bytes_undecoded": {}, "content_skipped": {},
     }  # fmt: skip
 
 
@@ -77,12 +66,11 @@ class UnitCounts:
     edits: EditSamples = field(default_factory=dict)
     _uids: set[bytes] = field(default_factory=set)
     _source: str = ""
-    _records: int = 0
-    _content_bytes: int = 0
+    records_of_range: int = 0
 
     def open(self, source: str, malformed: Iterable[str], rejected: Iterable[str]) -> None:
         """Start a file with a zero for every possible reason, so that reports also show what did not happen."""
-        self._source = source
+        self._source, self.records_of_range = source, 0
         self.add(_zeros(malformed, rejected))
 
     @property
@@ -110,56 +98,23 @@ class UnitCounts:
         known = self.counts.get("first_records", {})
         if counted.detail and len(known) < _DISTINCT:
             self.add({"first_records": {f"{self._source}: {counted.detail}": 1}})
-        self._records += counted.group != "note"
-        self._content_bytes += counted.bytes
-        if counted.bytes:
-            self.add({"content_skipped": {counted.reason: counted.bytes}})
+        self.records_of_range += counted.group != "note"
 
     def _list_malformed(self, counted: Counted) -> None:
         """Note where a malformed record is; the number of rows is bounded, whatever the file holds."""
         if self.counts["malformed_listed"].get(counted.reason, 0) < _LISTED:
             why = counted.detail or counted.lacks
-            row = Rejection.of_record(self._source, counted.locator, counted.bytes, counted.reason, why)
+            row = Rejection.of_record(self._source, counted.locator, counted.reason, why)
             self.rejections.append(row)
             self.add({"malformed_listed": {counted.reason: 1}})
 
-    def add_document(self, uid: bytes, source: str, locator: int, content_bytes: int = 0) -> None:
+    def add_document(self, uid: bytes, source: str, locator: int) -> None:
         """Count a record that is a document; IntegrityError if another document of the unit has its uid."""
         if uid in self._uids:
             raise IntegrityError(f"{source}: two documents have the uid {uid.hex()}, the second at {locator}")
         self._uids.add(uid)
-        self._records += 1
-        self._content_bytes += content_bytes
-        self.add({"records_in": 1, "documents_in": 1, "content_kept": content_bytes})
-
-    def close(self, source: str, owned: int, account: Account) -> None:
-        """Compare the counts of a range of a file with what the format layer found, `account`.
-
-        `owned` are the bytes from the first record of the range to that of the next range.
-        """
-        where = f"clean: {source}"
-        content = account.content - account.separators
-        decoded = account.decoded + sum(account.undecoded.values()) - account.read_twice
-        require_equal(where, "bytes of the file", owned + account.companion, "bytes decoded + undecoded", decoded)
-        require_equal(where, "bytes of content", content, "bytes of records + skipped", self._content_bytes)
-        require_equal(where, "records found", account.records, "records given by the reader", self._records)
-        if owned and not account.records:
-            self.add({"without_records": {source: owned}})
-        self.add({
-            "bytes_owned": owned + account.companion, "bytes_decoded": account.decoded,
-            "bytes_read_twice": account.read_twice, "content_bytes": content,
-            "records_found": account.records, "records_given": self._records,
-        })  # fmt: skip
-        if account.undecoded:
-            self.add({"bytes_undecoded": account.undecoded})
-        self._records = self._content_bytes = 0
-
-    def cut(self) -> None:
-        """End a range before its end, at the limit of a preview: only what was read counts."""
-        self.count(Counted("note", "limit"))
-        found = self._records
-        self.add({"content_bytes": self._content_bytes, "records_found": found, "records_given": found})
-        self._records = self._content_bytes = 0
+        self.records_of_range += 1
+        self.add({"records_in": 1, "documents_in": 1})
 
     def count_removal(self, step: str, characters: int) -> None:
         """Count characters that a step removed; negative if it added some, as normalization may."""

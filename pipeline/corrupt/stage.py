@@ -16,7 +16,6 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     """Sample shard k under variant v to example shard v * K + k, rows in the same order."""
 
     name: ClassVar[str] = "corrupt"
-    order: ClassVar[int] = 80
     needs: ClassVar[tuple[str, ...]] = ("group",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 

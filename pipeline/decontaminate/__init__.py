@@ -1,1 +1,1 @@
-"""The stage `decontaminate`: find evaluation items in the training documents, and remove or label what holds them."""
+"""The stage `decontaminate`: find evaluation items in the training documents, and drop what holds them."""

@@ -1,6 +1,6 @@
-"""Options of `decontaminate`: evaluation sets, length of a run, and the action."""
+"""Options of `decontaminate`: evaluation sets, and the length of a run."""
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from pydantic.functional_validators import BeforeValidator
@@ -8,8 +8,6 @@ from pydantic.functional_validators import BeforeValidator
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.registry import Chosen, OneOf
-
-ActionName: TypeAlias = Literal["drop", "mask", "label"]
 
 
 @config_class
@@ -37,15 +35,12 @@ def _sets(value: Any) -> Any:
 
 @config_class
 class DecontaminateConfig:
-    """Evaluation items to find, and what to do with the documents that hold them."""
+    """Evaluation items to find; documents that hold them are dropped."""
 
     against: Annotated[list[EvaluationSet], BeforeValidator(_sets)]
     """evaluation sets: paths, or {path: squad/dev.json, reader: {name: squad}}"""
     ngram: Annotated[int, Field(le=1000)] = 13
     """words of a run, 5 to 1000; a shorter text of an item counts as one run if it has 5 words"""
-    action: ActionName = "drop"
-    """`drop` the document; `mask`: remove the runs and 200 characters around each, and drop a document that would lose
-    more than 10 spans; `label`: keep it, with the items that it holds in `extra`"""
     max_document_frequency: Annotated[int, Field(ge=1)] = 10
     """documents, ≥ 1; a run that more of them hold is a common phrase: it is ignored, and listed"""
 

@@ -26,9 +26,6 @@ class DecontaminateCounts(Counts, total=False):
     contaminated_documents: int  # of these with a run that is not too frequent
     matches: dict[str, int]  # pairs of documents and runs: `found`, `counted`, and for the action `taken`, `ignored`
     rejected: dict[str, int]
-    labeled: int
-    masked: int
     characters_in: int
     characters_out: int
     characters_removed: dict[str, int]
-    edits: dict[str, int]  # characters that masking removed

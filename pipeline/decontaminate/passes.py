@@ -12,8 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.decontaminate.actions import Action
-from clozeline.pipeline.decontaminate.config import ActionName
 from clozeline.pipeline.decontaminate.counts import DecontaminateCounts, SuiteCounts
 from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, read_items
 from clozeline.pipeline.decontaminate.overlap import CLEAN_FILE, OVERLAP_FILE, Overlap
@@ -21,6 +19,7 @@ from clozeline.pipeline.execution.stages import Pass, amount
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
+    Rejection,
     documents_of,
     read_batches,
     read_documents,
@@ -28,7 +27,15 @@ from clozeline.pipeline.ingest.documents.files import (
     write_rejects,
 )
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.kernels.ngram_index import INDEX_FILE, Item, Matcher, build_index, open_index, write_index
+from clozeline.pipeline.kernels.ngram_index import (
+    INDEX_FILE,
+    Item,
+    Matcher,
+    NgramIndex,
+    build_index,
+    open_index,
+    write_index,
+)
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.recorded_file import RecordedFile, find_file
 
@@ -143,13 +150,12 @@ class DecideMatches(Pass[DecontaminateCounts]):
 
 @dataclass(frozen=True)
 class Apply(Pass[DecontaminateCounts]):
-    """Per part: drop, mask or label the documents with matches, and write all others as they are."""
+    """Per part: drop the documents with matches, and write all others as they are."""
 
     units: int
     documents: Path
     folder: Path
     files: tuple[EvaluationFile, ...]
-    action: ActionName
     seed: int
     name: str = "main"
 
@@ -159,24 +165,43 @@ class Apply(Pass[DecontaminateCounts]):
         entries: dict[int, list[int]] = {}
         for document, entry in rows[~ignored[rows[:, 1]]].tolist():
             entries.setdefault(document, []).append(entry)
-        index, suites = open_index(index_file(self.folder)), [file.suite for file in self.files]
-        action = Action(self.action, index, ignored, suites, self.seed, output.edits)
+        index = open_index(index_file(self.folder))
+        counts: DecontaminateCounts = {
+            "documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0, "rejected": {},
+            "characters_removed": {},
+            "matches": {"taken": sum(map(len, entries.values())), "ignored": int(ignored[rows[:, 1]].sum())},
+        }  # fmt: skip
+        rejections = list[Rejection]()
+
+        def kept_documents() -> Iterator[Document]:
+            for row, document in enumerate(read_documents(documents_of(self.documents, unit))):
+                characters = len(document.text) + len(document.target_text or "")
+                add_counts(counts, {"documents_in": 1, "characters_in": characters})
+                if row not in entries:
+                    add_counts(counts, {"documents_out": 1, "characters_out": characters})
+                    yield document
+                    continue
+                rejections.append(
+                    Rejection.of(document, stage="decontaminate", reason="contaminated",
+                                 detail=self._describe(index, entries[row]), seed=self.seed)
+                )  # fmt: skip
+                removed: DecontaminateCounts = {"characters_removed": {"contaminated": characters}}
+                add_counts(counts, {"rejected": {"contaminated": 1}, **removed})
+
         with output.file(f"documents/{unit:06d}.arrow") as path:
-            kept = write_documents(path, _apply(action, read_documents(documents_of(self.documents, unit)), entries))
+            kept = write_documents(path, kept_documents())
         with output.file(f"rejects/{unit:06d}.arrow") as path:
-            rejected = write_rejects(path, action.rejections)
-        counts, where = action.counts, f"decontaminate: part {unit}"
+            rejected = write_rejects(path, rejections)
+        where = f"decontaminate: part {unit}"
         require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
         require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
-        counts["matches"] = {"taken": sum(map(len, entries.values())), "ignored": int(ignored[rows[:, 1]].sum())}
         return counts
 
-
-def _apply(action: Action, documents: Iterable[Document], entries: dict[int, list[int]]) -> Iterator[Document]:
-    for row, document in enumerate(documents):
-        changed = action.apply(document, entries.get(row, ()))
-        if changed is not None:
-            yield changed
+    def _describe(self, index: NgramIndex, entries: Iterable[int]) -> str:
+        """Return the suite and name of the first item that holds one of the entries, and the words of that entry."""
+        entry = min(entries, key=lambda entry: (index.items_of(entry)[0], index.positions[entry]))
+        item = int(index.items_of(entry)[0])
+        return f"{self.files[index.item_files[item]].suite} {index.item_names[item]}: {index.entry(entry)}"
 
 
 def index_file(folder: Path) -> RecordedFile:

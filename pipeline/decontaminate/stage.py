@@ -1,4 +1,4 @@
-"""Find the items of evaluation sets in the documents; drop, mask or label the documents that hold them.
+"""Find the items of evaluation sets in the documents, and drop the documents that hold them.
 
 The items are indexed by their runs of 13 words in the match form, without case, marks and digits (GPT-3, arXiv
 2005.14165, appendix C). Decisions depend on the sets of documents and items only, not on any order.
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.decontaminate.actions import ACTIONS_VERSION
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.counts import DecontaminateCounts
 from clozeline.pipeline.decontaminate.evaluation_items import (
@@ -29,14 +28,13 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     """Index the items, look up the documents, decide which matches count, rewrite the parts."""
 
     name: ClassVar[str] = "decontaminate"
-    order: ClassVar[int] = 25
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "limits")
 
     def version(self) -> int:
         files = version_of(evaluation_files(self.config.against))
-        return hash64(INDEX_VERSION, ACTIONS_VERSION, MATCH_VERSION, *files)
+        return hash64(INDEX_VERSION, MATCH_VERSION, *files)
 
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with evaluation files, as far as their first items tell."""
@@ -54,18 +52,17 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
             WriteIndex(files, config.ngram, self.recipe.limits),
             FindMatches(units, documents, self.folder),
             DecideMatches(files, units, config.max_document_frequency),
-            Apply(units, documents, self.folder, files, config.action, self.recipe.seed),
+            Apply(units, documents, self.folder, files, self.recipe.seed),
         ]
 
     def row(self, counts: DecontaminateCounts) -> Row:
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
-        changed = [f"\n{counts[name]:,} of them {name}" for name in ("masked", "labeled") if counts[name]]
         unreadable = sum(suite["unreadable"] for suite in counts["suites"].values())
         left_out = ("document", counts["rejected"]), ("evaluation row", {"without a text": unreadable})
-        return Row(before, after + "".join(changed), left_out)
+        return Row(before, after, left_out)
 
     def check(self, counts: DecontaminateCounts) -> None:
-        """Check that all documents are looked up, and that each one with a match is dropped, masked or labeled."""
+        """Check that all documents are looked up, and that each one with a match is dropped."""
         rejected, matches = sum(counts.get("rejected", {}).values()), counts.get("matches", {})
         require_equal(self.name, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",
                       counts.get("documents_out", 0) + rejected)  # fmt: skip
@@ -76,6 +73,4 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
             require_equal(self.name, "matches found", matches["found"], "matches counted", matches["counted"])
             require_equal(self.name, "matches found", matches["found"], "matches taken + ignored",
                           matches["taken"] + matches["ignored"])  # fmt: skip
-            changed = rejected + counts["masked"] + counts["labeled"]
-            require_equal(self.name, "contaminated documents", counts["contaminated_documents"],
-                          "rejected + masked + labeled", changed)  # fmt: skip
+            require_equal(self.name, "contaminated documents", counts["contaminated_documents"], "rejected", rejected)

@@ -76,18 +76,6 @@ class SpansConfig:
 
 
 @config_class
-class WindowsConfig:
-    """Removal of runs of words that occur again, except the first, found by winnowing (Schleimer et al. 2003)."""
-
-    words: Annotated[int, Field(ge=5, le=1000)] = 50
-    """words of a window, 5 to 1000: the shortest run that can be found"""
-    positions: Annotated[int, Field(ge=1, le=1000)] = 16
-    """windows in a row of which one is compared, 1 to 1000: runs of words + positions - 1 words are always found"""
-    within: Within = "all"
-    """documents among which runs are compared: `all`, or those of the same `source` of the input"""
-
-
-@config_class
 class DedupConfig:
     """Types of duplicates to remove; null disables a type."""
 
@@ -99,9 +87,6 @@ class DedupConfig:
     """lines that many of the remaining documents share"""
     spans: SpansConfig | None = None
     """spans of sentences that occur again in what is left"""
-    windows: WindowsConfig | None = None
-    """runs of words that occur again in what is left"""
-
     against: Annotated[Path | None, HOME_EXPANDED] = None
     """another finished output: own documents that equal or resemble one of its documents are removed, never its own;
     `exact` and `near` look at both"""
@@ -109,5 +94,5 @@ class DedupConfig:
     def __post_init__(self) -> None:
         if self.against is not None and self.exact is None and self.near is None:
             raise ValueError("against: expected exact or near, which compare with it, got null for both")
-        if not any((self.exact, self.near, self.lines, self.spans, self.windows)):
+        if not any((self.exact, self.near, self.lines, self.spans)):
             raise ValueError("all types are null: leave the key `dedup` out of the recipe instead")

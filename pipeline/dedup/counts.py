@@ -40,7 +40,7 @@ class DedupCounts(Counts, total=False):
     taken: dict[str, dict[str, int]]  # the same rows where they are read, by exchange and by pass
     exact: _KindCounts
     near: _KindCounts
-    pieces: dict[str, PieceCounts]  # by type: lines, spans, windows
+    pieces: dict[str, PieceCounts]  # by type: lines, spans
     edited: int  # documents without some pieces
     edits: dict[str, int]  # characters removed from them, by type
     rejected: dict[str, int]  # dropped documents, by type of duplicate

@@ -23,7 +23,7 @@ DROP: Final = (("uid", "S16"), ("kept", "S16"))
 COPY: Final = (("uid", "S16"), ("part", "<u4"))
 """Row of a document that exact dedup keeps: its uid, and a part that holds a copy of it."""
 PIECE_DROP: Final = (("row", "<u4"), ("first", "<u4"), ("last", "<u4"))
-"""Row of a piece to remove: row of its document in the part, and its units (lines, sentences, words) [first, last)."""
+"""Row of a piece to remove: row of its document in the part, and its units (lines, sentences) [first, last)."""
 CLUSTER: Final = (("cluster", "S16"), ("uid", "S16"), ("kept", "?"), ("similarity", "<f4"))
 """Row of a member of a cluster, see `CLUSTER_SCHEMA`."""
 CLUSTER_SCHEMA: Final = row_schema(
@@ -46,10 +46,6 @@ EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
     "lines-drops": ("ranges", "own"),  # lines to remove, to their parts
     "spans-hashes": ("own", "ranges"),  # the same for spans of sentences
     "spans-drops": ("ranges", "own"),
-    "windows-hashes": ("own", "ranges"),  # the same for windows of words
-    "windows-shared": ("ranges", "own"),  # windows whose words must be compared, to their parts
-    "windows-words": ("own", "ranges"),  # their words, to ranges of the hashes
-    "windows-drops": ("ranges", "own"),
 }
 """Source and destination of each exchange of rows; `own` excludes the parts of another output."""
 

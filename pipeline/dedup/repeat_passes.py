@@ -1,9 +1,8 @@
 """Passes that find repeated pieces of texts: hash the pieces of each part, then decide range by range of the hashes."""
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clozeline.pipeline.dedup.columns import hash_bounds, pack_rows, read_rows, uid_column, write_rows
 from clozeline.pipeline.dedup.components import run_starts
@@ -15,7 +14,7 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.seeding import hash64
 
-PIECE: Final = (("hash", "<u8"), ("uid", "S16"), ("part", "<u4"), ("row", "<u4"), ("first", "<u4"))
+_PIECE: Final = (("hash", "<u8"), ("uid", "S16"), ("part", "<u4"), ("row", "<u4"), ("first", "<u4"))
 """Row of a piece: its hash, its document by uid and by part and row, and its first unit there."""
 
 
@@ -51,7 +50,7 @@ class PieceHashes(Pass[DedupCounts]):
         columns |= {"uid": np.repeat(uid_column(uids), sizes), "row": np.repeat(np.array(rows, np.uint32), sizes)}
         columns["part"] = np.full(len(columns["row"]), unit, np.uint32)
         order = np.argsort(columns["hash"], kind="stable")
-        packed = pack_rows(PIECE, columns)[order]
+        packed = pack_rows(_PIECE, columns)[order]
         bounds = hash_bounds(columns["hash"][order], parts.ranges)
         write_rows(output, parts.exchange(f"{name}-hashes"), unit, packed, bounds)
         amounts: PieceCounts = {"documents": len(uids) + pairs, "pairs": pairs, "hashed": len(packed)}
@@ -67,31 +66,21 @@ class PieceDrops(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         parts, name = self.parts, self.pieces.NAME
-        rows, repeated, is_first = find_repeats(parts, self.pieces, unit)
+        rows = read_rows(parts.folder, parts.exchange(f"{name}-hashes"), unit, _PIECE)
+        rows = rows[np.lexsort((rows["first"], rows["uid"], rows["hash"]))]
+        is_first = run_starts(rows["hash"])
+        counted, limit = np.ones(len(rows), dtype=bool), 1
+        if self.pieces.max_documents is not None:
+            # count each document once, not each of its pieces
+            counted, limit = is_first | run_starts(rows["uid"]), self.pieces.max_documents
+        groups = np.cumsum(is_first) - 1
+        repeated = np.bincount(groups, weights=counted)[groups] > limit if len(rows) else is_first
         removed = rows[repeated & ~is_first] if self.pieces.keep_first else rows[repeated]
-        last = removed["first"] + np.uint32(self.pieces.units)
-        send_runs(parts, name, output, unit, removed, removed["first"], last)
+        # runs of units [first, last) of the documents, by part
+        removed = removed[np.lexsort((removed["first"], removed["row"], removed["part"]))]
+        bounds = np.searchsorted(removed["part"], np.arange(parts.own + 1)).tolist()
+        columns = {"row": removed["row"], "first": removed["first"]}
+        columns["last"] = removed["first"] + np.uint32(self.pieces.units)
+        write_rows(output, parts.exchange(f"{name}-drops"), unit, pack_rows(PIECE_DROP, columns), bounds)
         amounts: PieceCounts = {"compared": len(rows), "repeated": int(repeated.sum()), "dropped": len(removed)}
         return {"pieces": {name: amounts}, "sent": {f"{name}-drops": len(removed)}}
-
-
-def find_repeats(parts: Parts, pieces: Pieces, unit: int) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the pieces of a range, sorted by (hash, uid, unit), which repeat, and which are the first of a hash."""
-    rows = read_rows(parts.folder, parts.exchange(f"{pieces.NAME}-hashes"), unit, PIECE)
-    rows = rows[np.lexsort((rows["first"], rows["uid"], rows["hash"]))]
-    is_first = run_starts(rows["hash"])
-    counted, limit = np.ones(len(rows), dtype=bool), 1
-    if pieces.max_documents is not None:
-        # count each document once, not each of its pieces
-        counted, limit = is_first | run_starts(rows["uid"]), pieces.max_documents
-    groups = np.cumsum(is_first) - 1
-    repeated = np.bincount(groups, weights=counted)[groups] > limit if len(rows) else is_first
-    return rows, repeated, is_first
-
-
-def send_runs(parts: Parts, name: str, output: Output, unit: int, rows: NDArray[Any], first: Any, last: Any) -> None:
-    """Write runs of units [first, last) of the documents of rows, by part."""
-    order = np.lexsort((last, first, rows["row"], rows["part"]))
-    bounds = np.searchsorted(rows["part"][order], np.arange(parts.own + 1)).tolist()
-    columns = {"row": rows["row"][order], "first": first[order], "last": last[order]}
-    write_rows(output, parts.exchange(f"{name}-drops"), unit, pack_rows(PIECE_DROP, columns), bounds)

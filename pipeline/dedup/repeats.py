@@ -1,4 +1,4 @@
-"""Pieces of texts that can repeat: lines, spans of sentences and windows, each hashed by words in the match form."""
+"""Pieces of texts that can repeat: lines and spans of sentences, each hashed by words in the match form."""
 
 import re
 from abc import ABC, abstractmethod
@@ -13,10 +13,9 @@ import xxhash
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.pipeline.dedup.config import Within
-from clozeline.pipeline.text.normal_form import match_spans, normalize
+from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.sentences import Sentences
-from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
-from clozeline.seeding import mix
+from clozeline.pipeline.text.word_hashes import WordHashes
 
 REPEATS_VERSION: Final = 1
 """Raised when a piece, its hash, or what is left of a text changes."""
@@ -102,33 +101,6 @@ class Spans(Pieces):
         # spans without words stay
         kept = [first for first in range(len(words) - self.units + 1) if any(words[first : first + self.units])]
         return _hash_all(b"".join(digests[first : first + self.units]) for first in kept), np.array(kept, np.int64)
-
-
-@dataclass
-class Windows(Pieces):
-    """Runs of words, of which winnowing keeps some (Schleimer, Wilkerson, Aiken 2003, definition 3)."""
-
-    NAME: ClassVar[str] = "windows"
-
-    positions: int = 16
-    """windows in a row of which the one with the smallest hash is kept"""
-
-    def starts(self, text: str, language: str) -> Sequence[int]:
-        return [start for start, _ in match_spans(text)]
-
-    def word_hashes(self, text: str) -> UInt64:
-        """Return a hash for each word of a text, shape [words]."""
-        return hashes_of(self.words.digests(text))
-
-    def hashes(self, text: str, language: str) -> Hashes:
-        windows = mix(ngram_hashes(self.word_hashes(text), self.units))
-        if len(windows) < self.positions:
-            return np.empty(0, np.uint64), np.empty(0, np.int64)
-        # in each row [windows - positions + 1, positions] the smallest, the last of equal ones
-        rows = np.lib.stride_tricks.sliding_window_view(windows, self.positions)
-        smallest = self.positions - 1 - rows[:, ::-1].argmin(axis=1)
-        kept = np.unique(np.arange(len(rows)) + smallest)
-        return windows[kept], kept
 
 
 def _hash_all(digests: Iterable[bytes]) -> UInt64:

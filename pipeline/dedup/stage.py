@@ -1,4 +1,4 @@
-"""Remove exact and near duplicates among documents, then lines, spans of sentences and runs of words that repeat.
+"""Remove exact and near duplicates among documents, then lines and spans of sentences that repeat.
 
 Decisions depend on the set of (uid, content) only, not on the order of documents, the number of tasks or the parts.
 """
@@ -22,8 +22,7 @@ from clozeline.pipeline.dedup.near_passes import NearCandidates, NearSignatures,
 from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
 from clozeline.pipeline.dedup.removal import Removals
 from clozeline.pipeline.dedup.repeat_passes import PieceDrops, PieceHashes
-from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans, Windows
-from clozeline.pipeline.dedup.window_passes import SharedWindows, WindowRuns, WindowWords
+from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
@@ -35,7 +34,6 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     """Each type of duplicates: hashes per part, decisions per range; then a last pass rewrites the parts."""
 
     name: ClassVar[str] = "dedup"
-    order: ClassVar[int] = 20
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
 
@@ -104,7 +102,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             passes += [
                 PieceHashes(removals, each),
                 *parts.exchange(f"{each.NAME}-hashes").passes(),
-                *(_window_passes(removals, each) if isinstance(each, Windows) else (PieceDrops(parts, each),)),
+                PieceDrops(parts, each),
                 *parts.exchange(f"{each.NAME}-drops").passes(),
             ]
         return [*passes, Apply(parts.own, removals)]
@@ -124,17 +122,6 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
         if "documents_in" in counts:  # not per unit, where only one side is known: parts are read, ranges decide
             _check_passes(counts, documents_in, rejected)
-
-
-def _window_passes(removals: Removals, windows: Windows) -> list[Pass[DedupCounts]]:
-    parts = removals.parts
-    return [
-        SharedWindows(parts, windows),
-        *parts.exchange("windows-shared").passes(),
-        WindowWords(removals, windows),
-        *parts.exchange("windows-words").passes(),
-        WindowRuns(parts, windows),
-    ]
 
 
 def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, int]) -> None:
@@ -166,11 +153,9 @@ def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, in
 
 def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
     """Return the types of pieces of texts to remove, in this order."""
-    lines, spans, windows, types = config.lines, config.spans, config.windows, list[Pieces]()
+    lines, spans, types = config.lines, config.spans, list[Pieces]()
     if lines is not None:
         types.append(Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.min_letters))
     if spans is not None:
         types.append(Spans(None, True, spans.within, spans.sentences, splitter=spans.splitter.build()))
-    if windows is not None:
-        types.append(Windows(None, True, windows.within, windows.words, windows.positions))
     return tuple(types)

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline import stage_names
-from clozeline.pipeline.execution.remote_file import RemoteFile
-from clozeline.pipeline.execution.remote_listing import remote_files
+from clozeline.pipeline import all_stages
+from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
 from clozeline.pipeline.ingest.readers import is_guess
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url, local_path
@@ -51,7 +50,7 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
     """Expand inputs to files, sorted by source name; `output`, the folder of the run, must not be read as input."""
     files: dict[str, SourceFile] = {}
     own = None if output is None else os.path.realpath(output)
-    stages = [] if own is None else [os.path.join(own, stage) for stage in stage_names()]  # noqa: PTH118
+    stages = [] if own is None else [os.path.join(own, stage) for stage in all_stages()]  # noqa: PTH118
 
     @cache
     def is_own(folder: Path) -> bool:
@@ -177,7 +176,7 @@ def _walk(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
 
 def _is_output(folder: Path) -> bool:
     """Return whether a folder was written by Clozeline: a run, a stage of it, a set of shards, or a training run."""
-    stages = [folder, *(folder / name for name in stage_names())]
+    stages = [folder, *(folder / name for name in all_stages())]
     if any((stage / "records").exists() and (stage / "config.yaml").exists() for stage in stages):
         return True
     if (folder / "manifest.json").exists():
@@ -202,7 +201,9 @@ def _matches(pattern: str) -> list[Path]:
     paths = sorted(match for match in glob.glob(pattern, recursive=True) if not match.startswith(tuple(outputs)))  # noqa: PTH207
     files = [Path(path) for path in paths if Path(path).is_file()]
     if not files:
-        raise ConfigurationError(f"input {pattern!r}: no such file, and no file matches it as a pattern")
+        brackets = next((part for part in Path(pattern).parts if "[" in part and root.joinpath(part).is_dir()), None)
+        hint = f"; the folder {brackets} is written {glob.escape(brackets)} in a pattern" if brackets else ""
+        raise ConfigurationError(f"input {pattern!r}: no such file, and no file matches it as a pattern{hint}")
     return files
 
 

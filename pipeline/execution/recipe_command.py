@@ -18,7 +18,7 @@ from clozeline.command import (
 )
 from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
-from clozeline.pipeline import all_stages, stage_names
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.without_pandas import skip_pandas
 
@@ -35,7 +35,7 @@ _ALGORITHMS: Final = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a recipe, or the stage that the first argument names, and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in stage_names():
+    if words and words[0] in all_stages():
         return run_stage(words[0], words[1:])
     return run_command(lambda: _parse_and_run("python -m pipeline", "Run every stage of a recipe.", None, words))
 

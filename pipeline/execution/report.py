@@ -35,8 +35,7 @@ from clozeline.sealed_json import seal
 
 # Groups of reasons, and the count that their shares are of.
 _LEFT_OUT: Final = {
-    "ignored": "records_in", "malformed": "records_in", "bytes_undecoded": "bytes_owned",
-    "content_skipped": "content_bytes", "rejected": "documents_in", "tokens_dropped": "tokens_in",
+    "ignored": "records_in", "malformed": "records_in", "rejected": "documents_in", "tokens_dropped": "tokens_in",
     "skipped": "samples_in", "refused": "rows_in",
 }  # fmt: skip
 
@@ -178,7 +177,6 @@ def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
         ("Documents by language", "clean", "languages"),
         ("Tokens by language", "encode", "tokens_by_language"),
         ("Tokens by source", "encode", "tokens_by_source"),
-        ("Documents by bucket of their score", "balance", "buckets"),
         ("Tokens by language of all copies, on average", "balance", "balanced"),
     ):
         yield bars(title, shares(counts.get(name, {}).get(key, {})))

@@ -92,8 +92,6 @@ class Stage(ABC, Generic[K, C]):
 
     name: ClassVar[str]
     """name of its folder, of the recipe's key and of its folder of outputs"""
-    order: ClassVar[int]
-    """its position among all stages, which run in ascending order"""
     needs: ClassVar[tuple[str, ...]] = ()
     """stages that a recipe must have too"""
     writes_documents: ClassVar[bool] = False

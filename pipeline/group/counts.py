@@ -57,8 +57,6 @@ class GroupCounts(_RowCounts, Counts, total=False):
     """documents by split"""
     read: dict[str, ReadCounts]
     """the same with their tokens"""
-    not_selected: dict[str, ReadCounts]
-    """documents that `balance.select` leaves out, by split; they are among those read"""
     copies: dict[str, CopyCounts]
     """by language; that of a pair is that of both sides, `en-sw`"""
     sets: dict[str, dict[str, SetCounts]]

@@ -72,9 +72,9 @@ def with_copies(documents: Rows, copies: Int64, seed: int) -> Rows:
     return Rows({**picked.fixed, "copy": copy[order].astype(np.uint8)}, picked.columns)
 
 
-def pick(documents: Rows, chosen: NDArray[np.intp], *fixed_too: str) -> Rows:
+def pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
     """Return chosen documents, joined slice by slice: an index per token would take four times their memory."""
-    fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group", *fixed_too)}
+    fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")}
     columns = {}
     for name in (*_COLUMNS, *(name for name in _PAIRS if name in documents.columns)):
         column = documents.columns[name]

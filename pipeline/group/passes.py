@@ -12,16 +12,10 @@ from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.group.counts import CopyCounts, GroupCounts, ReadCounts, SetCounts
-from clozeline.pipeline.group.documents import heldout_documents, pick, train_documents, with_copies
+from clozeline.pipeline.group.documents import heldout_documents, train_documents, with_copies
 from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.group.sample_sets import SampleSet
-from clozeline.pipeline.ingest.documents.copies import (
-    FACTORS_FILE,
-    UNSELECTED_FILE,
-    CopyFactors,
-    Unselected,
-    languages_of,
-)
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors, languages_of
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.splits import Splits
@@ -44,8 +38,6 @@ class GroupShards(Pass[GroupCounts]):
     seed: int
     balance: Path | None = None
     """folder of the stage that wrote the factors of copies; none: each document is there once"""
-    select: bool = False
-    """the stage also chose documents"""
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> GroupCounts:
@@ -59,11 +51,6 @@ class GroupShards(Pass[GroupCounts]):
         manifest = Manifest.load(self.tokens)
         vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
         counts: GroupCounts = {"documents": {split: len(documents)}, "read": {split: _read_counts(documents)}}
-        if self.select and self.balance is not None:
-            unselected = Unselected(find_file(self.balance, "merge-000000", UNSELECTED_FILE))
-            selected = unselected.selected(documents)
-            counts["not_selected"] = {split: _read_counts(pick(documents, np.flatnonzero(~selected)))}
-            documents = pick(documents, np.flatnonzero(selected), "copy")
         if split == "train" and self.balance is not None:
             factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
             copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)

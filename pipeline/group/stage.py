@@ -10,7 +10,7 @@ from clozeline.pipeline.execution.stage_order import tokenizer_stage
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.group.config import GroupConfig
-from clozeline.pipeline.group.counts import GroupCounts, ReadCounts, SetCounts
+from clozeline.pipeline.group.counts import GroupCounts, SetCounts
 from clozeline.pipeline.group.passes import GroupManifests, GroupShards
 from clozeline.pipeline.group.sample_sets import SampleSet, sample_sets
 from clozeline.pipeline.shards import Manifest
@@ -24,7 +24,6 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     """Group token shard k into sample shard k of every set, and held-out documents into separate shards."""
 
     name: ClassVar[str] = "group"
-    order: ClassVar[int] = 70
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
@@ -77,15 +76,12 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         shards = GroupShards(
             splits.shards + splits.heldout, self._tokens, self.sets, splits, self.config.block_rows,
             self.config.compression, self.recipe.seed, balance,
-            balance is not None and self.recipe.config_of("balance").select is not None,
         )  # fmt: skip
         return [shards, GroupManifests(shards)]
 
     def row(self, counts: GroupCounts) -> Row:
         """Show documents, and for each set its input tokens, its samples and their tokens."""
         without = {"without a copy": sum(copy_counts["left_out"] for copy_counts in counts.get("copies", {}).values())}
-        if "not_selected" in counts:
-            without["not_selected"] = sum(split["documents"] for split in counts["not_selected"].values())
         documents = amount(sum(counts["documents"].values()), "document")
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
         return Row(documents, amount(len(sets), "set"), (("document", without),), sets)
@@ -122,28 +118,15 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
                 copied = sum(part["copied_tokens"] + pairs * part["copied_target_tokens"] for part in parts)
                 require_equal(where, "tokens_in", tokens_in, "tokens of copies", copied)
             elif "read" in counts:
-                selected = _selected(counts, split)
-                total = selected["tokens"] + pairs * selected["target_tokens"]
+                read = counts["read"][split]
+                total = read["tokens"] + pairs * read["target_tokens"]
                 require_equal(where, "tokens_in", tokens_in, "tokens of the documents", total)
         if "read" in counts and "copies" in counts:
-            read, copies = _selected(counts, "train"), counts["copies"].values()
+            read, copies = counts["read"]["train"], counts["copies"].values()
             balanced = tuple(sum(part[key] for part in copies) for key in ("documents", "tokens"))
             require_equal("group", "training documents", read["documents"], "documents to copy", balanced[0])
             require_equal("group", "tokens of training documents", read["tokens"] + read["target_tokens"],
                           "tokens of documents to copy", balanced[1])  # fmt: skip
-
-
-def _selected(counts: GroupCounts, split: str) -> ReadCounts:
-    """Return what was read of a split without what `balance.select` leaves out."""
-    read, left_out = counts["read"][split], counts.get("not_selected", {}).get(split)
-    if left_out is None:
-        return read
-    documents, tokens = read["documents"] - left_out["documents"], read["tokens"] - left_out["tokens"]
-    return {
-        "documents": documents,
-        "tokens": tokens,
-        "target_tokens": read["target_tokens"] - left_out["target_tokens"],
-    }
 
 
 def _set_row(splits: Mapping[str, SetCounts]) -> Row:

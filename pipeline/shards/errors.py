@@ -27,7 +27,11 @@ class DamagedBlock(IntegrityError):
 
 
 class ObjectMissingError(StorageError):
-    """The object does not exist, or access is denied."""
+    """The object does not exist."""
+
+
+class ObjectRefusedError(StorageError):
+    """The store refuses a request, such as for lack of rights."""
 
 
 class ObjectTooShortError(StorageError):
@@ -36,11 +40,3 @@ class ObjectTooShortError(StorageError):
 
 class StrayAnswerError(StorageError):
     """The response has more than the requested range, as some proxies and servers send."""
-
-
-class BusyStoreError(OSError):
-    """A store that asks for a pause; `seconds` is how long, 0 if it does not say."""
-
-    def __init__(self, message: str, seconds: float) -> None:
-        super().__init__(message)
-        self.seconds = seconds

@@ -9,14 +9,13 @@ import numpy as np
 
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import NewerFormatError
-from clozeline.pipeline.shards.block_cache import BlockCache
 from clozeline.pipeline.shards.bounded_reading import read_regular
-from clozeline.pipeline.shards.errors import ManifestError, ObjectMissingError
+from clozeline.pipeline.shards.errors import ManifestError, ObjectMissingError, ObjectRefusedError
 from clozeline.pipeline.shards.index import BlockIndex, read_index
 from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from clozeline.pipeline.shards.reader import ShardSet
-from clozeline.pipeline.shards.remote import RemoteBlocks, fetch_manifest_and_index
+from clozeline.pipeline.shards.remote import BlockCache, RemoteBlocks, fetch_manifest_and_index
 from clozeline.pipeline.shards.shard_table import numbers_of
 from clozeline.pipeline.shards.store import RemoteStore, StoreOptions, as_url, local_path
 
@@ -73,21 +72,22 @@ def _open_files(path: Path) -> ShardSet:
 
 def _open_remote(url: str, options: StoreOptions) -> ShardSet:
     """Fetch manifest, index and quarantine once, then blocks on demand."""
-    base = url.removesuffix("/manifest.json").rstrip("/")
+    base = url.removesuffix("/manifest.json") if url.endswith("/manifest.json") else url.removesuffix("/")
     store = RemoteStore(base, options)
     path = Path(redact_text(base)) / "manifest.json"  # for messages only
     with tempfile.TemporaryDirectory(prefix="clozeline-") as folder:
         try:
-            manifest, index = fetch_manifest_and_index(store, Path(folder))
+            manifest, index = fetch_manifest_and_index(base, store, Path(folder))
             _check_index(Path(folder) / path.name, manifest, index)
         except (ManifestError, NewerFormatError) as error:
             raise type(error)(str(error).replace(folder, base)) from error
     quarantine = Quarantine()
-    with contextlib.suppress(ObjectMissingError):
-        overlay = store.read_whole(QUARANTINE, SIZE_LIMIT)
-        quarantine = read_quarantine(store.url(QUARANTINE), overlay, manifest)
-    cache = BlockCache(options.cache_dir, manifest.digest[:16], options.cache_bytes) if options.cache_dir else None
-    return ShardSet(path, manifest, index, quarantine, RemoteBlocks(store, cache))
+    # who may not list a bucket is refused what is not there
+    with contextlib.suppress(ObjectMissingError, ObjectRefusedError):
+        overlay = store.read_whole(f"{base}/{QUARANTINE}", SIZE_LIMIT)
+        quarantine = read_quarantine(f"{base}/{QUARANTINE}", overlay, manifest)
+    cache = BlockCache(options.cache_dir, manifest.digest[:16]) if options.cache_dir else None
+    return ShardSet(path, manifest, index, quarantine, RemoteBlocks(base, store, cache))
 
 
 def _check_index(path: Path, manifest: Manifest, index: BlockIndex) -> None:

@@ -1,20 +1,18 @@
-"""Read shard sets from object stores and web servers by ranges, block by block.
+"""Read and write objects of stores and web servers by fsspec, with retries and exact ranges.
 
-One block is one request for exactly its bytes, because a block is read by one lane of one rank: nothing is fetched
-twice in an epoch, and ranks need no coordination. `http(s)` speaks ranges itself; every other scheme is fsspec's, whose
-packages for it (s3fs, gcsfs, adlfs, ...) are imported on first use.
+A key is used byte for byte: a URL is never handled as a path of a disk, which would fold `//`.
 """
 
-import itertools
 import logging
+import os
 import random
 import re
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import Field
 
@@ -22,9 +20,13 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.redaction import redact_text, remember
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.shards.errors import BusyStoreError, ObjectMissingError, ObjectTooShortError, StrayAnswerError
-from clozeline.pipeline.shards.fsspec_ranges import FsspecRanges
-from clozeline.pipeline.shards.object_facts import ObjectFacts
+from clozeline.pipeline.shards.errors import (
+    ObjectMissingError,
+    ObjectRefusedError,
+    ObjectTooShortError,
+    StrayAnswerError,
+)
+from clozeline.pipeline.shards.file_system import WEB, failure_of, open_file_system
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
@@ -32,20 +34,34 @@ _LONGEST_WAIT_S: Final = 300.0
 """Seconds that a request waits in all because a store asks for it."""
 _LOG: Final = logging.getLogger(__name__)
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)
-
+_PLAIN_URL: Final = re.compile(r"[!-~]*")
 _FILE: Final = re.compile(r"^file:/+", re.IGNORECASE)
 _NAMES_A_REQUEST: Final = 1000  # that is how stores page their listings
+_LISTING_REQUESTS: Final = 100  # of a pattern: how many objects there are is not known before
 LARGEST_REQUEST: Final = 64 << 20
 """Bytes of one request at most, so that its deadline suits the speed of any network."""
 
-T = TypeVar("T")
 Range: TypeAlias = tuple[int, int]
 """First byte, and first byte after the range."""
 
+# Names that file systems give to a hash or number of the content, then to the time of its last change.
+_VERSIONS: Final = (
+    "ETag", "etag", "md5Hash", "content_md5", "generation", "VersionId", "version_id", "blob_id", "sha256",
+    "LastModified", "Last-Modified", "last_modified", "updated", "mtime", "modified", "created",
+)  # fmt: skip
 
-Fetch: TypeAlias = Callable[[str, Range | None, int, float], bytes]
-"""Read from one type of store: URL, range (None: the complete object, of which `limit` + 1 bytes may be enough), limit,
-and timeout in seconds. It raises OSError if a retry may help."""
+
+class ObjectFacts(NamedTuple):
+    """Bytes of an object and what tells its content from an earlier one: etag or time, "" where the store has none."""
+
+    size: int
+    version: str
+
+
+def facts_of(info: Mapping[str, Any]) -> ObjectFacts:
+    """Return the facts of an entry as fsspec's file systems describe it."""
+    version = next((value for name in _VERSIONS if (value := info.get(name))), "")
+    return ObjectFacts(int(info["size"] or 0), version.isoformat() if isinstance(version, datetime) else str(version))
 
 
 def as_url(path: Path | str) -> str | None:
@@ -70,170 +86,200 @@ class StoreOptions:
     timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
     """seconds that one request may take, from the first byte sent to the last one received"""
     cache_dir: Annotated[Path | None, HOME_EXPANDED] = None
-    """folder on this node that keeps blocks, shared by its processes; null keeps none"""
-    cache_bytes: Annotated[int, Field(ge=1)] = 64 << 30
-    """most bytes that it keeps, of all sets; a full cache evicts only what other runs left, so the share of hits is the
-    share of the data that fits"""
+    """folder on this node that keeps blocks, shared by its processes, until its disk is nearly full; null keeps none"""
     fsspec: dict[str, Any] = Field(default_factory=dict)
-    """options of fsspec's file system, such as an endpoint; http takes none"""
+    """options of fsspec's file system, such as `endpoint_url` of S3"""
 
 
 class RemoteStore:
-    """Reader of objects below a URL, with retries.
+    """Reader and writer of the objects of one store, by URL, for any thread.
 
     Failed requests are repeated after a random pause that doubles on average (full jitter), so that ranks which failed
     together do not come back together. What another try cannot cure fails at once, such as a missing object. An answer
     with more than the range gets one other try, because a server that ignores ranges would send complete shards.
     """
 
-    def __init__(
-        self, base: str, options: StoreOptions, fetch: Fetch | None = None, pause: Callable[[float], None] = time.sleep
-    ) -> None:
-        self.base = base.rstrip("/")
-        remember({"fsspec": options.fsspec, "url": base})
-        self.options = options
-        by_http = self.base.partition(":")[0].lower() in ("http", "https")
-        self._fetch = fetch or (_http_ranges() if by_http else FsspecRanges(self.base, options.fsspec))
-        self._pause = pause
+    def __init__(self, url: str, options: StoreOptions) -> None:
+        remember({"fsspec": options.fsspec, "url": url})
+        self._url, self.options = url, options
+        self.is_web = url.partition(":")[0].lower() in WEB
         self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._opened: Any = open_file_system(url, options.fsspec)
         self.requests = self.retries = self.bytes = 0
 
-    def url(self, name: str) -> str:
-        return f"{self.base}/{name}"
+    def read(self, url: str, part: Range) -> bytes:
+        """Read exactly a range of an object, by as many requests as it takes; a short answer is continued."""
+        (at, stop), pieces = part, list[bytes]()
+        while at < stop:
+            end = min(stop, at + LARGEST_REQUEST)
+            try:
+                pieces.append(self._ask(url, "cat_file", limit=end - at, start=at, end=end))
+            except ObjectTooShortError as error:
+                message = f"{url}: expected {part[1] - part[0]} bytes at {part[0]}, got {at - part[0]}"
+                raise ObjectTooShortError(message) from error
+            at += len(pieces[-1])
+            with self._lock:
+                self.bytes += len(pieces[-1])
+        return b"".join(pieces)
 
-    def read(self, name: str, part: Range) -> bytes:
-        """Read exactly a range of an object; a very long one by several requests."""
-        start, stop = part
-        if stop - start <= LARGEST_REQUEST:
-            return self._request(name, part, stop - start)
-        starts = range(start, stop, LARGEST_REQUEST)
-        return b"".join(self.read(name, (first, min(stop, first + LARGEST_REQUEST))) for first in starts)
-
-    def read_whole(self, name: str, limit: int) -> bytes:
+    def read_whole(self, url: str, limit: int) -> bytes:
         """Read an object of at most `limit` bytes."""
-        return self._request(name, None, limit)
+        if (size := self.facts(url).size) > limit:
+            raise StorageError(f"{url}: expected at most {limit} bytes, got {size}")
+        return self.read(url, (0, size))
 
-    def sizes(self, folder: str, expected: int) -> dict[str, int] | None:
+    def facts(self, url: str) -> ObjectFacts:
+        """Return the size and the version of an object; StorageError if there is none, or it is a folder."""
+        self._system().invalidate_cache()
+        try:
+            info = self._ask(url, "info")
+        except ObjectRefusedError:
+            self._ask(url, "cat_file", start=0, end=1)  # S3 answers to HEAD without a word: let it say why
+            raise
+        if info["type"] != "file":
+            raise ObjectMissingError(f"{url}: there is no such object, but a folder")
+        if info["size"] is None:
+            raise StorageError(f"{url}: the server does not say how long the file is; download it, and give its path")
+        return facts_of(info)
+
+    def sizes(self, url: str, expected: int) -> dict[str, int] | None:
         """List the bytes of every object in a folder (about `expected` objects); None where the store cannot list."""
-        url, listing = self.url(folder) if folder else self.base, getattr(self._fetch, "sizes", None)
-        return None if listing is None else self._retry(url, lambda: listing(url), 1 + expected // _NAMES_A_REQUEST)
+        if self.is_web:
+            return None
+        self._system().invalidate_cache()
+        try:
+            entries = self._ask(url, "ls", requests=1 + expected // _NAMES_A_REQUEST, detail=True)
+        except ObjectMissingError:
+            return {}
+        return {entry["name"].rsplit("/", 1)[-1]: int(entry["size"]) for entry in entries if entry["type"] == "file"}
 
-    def facts(self, name: str) -> ObjectFacts:
-        """Return the size and the version of an object; StorageError if there is none."""
-        url, timeout = self.url(name), self.options.timeout_s
-        result: ObjectFacts = self._retry(url, lambda: self._fetch.facts(url, timeout))  # type: ignore[attr-defined]
-        return result
+    def matches(self, folder: str, pattern: str) -> dict[str, ObjectFacts]:
+        """Return the objects below a folder whose names match, by name; ConfigurationError where the store cannot list.
 
-    def matches(self, pattern: str) -> dict[str, ObjectFacts]:
-        """Return the objects that match a pattern, by name; ConfigurationError where the store cannot list."""
-        if (find := getattr(self._fetch, "matches", None)) is None:
+        All keys below the folder are listed and matched here: a walk through "folders" leaves out keys with `//`.
+        """
+        url = f"{folder}/{pattern}"
+        if self.is_web:
             raise ConfigurationError(
-                f"{self.url(pattern)}: a web server cannot list its files, so a pattern has no meaning there; name "
-                "each file, as in input=[URL, URL]"
+                f"{url}: a web server cannot list its files, so a pattern has no meaning there; name each file, as in "
+                "input=[URL, URL]"
             )
-        result: dict[str, ObjectFacts] = self._retry(self.url(pattern), lambda: find(self.base, pattern))
-        return result
+        from fsspec.utils import glob_translate
+
+        path, system = self._path(url), self._system()
+        system.invalidate_cache()
+        root = path.removesuffix(pattern)
+        match = re.compile(
+            glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")
+        ).match  # `**` is a folder without name, too
+        entries = self._ask(folder, "find", requests=_LISTING_REQUESTS, detail=True)
+        listed = {key: facts_of(info) for key, info in entries.items() if info["type"] == "file" and match(key)}
+        first = next(iter(listed), None)
+        if first is not None and facts_of(system.info(first)) != listed[first]:  # other versions in lists
+            listed = {key: facts_of(system.info(key)) for key in listed}
+        return {key.removeprefix(root): facts for key, facts in listed.items()}
 
     def require_writable(self) -> None:
         """Raise ConfigurationError if the store takes no files."""
-        if not hasattr(self._fetch, "write"):
+        if self.is_web:
             raise ConfigurationError(
-                f"{self.base}: a web server takes no files; give the URL of a store, or a local folder"
+                f"{self._url}: a web server takes no files; give the URL of a store, or a local folder"
             )
 
-    def write(self, name: str, path: Path) -> None:
+    def write(self, url: str, path: Path) -> None:
         """Copy a local file to an object, with retries; StorageError if the store refuses, or keeps other bytes."""
-        url, size = self.url(name), path.stat().st_size
-        write = self._fetch.write  # type: ignore[attr-defined]
+        size, system = path.stat().st_size, self._system()
         try:
-            self._retry(url, lambda: write(url, path), 1 + size // LARGEST_REQUEST)
+            self._retry(url, lambda: system.makedirs(system._parent(self._path(url)), exist_ok=True))
+            requests = 1 + size // LARGEST_REQUEST
+            self._retry(url, lambda: system.put_file(str(path), self._path(url), **self._deadline(requests)))
         except StorageError as error:
             raise StorageError(f"{url}: cannot be written ({error.__cause__ or error})") from error
-        if (stored := self.facts(name).size) != size:
+        if (stored := self.facts(url).size) != size:
             raise StorageError(f"{url}: expected {size} bytes after writing it, got {stored}; write it again")
 
-    def remove(self, name: str) -> None:
+    def remove(self, url: str) -> None:
         """Remove an object."""
-        self._fetch.remove(self.url(name))  # type: ignore[attr-defined]
+        self._ask(url, "rm_file")
 
     def close(self) -> None:
         """Close connections that wait for a next request; such a request opens a new one."""
-        if (close := getattr(self._fetch, "close", None)) is not None:
-            close()
+        self._opened = None
 
-    def _request(self, name: str, part: Range | None, limit: int) -> bytes:
-        url, timeout = self.url(name), self.options.timeout_s
+    def _system(self) -> Any:
+        """Return the file system of this process: connections that a fork copied are in use by the other process."""
+        if self._opened is None or self._process != os.getpid():
+            self._opened, self._process = open_file_system(self._url, self.options.fsspec), os.getpid()
+        return self._opened
 
-        def request() -> bytes:
-            content = self._fetch(url, part, limit, timeout)
-            if len(content) > limit:
-                raise (StorageError if part is None else StrayAnswerError)(
-                    f"{url}: expected at most {limit} bytes, got more"
-                )
-            if part is not None and len(content) < limit:
-                raise ObjectTooShortError(f"{url}: expected {limit} bytes at {part[0]}, got {len(content)}")
-            return content
+    def _path(self, url: str) -> str:
+        """Return a URL as its file system names it; what a web address may not hold is escaped, nothing else."""
+        if self.is_web and not _PLAIN_URL.fullmatch(url):
+            from yarl import URL
 
-        content = self._retry(url, request)
-        with self._lock:
-            self.bytes += len(content)
-        return content
+            return str(URL(url))
+        return str(self._system()._strip_protocol(url))
 
-    def _retry(self, url: str, request: Callable[[], T], parts: int = 1) -> T:
-        strays, waited = 0, 0.0
-        for attempt in itertools.count():
+    def _deadline(self, requests: int) -> dict[str, float]:
+        """Return the option of the time in which file systems with a loop of their own must answer."""
+        return {"timeout": requests * self.options.timeout_s} if self._system().async_impl else {}
+
+    def _ask(self, url: str, method: str, *, requests: int = 1, limit: int | None = None, **options: Any) -> Any:
+        """Call a method of the file system, with retries; an answer of more than `limit` bytes is not taken."""
+
+        def request() -> Any:
+            answer = getattr(self._system(), method)(self._path(url), **options, **self._deadline(requests))
+            if limit is not None and len(answer) > limit:
+                raise StrayAnswerError(f"expected at most {limit} bytes, got {len(answer)}")
+            if limit and not answer:
+                raise ObjectTooShortError(f"{url}: expected {limit} bytes, got none")
+            return answer
+
+        return self._retry(url, request)
+
+    def _retry(self, url: str, request: Callable[[], Any]) -> Any:
+        attempt, strays, waited = 0, 0, 0.0
+        while True:
             with self._lock:
                 self.requests += 1
-                self.retries += attempt > 0
-            asked = 0.0
+                self.retries += attempt + strays > 0
             try:
-                return _within(parts * self.options.timeout_s, request)
-            except FileNotFoundError as error:
-                raise ObjectMissingError(f"{url}: there is no such object") from error
-            except PermissionError as error:
-                said = redact_text(str(error)) or "no right to read it"
-                raise ObjectMissingError(f"{url}: the store refuses: {said}") from error
-            except StrayAnswerError:
+                return request()
+            except StrayAnswerError as error:
                 strays += 1
                 if strays > 1:
+                    raise StrayAnswerError(f"{url}: {error}") from error
+            except Exception as error:  # packages of stores have errors of their own
+                status, words, seconds = failure_of(error)
+                cause = error.__cause__ or error  # fsspec says that no file was found, whatever ended its request
+                words = redact_text(words) or f"{type(cause).__name__}: {cause}".rstrip(": ")
+                _raise_if_final(url, error, status, words)
+                if seconds and (left := _LONGEST_WAIT_S - waited) < seconds:
+                    raise StorageError(
+                        f"{url}: the store asks to wait {seconds:.0f} s ({words}), of {_LONGEST_WAIT_S:.0f} s that a "
+                        f"request may wait {left:.0f} are left; run again later"
+                    ) from error
+                if seconds:
+                    _LOG.warning("%s: the store asks to wait %.0f s (%s)", redact_text(url), seconds, words)
+                    waited += seconds
+                    time.sleep(seconds)
+                elif attempt >= self.options.retries and isinstance(error, ObjectTooShortError):
                     raise
-            except (OSError, ObjectTooShortError) as error:
-                if attempt - strays >= self.options.retries:
-                    if isinstance(error, ObjectTooShortError):
-                        raise
-                    raise StorageError(f"{url}: cannot be read after {attempt + 1} tries: {error}") from error
-                if isinstance(error, BusyStoreError):
-                    asked = min(error.seconds, _LONGEST_WAIT_S - waited)
-            if asked > 0:
-                _LOG.warning("%s: the store asks to wait: %.0f s", redact_text(url), asked)
-                waited += asked
-            jitter = random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99)))
-            self._pause(asked + jitter)
-        raise AssertionError("unreachable")
+                elif attempt >= self.options.retries:
+                    raise StorageError(f"{url}: cannot be read after {attempt + 1} tries: {words}") from error
+                else:
+                    attempt += 1
+            time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99))))
 
 
-def _within(seconds: float, request: Callable[[], T]) -> T:
-    """Return the result of a request, or raise TimeoutError and abandon its thread.
-
-    A socket's timeout does not bound a request, because each byte restarts it; most of fsspec's file systems have no
-    timeout.
-    """
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(request())
-        except BaseException as error:  # raised in the thread that waits
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="clozeline-request", daemon=True).start()
-    wait([done], timeout=seconds)
-    if not done.done():
-        raise TimeoutError(f"no whole answer within {seconds:g} s")
-    return done.result()
-
-
-def _http_ranges() -> Fetch:
-    from clozeline.pipeline.shards.http_ranges import HttpRanges  # urllib3 is for web servers alone
-
-    return HttpRanges()
+def _raise_if_final(url: str, error: Exception, status: int, words: str) -> None:
+    """Raise the error of a request that no other try can cure."""
+    if isinstance(error, TimeoutError):
+        return
+    if status == 416:
+        raise ObjectTooShortError(f"{url}: it ends before the range: {words}") from error
+    if status in (404, 410) or (isinstance(error, FileNotFoundError) and error.__cause__ is None):
+        raise ObjectMissingError(f"{url}: there is no such object") from error
+    if isinstance(error, PermissionError) or (400 <= status < 500 and status not in (408, 425, 429)):
+        raise ObjectRefusedError(f"{url}: the store refuses: {words}") from error

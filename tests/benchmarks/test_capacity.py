@@ -15,12 +15,12 @@ _SHARES = 100.0, 0.19, 0.2, 0.5
 
 
 def test_a_crawl_by_hand() -> None:
-    """1 TB of WARC is 5 of HTML and half a one of text, of which a quarter passes `clean`, and half of that `dedup`."""
+    """1 TB of WARC is half a one of text, of which a quarter passes `clean`, and half of that `dedup`."""
     rates = {
-        "stored": 10, "html": 50, "text": 10, "tokens": 2, "cpu_s": {"clean": 36e-6, "dedup": 7.2e-6, "encode": 3.6e-6},
+        "stored": 10, "text": 10, "tokens": 2, "cpu_s": {"clean": 36e-6, "dedup": 7.2e-6, "encode": 3.6e-6},
         "written": {"clean": 4, "dedup": 12, "encode": 8}, "left": {"clean": 5, "dedup": 4, "encode": 2},
     }  # fmt: skip
-    assert list(amounts(rates, 1.0, 0.5, 0.25, 0.5).values()) == pytest.approx([1, 5, 1 / 2, 1 / 16, 0.2 / 16])
+    assert list(amounts(rates, 1.0, 0.5, 0.25, 0.5).values()) == pytest.approx([1, 1 / 2, 1 / 16, 0.2 / 16])
     clean, dedup, encode = rows = foresee(rates, 1.0, 0.5, 0.25, 0.5)
     assert [row["text"] for row in rows] == [1 / 2, 1 / 8, 1 / 16]
     assert [row["core_h"] for row in rows] == pytest.approx([1e3, 200 / 8, 100 / 16])
@@ -32,13 +32,13 @@ def test_a_crawl_by_hand() -> None:
 
 def test_rates_leave_out_what_both_sizes_take() -> None:
     def measured(size: int) -> dict[str, dict[str, object]]:
-        counts = {"bytes_owned": size, "content_kept": 5 * size, "characters_in": size}
+        counts = {"bytes_in": size, "characters_in": size}
         stage = {"counts": counts, "cpu_s": 3 + 2 * size, "written": 7 + size, "left": 1 + size}
         encode = {**stage, "counts": {"tokens": size // 4}}
         return {"clean": stage, "train_tokenizer": {**stage, "cpu_s": 1}, "encode": encode}
 
     rates = growth(measured(100), measured(300))
-    assert (rates["stored"], rates["html"], rates["text"], rates["tokens"]) == (200, 1000, 200, 50)
+    assert (rates["stored"], rates["text"], rates["tokens"]) == (200, 200, 50)
     assert rates["cpu_s"] == {"clean": 400, "encode": 400}
     assert rates["written"] == rates["left"] == {"clean": 200, "encode": 200}
 
@@ -50,7 +50,5 @@ def test_the_documented_table_is_computed() -> None:
         assert cells is not None, stage
         figures = (f"{row['text']:.1f}", f"{row['core_h']:,.0f}", f"{row['intermediate']:.1f}", f"{row['left']:.1f}")
         assert cells.groups() == figures, stage
-    sentence = (
-        "{HTML:.1f} TB of HTML, in which {text:.1f} TB are text. {text kept:.1f} TB of it are kept: {tokens, 10^12:.1f}"
-    )
+    sentence = "100 TB of WARC hold {text:.1f} TB of text. {text kept:.1f} TB of it are kept: {tokens, 10^12:.1f}"
     assert sentence.format(**amounts(MEASURED, *_SHARES)) in _PAGE

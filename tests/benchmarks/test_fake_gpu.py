@@ -13,8 +13,8 @@ from benchmarks.harness import ROOT
 
 import pytest
 
-from benchmarks import fake_gpu
 from clozeline.registry import names
+from tests.benchmarks import fake_gpu
 
 EVERY_FAMILY = (
     "bert/train_tiny", "gpt/train_tiny", "t5/train_tiny", "electra/train_tiny", "xlnet/train_tiny",
@@ -23,7 +23,7 @@ EVERY_FAMILY = (
 FAULTS = """
 import sys, torch
 from torch import nn
-from benchmarks import fake_gpu
+from tests.benchmarks import fake_gpu
 from clozeline.model.layers.feed_forward import FeedForward
 from clozeline.model.layers.stack import Stack
 
@@ -53,7 +53,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_every_family_trains_on_it(environment: dict[str, str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.fake_gpu", "--eager", "1", "--json", str(tmp_path / "rows.json")]
+    command = [sys.executable, "-m", "tests.benchmarks.fake_gpu", "--eager", "1", "--json", str(tmp_path / "rows.json")]
     subprocess.run([*command, "--recipes", *EVERY_FAMILY], cwd=ROOT, env=environment, check=True)
     rows = json.loads((tmp_path / "rows.json").read_text())
     assert len(rows) == len(EVERY_FAMILY) + 1  # the second row of T5

@@ -42,8 +42,6 @@ AGAIN = {name: f"rm {line.rpartition('=')[2]}/{name}/records; {line}" for name, 
 LINES = {line.split()[0]: line for line in reversed([*STARTERS, *READERS])}
 """A line of each command."""
 UNLIMITED = resource.RLIM_INFINITY
-CODES = {"diff-manifests": 1}
-"""Exit codes of commands that find what they look for; all others end with 0."""
 
 
 @dataclass(frozen=True)

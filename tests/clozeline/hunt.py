@@ -19,7 +19,7 @@ from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.pipeline.tokenize.encode import tokenize_documents
 from clozeline.pipeline.tokenize.take import stage as tokenizer_stage
 from clozeline.seeding import hash64
-from tests.clozeline.bench import CODES, Answer, Bench
+from tests.clozeline.bench import Answer, Bench
 
 REFUSALS = (64, 65, 69, 74)
 """Exit codes of files that cannot be taken."""
@@ -220,7 +220,7 @@ class Hunt:
                 result, opened = self._start(line)
             finally:
                 self.restore()
-            assert result.answer.code == CODES.get(line.split()[0], 0), (line, result.answer)
+            assert result.answer.code == 0, (line, result.answer)
             # libraries open some files where that is not seen
             folders = {_folder(file) for file in opened & self._stamps.keys()}
             near = {file for file in self._stamps if _folder(file) in folders and file.endswith(_OWN_FORM)}

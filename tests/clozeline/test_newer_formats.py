@@ -18,7 +18,7 @@ from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.sealed_json import seal
-from clozeline.train.checkpoint.format import FORMAT_WHOLE
+from clozeline.train.checkpoint.format import FORMAT
 from tests.clozeline.bench import AGAIN, LINES, READERS, STAGES, Bench
 from tests.clozeline.test_commands_on_faults import tree
 from tests.matrices import mark_slow_but
@@ -99,7 +99,7 @@ def write_newer(path: Path) -> tuple[int, int]:
         return 2, 1
     plain: dict[str, Any] = json.loads(text)
     checksum = plain.pop("checksum", None)
-    latest = {"checkpoint.json": FORMAT_WHOLE, FACTORS_FILE: FACTORS_FORMAT, "plan.json": PLAN_FORMAT}
+    latest = {"checkpoint.json": FORMAT, FACTORS_FILE: FACTORS_FORMAT, "plan.json": PLAN_FORMAT}
     known = latest.get(path.name, plain.get("format", 1))
     plain["format"] = known + 1
     if path.name in ("manifest.json", "checkpoint.json"):

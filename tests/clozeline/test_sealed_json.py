@@ -18,8 +18,9 @@ def test_what_is_sealed_is_found_again_in_any_order_of_keys():
     assert seal(dict(reversed(CONTENT.items())))["checksum"] == json.loads(text)["checksum"]
 
 
-def test_an_object_of_an_earlier_version_has_no_checksum():
-    assert unseal(CONTENT, "here") == CONTENT
+def test_an_object_without_a_checksum_is_refused():
+    with pytest.raises(ValueError, match="checksum: expected None"):
+        unseal(CONTENT, "here")
 
 
 @pytest.mark.parametrize("key", ["a", "b", "c", "checksum"])

@@ -14,6 +14,7 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, read_rejects, write_documents
 from clozeline.pipeline.recipe import Recipe
+from clozeline.sealed_json import seal
 
 
 @dataclass
@@ -49,7 +50,7 @@ def run_in_memory(
     unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
     units = [{"unit": number, **unit} for number in range(len(parts))]
     plan = {"format": 1, "shards": shards, "inputs": [], "units": units}
-    (root / "clean" / "plan.json").write_text(json.dumps(plan))
+    (root / "clean" / "plan.json").write_text(json.dumps(seal(plan)))
     for number, part in enumerate(parts):
         write_documents(root / "clean" / "documents" / f"{number:06d}.arrow", part)
     recipe = validate(Recipe, {"corpus": "c", "output": str(root), name: config}, "test")

@@ -39,7 +39,7 @@ seed: 7
 heldout: {fraction: 0.3}
 plan: {unit_bytes: 8192, shard_bytes: 40000}
 clean: {language: null, filters: [{name: gopher_quality, words: [10, 100000]}]}
-dedup: {lines: {min_letters: 8}, spans: {}, windows: {}}
+dedup: {lines: {min_letters: 8}, spans: {}}
 decontaminate: {against: [ITEMS]}
 train_tokenizer: {name: byte_bpe, size: 450}
 encode: {sentences: regex}
@@ -78,7 +78,6 @@ class Place:
 
 
 PLACES = {
-    "a record from the reader": Place("clean", "clean.unit:_collect_batches", 0),
     "a document between two steps": Place("clean", "clean.unit:CleanUnits._extract"),
     "a document that is written": Place("clean", "clean.unit:write_documents", 1),
     "a row of a file of documents": Place("clean", "ingest.documents.files:_make_batch"),
@@ -103,10 +102,6 @@ PLACES = {
     "a span that is compared": Place("dedup", "dedup.repeat_passes:read_rows", call="spans-hashes"),
     "a line to remove": Place("dedup", "dedup.removal:read_rows", call="lines-drops"),
     "a span to remove": Place("dedup", "dedup.removal:read_rows", call="spans-drops"),
-    "a window that is compared": Place("dedup", "dedup.repeat_passes:read_rows", call="windows-hashes"),
-    "a shared window": Place("dedup", "dedup.window_passes:read_rows", call="windows-shared"),
-    "words of a shared window": Place("dedup", "dedup.window_passes:read_rows", call="windows-words"),
-    "a run to remove": Place("dedup", "dedup.removal:read_rows", call="windows-drops"),
     "a document of dedup": Place("dedup", "dedup.apply:Removal.documents"),
     "a document that dedup writes": Place("dedup", "dedup.apply:write_documents", 1),
     "a rejection that dedup writes": Place("dedup", "dedup.apply:write_rejects", 1),

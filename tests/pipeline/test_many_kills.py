@@ -17,7 +17,7 @@ KILLS = 100
 # all stages, with every kind of duplicates
 _RECIPE = (
     RECIPE[: RECIPE.index("  - {name: span_corruption")]
-    .replace("dedup: {}", "dedup: {near: {}, lines: {}, spans: {}, windows: {}}\ndecontaminate: {against: [ITEMS]}")
+    .replace("dedup: {}", "dedup: {near: {}, lines: {}, spans: {}}\ndecontaminate: {against: [ITEMS]}")
     .replace("group: {}", "balance: {}\ngroup: {}")
 )
 _STAGES = ("clean", "dedup", "decontaminate", "train_tokenizer", "encode", "balance", "group", "corrupt")

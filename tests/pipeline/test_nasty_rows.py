@@ -160,5 +160,5 @@ def test_tables_of_other_types_are_text_or_counted(kind, read, tmp_path):
         assert [document.text for document in done.documents] == ["a text"]
         assert not done.nonzero("malformed")
     done = run_clean(str(tmp_path / "b.parquet"), tmp_path / "out-b")
-    assert done.nonzero("malformed") == {"parquet_error": 1}
+    assert done.nonzero("malformed") == {"damaged": 1}
     assert not done.documents

@@ -84,10 +84,8 @@ STAGE = '''
     """Shout: documents in capital letters."""
 
     from dataclasses import dataclass as plain_dataclass
-    from collections.abc import Sequence
-from pathlib import Path
+    from pathlib import Path
     from typing import ClassVar
-
 
     from clozeline.configuration.config import config_class
     from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
@@ -122,7 +120,6 @@ from pathlib import Path
 
     class ShoutStage(Stage[ShoutConfig, ShoutCounts]):
         name: ClassVar[str] = "shout"
-        order: ClassVar[int] = 30
         needs: ClassVar[tuple[str, ...]] = ("clean",)
         writes_documents: ClassVar[bool] = True
 
@@ -133,7 +130,7 @@ from pathlib import Path
             return [Shout(len(self.plan.units), documents_folder(self.recipe, self.name), self.config.mark)]
 
         def row(self, counts):
-            return Row(amount(counts["documents_in"], "document"), "all", (counts["shouted"],))
+            return Row(amount(counts["documents_in"], "document"), "all", (("document", counts["shouted"]),))
 
         def check(self, counts):
             require_equal(self.name, "in", counts["documents_in"], "out", counts["documents_out"])
@@ -201,7 +198,7 @@ def test_one_input_may_hold_files_of_several_readers(tmp_path: Path) -> None:
 
 @pytest.fixture
 def with_shout(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process whose package `clozeline.pipeline` has one more folder."""
+    """The environment of a process whose package `clozeline.pipeline` has one more folder, and a line that names it."""
     package = tmp_path / "copy" / "clozeline"
     copy = package / "pipeline"
     (copy / "shout").mkdir(parents=True)
@@ -210,11 +207,14 @@ def with_shout(tmp_path: Path) -> dict[str, str]:
             if path.name not in ("__pycache__", "pipeline"):
                 (folder / path.name).symlink_to(path.resolve())
     (copy / "shout" / "stage.py").write_text(textwrap.dedent(STAGE), encoding="utf-8")
+    listed, after = (PIPELINE / "__init__.py").read_text(encoding="utf-8"), '    "dedup": "dedup",\n'
+    (copy / "__init__.py").unlink()
+    (copy / "__init__.py").write_text(listed.replace(after, f'{after}    "shout": "shout",\n'), encoding="utf-8")
     return {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @pytest.mark.slow
-def test_a_stage_is_one_folder(tmp_path: Path, with_shout: dict[str, str]) -> None:
+def test_a_stage_is_one_folder_and_a_line(tmp_path: Path, with_shout: dict[str, str]) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "one"}\n{"text": "two"}\n', encoding="utf-8")
     recipe = {"corpus": "c", "input": str(tmp_path / "a.jsonl"), "output": str(tmp_path / "out"), "clean": LENIENT,
               "shout": {"mark": "?"}}  # fmt: skip

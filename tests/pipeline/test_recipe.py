@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline import stage_names
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import Recipe
 
 
@@ -40,7 +40,7 @@ def test_a_recipe_is_its_plain_data_again():
 
 
 def test_every_stage_has_its_key():
-    assert {"clean", "corrupt"} < set(stage_names()) < set(to_plain(recipe()))
+    assert {"clean", "corrupt"} < set(all_stages()) < set(to_plain(recipe()))
     with pytest.raises(ConfigurationError, match=r"unknown key 'clean.filtres'; did you mean 'clean.filters'"):
         recipe(clean={"filtres": []})
     with pytest.raises(ConfigurationError, match="unknown key 'cleen'; did you mean 'clean'"):

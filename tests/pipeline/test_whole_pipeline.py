@@ -129,7 +129,7 @@ def test_mistakes_end_in_one_message(corpus, tmp_path, capsys, arguments, code, 
     ("name", "content", "reason", "message"),
     [
         ("empty.warc.gz", b"", "1 empty_file", "no document was found in the input"),
-        ("noise.warc.gz", bytes(range(256)) * 64, "(records): 1 not_gzip", "no document was found in the input"),
+        ("noise.warc.gz", bytes(range(256)) * 64, "(records): 1 damaged", "no document was found in the input"),
         ("bad.jsonl", b'{"text": "a \xff b"}\n', "(records): 1 bad_utf8", "no document was found in the input"),
         ("long.txt", b"x" * 20_000_001, "(documents): 1 too_long", "every document was rejected"),
     ],

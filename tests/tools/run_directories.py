@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import yaml
 
+from tests.sealed_lines import sealed
 from tests.train.synthetic import plain_config
 
 
@@ -15,6 +14,6 @@ def run_directory(tmp_path, manifest, seen, **changes):
     run.mkdir()
     config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3, **changes)
     (run / "config.yaml").write_text(yaml.safe_dump(config))
-    lines = [json.dumps({"step": step, "samples": 8 * step}) for step in range(1, seen // 8 + 1)]
+    lines = [sealed(step=step, samples=8 * step) for step in range(1, seen // 8 + 1)]
     (run / "metrics.jsonl").write_text("\n".join([*lines, '{"step":']))
     return run

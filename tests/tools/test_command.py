@@ -24,7 +24,7 @@ TOOLS = sorted(
 
 
 def test_the_shard_tools_are_all_here():
-    assert {"shard_stats", "diff_manifests", "repack_shards", "merge_manifests", "export_webdataset"} < set(TOOLS)
+    assert {"shard_stats", "repack_shards", "merge_manifests", "export_webdataset"} < set(TOOLS)
     assert {"explain_batch", "where_is", "validate_shards", "inspect_shard"} < set(TOOLS)
 
 
@@ -43,7 +43,7 @@ def test_help_and_wrong_use(name, capsys):
 
 def test_an_interrupt_and_a_full_disk_end_in_one_line(tmp_path, capsys, monkeypatch):
     folder = str(toy_set(tmp_path / "set", [4]).path)
-    module = importlib.import_module("clozeline.tools.shards.diff_manifests")
+    module = importlib.import_module("clozeline.tools.shards.shard_stats")
     for error, code, line in (
         (KeyboardInterrupt(), 130, "interrupted: nothing was published\n"),
         (OSError(28, "No space left on device"), 74, "error: No space left on device\n"),
@@ -52,8 +52,8 @@ def test_an_interrupt_and_a_full_disk_end_in_one_line(tmp_path, capsys, monkeypa
         def fail(*_, error=error):
             raise error
 
-        monkeypatch.setattr(module, "differences", fail)
-        assert module.main([folder, folder]) == code
+        monkeypatch.setattr(module, "open_shards", fail)
+        assert module.main([folder]) == code
         assert capsys.readouterr().err == line
 
 
@@ -81,7 +81,6 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     folder = str(toy_set(tmp_path / "set", sizes).path)
     for name, *arguments in (
         ["shard_stats", "--html", str(tmp_path / "page.html")],
-        ["diff_manifests", folder],
         ["repack_shards", "--container", "tar", "--output", str(tmp_path / "tar")],
         ["merge_manifests", "--name", "one", "--output", str(tmp_path / "merged")],
         ["export_webdataset", "--output", str(tmp_path / "export")],

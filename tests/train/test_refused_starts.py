@@ -19,7 +19,8 @@ from safetensors.torch import save_file
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.shards.manifest import canonical_sha256
-from clozeline.train.checkpoint.format import FORMAT_WHOLE
+from clozeline.sealed_json import seal
+from clozeline.train.checkpoint.format import FORMAT
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
@@ -87,10 +88,10 @@ def rewrite_index(folder: Path, step: int, **changed: Any) -> None:
 def test_checkpoints_of_a_newer_version(two_ranks: RankPool, folder: Path, steps: tuple[int, ...]) -> None:
     """Also where an older one could be read: to continue there would overwrite what the newer version trained."""
     for step in steps:
-        rewrite_index(folder, step, format=FORMAT_WHOLE + 1)
+        rewrite_index(folder, step, format=FORMAT + 1)
     found = refused(two_ranks, folder, ["steps=6"])
     assert found.startswith("64 ")
-    assert "step-00000004/checkpoint.json: format 4 of a newer version, this version reads format 3" in found
+    assert "step-00000004/checkpoint.json: format 2 of a newer version, this version reads format 1" in found
 
 
 def test_checkpoints_that_are_all_damaged(two_ranks: RankPool, folder: Path) -> None:
@@ -188,7 +189,7 @@ def test_a_held_out_set_that_is_gone_is_missed(one_rank: RankPool, folder: Path)
     status = json.loads(path.read_text())
     del status["checksum"]
     status["heldout"] = {"gone": {"loss": 1.0, "unigram_entropy": 2.0, "labels": 3}}
-    path.write_text(json.dumps(status))
+    path.write_text(json.dumps(seal(status)))
     assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
     events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
     assert [event["name"] for event in events if event["event"] == "heldout_gone"] == ["gone"]

@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.clean.filters import ThresholdFilter
-from clozeline.pipeline.corrupt.preview.rendering import print_view, view_page
-from clozeline.pipeline.corrupt.preview.view import Sheet, View
+from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view, view_page
 from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,

@@ -13,9 +13,8 @@ from pathlib import Path
 from clozeline.errors import ClozelineError, ConfigurationError, message_text
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
-from clozeline.pipeline.corrupt.preview.rendering import ShownView, print_view, view_page
 from clozeline.pipeline.corrupt.preview.row_parts import row_parts
-from clozeline.pipeline.corrupt.preview.view import Parts, Sheet
+from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View, print_view, view_page
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
@@ -32,7 +31,7 @@ from clozeline.tools.shards.viewer.task_answers import answer_of
 
 def view_of(
     path: Path | str, sample: int = 0, tokenizer: Path | None = None, limit: int = 1024, columns: Path | None = None
-) -> ShownView:
+) -> View:
     """Return the view of one row of a set or shard; without a tokenizer (see `find_pieces`), ids are shown.
 
     `columns` is a column set of it with scores of a teacher.
@@ -58,7 +57,7 @@ def view_of(
     manifest = shards.manifest
     sheets = (origin_sheet(shards, block, in_block, row), set_sheet(manifest), column_sheet(manifest, row))
     title = f"{manifest.name} · row {first + sample} of {len(shards):,}"
-    return ShownView(title, (*row_parts(pieces, row), *score_sheets(pieces, row, shards), *restored, *answers, *sheets))
+    return View(title, (*row_parts(pieces, row), *score_sheets(pieces, row, shards), *restored, *answers, *sheets))
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:

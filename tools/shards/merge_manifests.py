@@ -18,9 +18,9 @@ from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.shards import Block, Manifest, ShardInfo, ShardSet, write_manifest
 from clozeline.pipeline.shards.layout import shard_name
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
-from clozeline.tools.shards.diff_manifests import differences
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.rewriting import shard_folder
+from clozeline.tools.shards.rewriting.manifest_differences import differences
 
 _SAME: Final = (
     "kind", "tokenizer", "columns", "grouping", "objective", "variants", "languages", "source_groups", "block_rows",

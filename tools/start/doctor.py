@@ -1,33 +1,25 @@
-"""Examine this machine: `clozeline doctor [output=DIR] [--json]`.
+"""Examine this machine: `clozeline doctor [output=DIR]`.
 
-Shows Python, torch, GPUs, NCCL, the compiler, cores, memory, free disk, the write speed of a folder, and the versions
-of packages against the pins; it says what will be slow, and why. The exit code is 0, 64 if something needed is
-missing, or 74 if the folder cannot be written.
+Shows what is here and what will be slow. The exit code is 0, or 64 if something needed is missing.
 """
 
 import argparse
-import importlib
-import json
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import NamedTuple
 
-from rich import box
-from rich.table import Table
-from rich.text import Text
+import psutil
 
 from clozeline.configuration.config import config_class
-from clozeline.errors import ConfigurationError, StorageError
-from clozeline.terminal import Terminal
-from clozeline.tools.command import Arguments, plural, run_tool
+from clozeline.errors import ConfigurationError, show_controls
+from clozeline.native.library import missing_note
+from clozeline.tools.command import Arguments, run_tool
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.tools.start.examination.finding import Finding
-from clozeline.tools.start.examination.hardware import WRITE_SPEED, examine_hardware
-from clozeline.tools.start.examination.software import examine_software
-
-_STYLES: Final = {"ok": "green", "note": "yellow", "slow": "yellow", "missing": "bold red"}
 
 
 @config_class
@@ -35,54 +27,61 @@ class DoctorSettings:
     """Settings of `clozeline doctor`."""
 
     output: Path = Path()
-    """Folder in which shards and runs will be written; its disk is measured with 64 MiB."""
+    """Folder in which shards and runs will be written."""
 
 
-def examine(output: Path) -> list[Finding]:
-    """Return the findings about this machine."""
-    torch: Any | None
+class Finding(NamedTuple):
+    """One property of the machine, and what follows from it; "" where all is well."""
+
+    name: str
+    found: str
+    advice: str = ""
+    is_missing: bool = False
+
+
+def examine(output: Path) -> Iterator[Finding]:
+    """Yield the findings about this machine."""
+    yield Finding("Python", platform.python_version())
+    needed = [line for line in importlib.metadata.requires("clozeline") or [] if "extra ==" not in line]
+    for name in (re.split(r"[\s<>=!~\[;(]", line)[0] for line in needed):
+        try:
+            importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(name, "not installed", f"pip install -c constraints.txt {name}", is_missing=True)
     try:
-        torch = importlib.import_module("torch")
-    except (ImportError, OSError):  # a library of its build may be missing
-        torch = None
-    return [*examine_software(torch), *examine_hardware(output, torch)]
-
-
-def _table(findings: Sequence[Finding]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "", "found"):
-        table.add_column(name, overflow="fold")
-    for finding in findings:
-        found = Text(finding.found)
-        if finding.advice:
-            found.append(f"\n→ {finding.advice}", "" if finding.status == "ok" else _STYLES[finding.status])
-        table.add_row(Text(finding.name), Text(finding.status, _STYLES[finding.status]), found)
-    return table
+        import torch
+    except (ImportError, OSError) as error:  # a library of its build may be missing
+        yield Finding("torch", f"cannot be imported: {error}", "install it again: pip install torch", is_missing=True)
+    else:
+        yield Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads")
+        names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+        slow = "" if names else "training runs on the CPU: minutes for millions of parameters, weeks for BERT"
+        yield Finding("GPUs", ", ".join(names) or "none", slow)
+    compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
+    absent = "" if compiler else "DeepSpeed builds operators with it: install g++ (build-essential), or set CXX"
+    yield Finding("C++ compiler", compiler or "none", absent, is_missing=not compiler)
+    reason, _, advice = (missing_note() or "in use").partition(": ")
+    yield Finding("compiled module", reason, advice)
+    yield Finding("cores", f"{os.cpu_count()}", f"use them all in the pipeline with executor.tasks={os.cpu_count()}")
+    memory = psutil.virtual_memory().total
+    small = "use small units: plan.unit_bytes=16777216, and executor.workers=1" if memory < 4 * 2**30 else ""
+    yield Finding("memory", f"{memory / 2**30:.1f} GiB", small)
+    folder = next(folder for folder in (output.absolute(), *output.absolute().parents) if folder.is_dir())
+    free = shutil.disk_usage(folder).free
+    low = "a run of the pipeline needs about four times the size of its text" if free < 10 * 2**30 else ""
+    yield Finding("disk", f"{free / 2**30:.1f} GiB free in {folder}", low)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON alone")
     add_settings(parser, DoctorSettings)
 
     def action(options: argparse.Namespace) -> None:
-        findings = examine(settings_of(DoctorSettings, options.overrides).output)
-        if options.json:
-            print(json.dumps([asdict(finding) for finding in findings], indent=1))
-        else:
-            Terminal().print(_table(findings))
-        counts = Counter(finding.status for finding in findings)
-        for finding in findings:
-            if (finding.name, finding.status) == (WRITE_SPEED, "missing"):
-                raise StorageError(f"{finding.found}; {finding.advice}")
-        if counts["missing"]:
-            names = ", ".join(finding.name for finding in findings if finding.status == "missing")
-            raise ConfigurationError(f"missing: {names}; the lines above say what to do")
-        if not options.json:
-            notes = counts["slow"] + counts["note"]
-            print("Nothing that is needed is missing.")
-            if notes:
-                print(f"See the advice on {plural(notes, 'line')} marked slow or note.")
+        findings = list(examine(settings_of(DoctorSettings, options.overrides).output))
+        for name, found, advice, _ in findings:
+            print(show_controls(f"{name:<16} {found}" + f"\n{'':<16} → {advice}" * bool(advice)))
+        if missing := [finding.name for finding in findings if finding.is_missing]:
+            raise ConfigurationError(f"missing: {', '.join(missing)}; the lines above say what to do")
 
     return run_tool(parser, arguments, action, prints=True)
 

@@ -21,7 +21,7 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.overrides import override
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
-from clozeline.pipeline.corrupt.preview.rendering import print_view, view_page
+from clozeline.pipeline.corrupt.preview.view import print_view, view_page
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, IntermixedArguments, run_tool, some_path
 from clozeline.tools.settings import add_settings, split_settings

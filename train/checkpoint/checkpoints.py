@@ -28,9 +28,6 @@ from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.copies import CheckpointCopies
 from clozeline.train.checkpoint.find_checkpoint import LATEST, candidates, check_share, choose
 from clozeline.train.checkpoint.format import (
-    FORMAT,
-    FORMAT_BESIDE,
-    FORMAT_WHOLE,
     WEIGHT,
     Index,
     ParameterRecord,
@@ -312,9 +309,7 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
     if any(other != first.scalars for other in scalars):
         raise CheckpointError(f"ranks disagree about optimizer states: {scalars}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
-    whole = first.whole
-    version = FORMAT_WHOLE if whole else FORMAT_BESIDE if pending.state.base else FORMAT
-    return Index(pending.state.plain(), first.scalars, parameters, first.buffers, files, version, whole)
+    return Index(pending.state.plain(), first.scalars, parameters, first.buffers, files, whole=first.whole)
 
 
 def _commit(index: Index, hidden: Path, final: Path) -> None:

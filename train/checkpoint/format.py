@@ -25,11 +25,7 @@ from clozeline.format_version import refuse_newer
 from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
 
 FORMAT: Final = 1
-"""Version of a checkpoint with all parameters. New keys raise it; older versions refuse then."""
-FORMAT_BESIDE: Final = 2
-"""Version without the base model of an adapter; the state has the key `base`."""
-FORMAT_WHOLE: Final = 3
-"""Version with unsliced optimizer states, with or without a base."""
+"""Version of checkpoint.json. New keys raise it; older versions refuse then."""
 INDEX: Final = "checkpoint.json"
 FROZEN: Final = "frozen"
 """Group name of frozen parameters."""
@@ -77,12 +73,11 @@ class Index:
     def write(self, directory: Path) -> None:
         """Write checkpoint.json atomically, and sync it to disk."""
         with replacing(directory / INDEX) as temporary:
-            plain = asdict(self)
-            temporary.write_bytes(_with_checksum(plain if self.whole else {k: plain[k] for k in plain if k != "whole"}))
+            temporary.write_bytes(_with_checksum(asdict(self)))
 
     @staticmethod
     def read(directory: Path) -> Index:
-        """Read and check checkpoint.json; earlier versions wrote no checksum.
+        """Read and check checkpoint.json.
 
         Raises:
             CheckpointError: it is missing, malformed, changed or contradictory.
@@ -93,11 +88,10 @@ class Index:
             raw = path.read_bytes()
             plain = json.loads(raw)
             # verify the checksum, then the version, then the schema
-            checked = "checksum" in plain
             plain.pop("checksum", None)
-            if checked and raw != _with_checksum(plain):
+            if raw != _with_checksum(plain):
                 raise CheckpointError(f"{path}: changed after it was written, its checksum differs")
-            refuse_newer(path, plain, FORMAT_WHOLE)
+            refuse_newer(path, plain, FORMAT)
             index: Index = TypeAdapter(Index).validate_json(json.dumps(plain))
         except FileNotFoundError as error:
             raise CheckpointError(f"{path}: missing, so the checkpoint was never committed") from error
@@ -109,13 +103,8 @@ class Index:
 
     def problem(self) -> str:
         """Return the first contradiction between parameters and parts, or ""."""
-        # the version must match the content
-        if self.format not in (FORMAT, FORMAT_BESIDE, FORMAT_WHOLE):
-            return f"format {self.format}, this version reads formats {FORMAT} to {FORMAT_WHOLE}"
-        if bool(self.whole) != (self.format == FORMAT_WHOLE):
-            return f"format {self.format}: expected whole states in format {FORMAT_WHOLE} alone, got {len(self.whole)}"
-        if self.format < FORMAT_WHOLE and bool(self.state.get("base")) != (self.format == FORMAT_BESIDE):
-            return f"format {self.format} contradicts its state: only those of format {FORMAT_BESIDE} have a base"
+        if self.format != FORMAT:
+            return f"format {self.format}, this version reads format {FORMAT}"
         # parts are numbered, and every parameter is complete
         if set(self.files) != {part_name(part) for part in range(len(self.files))}:
             return f"expected parts 0 to {len(self.files) - 1}, got {', '.join(sorted(self.files)[:4])}"

@@ -113,8 +113,6 @@ def read_state(index: Index) -> TrainState:
 def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
     """Return the frozen keys that differ between checkpoint and start, with both values, except allowed ones."""
     pairs = dict(saved.frozen), dict(now.frozen)
-    if not saved.stream:  # an earlier version's, from which a stream cannot continue with other data
-        pairs[0]["data (digest)"], pairs[1]["data (digest)"] = saved.dataset, now.dataset
     keys = [key for key in sorted({*pairs[0], *pairs[1]}) if pairs[0].get(key) != pairs[1].get(key)]
     free = tuple(f"{key}." for key in allowed)
     return [

@@ -144,7 +144,7 @@ class DataConfig:
     max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
     """share of a set's blocks that may be skipped before the run ends"""
     store: StoreOptions = StoreOptions()
-    """options for reading sets whose path is a URL: {retries, timeout_s, cache_dir, cache_bytes, fsspec}"""
+    """options for reading sets whose path is a URL: {retries, timeout_s, cache_dir, fsspec}"""
 
     def __post_init__(self) -> None:
         if (self.shards is None) == (not self.phases):

@@ -35,11 +35,11 @@ _LAYERS: Final = {"layer_gradient_norms": "Gradient norm by layer", "largest_log
 """Records of `log.layers` with their titles."""
 _CURVES: Final = 8
 """Curves that a chart tells apart by color."""
-_PARTS: Final = {part: part for part in ("forward", "backward", "optimizer", "compute", "other")} | {
+_PARTS: Final = {part: part for part in ("forward", "backward", "optimizer", "other")} | {
     "data": "waiting for data",
     "between": "records and saves",
 }
-"""Parts of a step with their titles; earlier versions wrote `compute`."""
+"""Parts of a step with their titles."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -24,7 +24,7 @@ class Line(NamedTuple):
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the records of a JSON lines file, without damaged lines; empty if the file is missing.
 
-    Lines of earlier versions have no checksum. A line of a newer version is a NewerFormatError.
+    A line of a newer version is a NewerFormatError.
     """
     return _read(path)[0]
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
-
 from clozeline.files import read_json, still_runs
 from clozeline.sealed_json import unseal
 
@@ -17,7 +15,7 @@ _UNKNOWN: Final = "unknown"
 _SILENCE_S: Final = 3600.0
 """Seconds without a heartbeat after which a process on another host, without watchdog, counts as ended."""
 _MARGIN_S: Final = 60.0
-"""Tolerance for clocks of different hosts, and for the start time of a process."""
+"""Tolerance for clocks of different hosts."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,7 @@ class RunStatus:
 
 
 def read_status(run: Path, now: float | None = None) -> RunStatus | None:
-    """Return the status of a run directory; None if status.json is missing.
-
-    Earlier versions wrote no checksum.
-    """
+    """Return the status of a run directory; None if status.json is missing."""
     path = run / "status.json"
     try:
         status = unseal(read_json(path) or {}, path)
@@ -77,11 +72,8 @@ def _is_alive(status: dict[str, Any], now: float) -> bool:
     """Return whether the process runs; on another host, by its last heartbeat."""
     try:
         if status["host"] == socket.gethostname():
-            if "start" in status:
-                return still_runs(int(status["pid"]), float(status["start"]))
-            # earlier versions stored the clock time alone
-            return bool(psutil.Process(int(status["pid"])).create_time() <= status["started"] + _MARGIN_S)
+            return still_runs(int(status["pid"]), float(status["start"]))
         last = float(status["heartbeat"])
         return bool(now - last <= (status.get("watchdog_s") or _SILENCE_S) + _MARGIN_S)
-    except (psutil.Error, KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return False

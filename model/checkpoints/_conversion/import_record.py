@@ -47,7 +47,7 @@ class ImportRecord:
 
 
 def read_import_record(path: Path) -> ImportRecord:
-    """Read model.json; one of an earlier version has no checksum.
+    """Read model.json.
 
     Raises:
         NewerFormatError: a newer version wrote it.

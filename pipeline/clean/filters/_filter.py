@@ -51,20 +51,6 @@ class ThresholdFilter(ABC):
 
     reasons: ClassVar[tuple[str, ...]]
 
-    @classmethod
-    def columns_of(cls, name: str) -> tuple[str, ...]:
-        """Return the names that `annotate` gives to the measures of a filter of this name."""
-        return (name, *cls.reasons)
-
-    def annotate(self, name: str, statistics: TextStatistics, language: str) -> dict[str, Any]:
-        """Return the measures by their reasons, and under the filter's name the reason to reject, "" for none."""
-        columns: dict[str, Any] = {name: ""}
-        for reason, value, minimum, maximum, _ in self.measure(statistics, language):
-            columns[reason] = round(value, 6)
-            if not columns[name] and not minimum <= value <= maximum:
-                columns[name] = reason
-        return columns
-
     @abstractmethod
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
         """Yield the measures in the order of the rules, the cheapest first."""

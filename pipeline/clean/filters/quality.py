@@ -29,8 +29,6 @@ class Quality(ThresholdFilter):
 
     VERSION: ClassVar[int] = 2
     reasons: ClassVar[tuple[str, ...]] = ("low_quality",)
-    writes: ClassVar[tuple[str, ...]] = ("quality",)
-    """keys of `extra` that it adds to kept documents"""
 
     @config_class
     class Options:
@@ -51,15 +49,6 @@ class Quality(ThresholdFilter):
                 f"quality: {options.model} has no label {options.label!r}; name one of its {len(labels)} by `label`: "
                 f"{', '.join(sorted(labels)[:8])}"
             )
-
-    @classmethod
-    def columns_of(cls, name: str) -> tuple[str, ...]:
-        """Return the name of the score."""
-        return cls.writes
-
-    def annotate(self, name: str, statistics: TextStatistics, language: str) -> dict[str, Any]:
-        """Return the score."""
-        return {"quality": self._score(statistics.text)}
 
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
         """Yield the score."""

@@ -1,4 +1,4 @@
-"""Corrupt one text with one objective."""
+"""Corrupt one text with one objective, to try it without a corpus."""
 
 import re
 import tempfile
@@ -14,10 +14,10 @@ import numpy as np
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
-from clozeline.pipeline.corrupt.preview.example_view import view_of_example
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
-from clozeline.pipeline.corrupt.preview.rendering import ShownView
-from clozeline.pipeline.corrupt.preview.shown_example import lines_of
+from clozeline.pipeline.corrupt.preview.predictions import TEXTS, describe_predictions, lines_of
+from clozeline.pipeline.corrupt.preview.row_parts import row_parts
+from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.rows import Example, Sample
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
@@ -50,9 +50,18 @@ class CorruptedText:
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
 
-    def view(self, limit: int = 1024) -> ShownView:
-        """Return what a terminal, a notebook or a page shows, at most `limit` tokens of each passage."""
-        return view_of_example(self.objective, Pieces(self.codec.decoder, limit), self.sample, self.example)
+    def view(self) -> View:
+        """Return what a terminal, a notebook or a page shows: the texts, the example, and what a model learns."""
+        objective, pieces = self.objective, Pieces(self.codec.decoder)
+        signs = {int(start): "|" for start in self.sample["sentence_starts"][1:]}
+        texts = [
+            pieces.passage(title, self.sample[name], None, signs if name == "ids" else None)
+            for name, title in TEXTS.items()
+            if name in self.sample.columns
+        ]
+        learned = Sheet("what the model does with it", (), describe_predictions(self.example))
+        title = f"{objective.label} · {objective.architecture} · {', '.join(objective.heads)}"
+        return View(title, (*texts, *row_parts(pieces, self.example), learned))
 
     @property
     def restored(self) -> str:
@@ -118,18 +127,16 @@ def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
     """Load a tokenizer folder, or import a published one with the special tokens that the objective needs."""
     if not path.exists():
         raise ConfigurationError(f"tokenizer {path}: no such file or folder")
+    if (own := own_tokenizer(path)) is not None:
+        return load_tokenizer(own.files[0].parent)
     state = tuple((file.name, file.stat().st_mtime_ns) for file in source_files(path))
     tokenizer = _import_once(path, (), state)
-    needs = find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary)
-    if own_tokenizer(path) is None and (missing := tuple(needs)):
-        tokenizer = _import_once(path, missing, state)
-    return tokenizer
+    missing = tuple(find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary))
+    return _import_once(path, missing, state) if missing else tokenizer
 
 
 @lru_cache(maxsize=4)
 def _import_once(path: Path, add: tuple[str, ...], _state: tuple[tuple[str, int], ...]) -> Tokenizer:
-    if (own := own_tokenizer(path)) is not None:
-        return load_tokenizer(own.files[0].parent)
     with tempfile.TemporaryDirectory() as temporary:
         return import_tokenizer(path, Path(temporary), add=add)
 
@@ -145,20 +152,16 @@ def corrupt_first_row(
         raise ConfigurationError(f"'{objective.label}' corrupts pairs of texts: give the other side as target")
     rows = sample_rows_of(objective, codec, texts if objective.grouping.name == "sentence_pair" else texts[:1])
     first = np.flatnonzero((rows.fixed["document_uid"] == texts[0].uid).all(axis=1))[:1]
-    if not len(first):
-        raise _refusal(objective, texts[0], "too_short")
-    row = rows.take(first)
-    examples, skips = objective.corrupt(row, np.array([variant], np.uint16), seed)
-    if skips[0]:
-        raise _refusal(objective, texts[0], Skip(skips[0]).reason)
-    return CorruptedText(objective, codec, row.row(0), examples.row(0))
-
-
-def _refusal(objective: Objective, text: Text, reason: str) -> ConfigurationError:
-    least = objective.minimum
-    return ConfigurationError(
+    reason, least = "too_short", objective.minimum
+    if len(first):
+        row = rows.take(first)
+        examples, skips = objective.corrupt(row, np.array([variant], np.uint16), seed)
+        if not skips[0]:
+            return CorruptedText(objective, codec, row.row(0), examples.row(0))
+        reason = Skip(skips[0]).reason
+    raise ConfigurationError(
         f"'{objective.label}' cannot corrupt this text ({reason}): it takes at least {least.tokens} tokens and "
-        f"{least.sentences} sentences, the text has {len(text.sentences)} sentences"
+        f"{least.sentences} sentences, the text has {len(texts[0].sentences)} sentences"
     )
 
 

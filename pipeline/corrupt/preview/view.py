@@ -1,52 +1,38 @@
-"""View model for terminal and page: passages of marked tokens, and tables."""
+"""Views of a row: passages of marked tokens and tables, on a terminal, in a notebook or as a page."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
-Role: TypeAlias = Literal[
-    "plain", "special", "marker", "masked", "replaced", "kept", "sentinel", "span", "infilled", "sentence", "moved",
-    "prefix", "predicted",
-]  # fmt: skip
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
 
-MEANINGS: Final[dict[Role, str]] = {
-    "special": "special token of the frame",
-    "marker": "boundary, not a token",
-    "masked": "label hidden by the mask token",
-    "replaced": "label replaced by a random token",
-    "kept": "label left as it is",
-    "sentinel": "sentinel; the same color is the same span",
-    "span": "text that was removed",
-    "infilled": "one token that replaces a span",
-    "sentence": "sentence; the same color is the same sentence",
-    "moved": "tokens moved from the front to the end",
-    "prefix": "prefix: every position reads it",
-    "predicted": "token that is predicted, unseen until its turn",
-}
-"""The legend: the meaning of each role, in the order shown; `plain` needs none."""
-NUMBERED: Final = frozenset(("sentinel", "span", "infilled", "sentence"))
-"""Roles whose number has a color."""
+from clozeline.errors import show_controls
+from clozeline.report.html_page import fragment, page
+from clozeline.terminal import Terminal
 
+_STYLES: Final = Theme({
+    "special": "dim", "marker": "dim cyan", "masked": "bold white on red", "replaced": "bold black on yellow",
+    "kept": "bold black on green", "sentinel": "bold black on bright_cyan", "prefix": "italic cyan",
+    "predicted": "bold black on bright_magenta",
+})  # fmt: skip
+"""Styles of tokens, by their roles."""
+_WIDTH: Final = 80
+_PAGE_WIDTH: Final = 120
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A piece of text; `number` distinguishes spans and sentences, `note` is a tooltip on the page."""
-
-    text: str
-    role: Role = "plain"
-    number: int = 0
-    note: str = ""
-
-
-Cell: TypeAlias = str | tuple[Token, ...]
+Cell: TypeAlias = str | Text
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Running text."""
+    """Running text, with the styles of its roles."""
 
     title: str
-    tokens: tuple[Token, ...]
+    text: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +47,53 @@ class Sheet:
 Parts: TypeAlias = Sequence[Passage | Sheet]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class View:
-    """A title with the parts below it."""
+    """A title with the parts below it; `print` writes it as plain text, and a notebook shows it in color."""
 
     title: str
     parts: Parts
 
-    def legend(self) -> list[Token]:
-        """Return one token for each role that occurs, with its meaning as text."""
-        texts: list[Cell] = []
-        for part in self.parts:
-            texts += [part.tokens] if isinstance(part, Passage) else [cell for row in part.rows for cell in row]
-        used = {token.role for text in texts if not isinstance(text, str) for token in text}
-        return [Token(meaning, role) for role, meaning in MEANINGS.items() if role in used]
+    def __str__(self) -> str:
+        file = io.StringIO()
+        print_view(self, Terminal(file=file, width=_WIDTH, color_system=None))
+        return file.getvalue()
+
+    def __repr__(self) -> str:
+        return f"View({self.title})"
+
+    def _repr_html_(self) -> str:
+        return fragment(self.title, [_to_html(self)])
+
+
+def print_view(view: View, console: Console) -> None:
+    """Print the title and the parts."""
+    console.rule(_text(view.title))
+    with console.use_theme(_STYLES):
+        for part in view.parts:
+            if isinstance(part, Passage):
+                console.print(Text(f"\n{show_controls(part.title)}", "bold"))
+                console.print(part.text)
+                continue
+            table = Table(title=_text(f"\n{part.title}"), title_justify="left", title_style="bold",
+                          box=box.SIMPLE_HEAD, show_header=bool(part.header), pad_edge=False)  # fmt: skip
+            for name in part.header or ("", ""):
+                table.add_column(_text(name), overflow="fold")
+            for row in part.rows:
+                table.add_row(*map(_text, row))
+            console.print(table)
+
+
+def view_page(view: View) -> str:
+    """Return the HTML of a page, which shows what a terminal does; every string is escaped."""
+    return page(view.title, [_to_html(view)])
+
+
+def _to_html(view: View) -> str:
+    console = Terminal(record=True, file=io.StringIO(), width=_PAGE_WIDTH, color_system="truecolor")
+    print_view(view, console)
+    return console.export_html(code_format="<pre class=scroll tabindex=0>{code}</pre>", inline_styles=True)
+
+
+def _text(cell: Cell) -> Text:
+    return Text(show_controls(cell)) if isinstance(cell, str) else cell

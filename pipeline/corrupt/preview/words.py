@@ -1,9 +1,9 @@
-"""Readable tokens of short texts, and the sample rows that a grouping makes of them."""
+"""Tokens of short texts, and the sample rows that a grouping makes of them."""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ class Text:
     sentences: tuple[str, ...]
     target: str = ""
     """its other side (a translation, an answer); empty: none"""
-    target_language: int = 1
 
     @property
     def uid(self) -> NDArray[np.uint8]:
@@ -39,12 +38,7 @@ class TokenizerPieces:
     """The ids and pieces of a trained tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.decoder = tokenizer
-        self.vocabulary = tokenizer.vocabulary
-
-    def ids(self, text: str) -> list[int]:
-        """Return the tokens of a text."""
-        return [int(token) for token in self.decoder.encode([text])[0].ids]
+        self.decoder, self.vocabulary = tokenizer, tokenizer.vocabulary
 
     def document(self, sentences: Sequence[str]) -> tuple[list[int], list[int]]:
         """Return the tokens of sentences that follow each other, and the first token of each, as `encode` does."""
@@ -81,6 +75,7 @@ class Words:
             word_start=np.array([not word.startswith("##") for word in self._shown]),
             fingerprint="0" * 64,
         )
+        self.decoder = self
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of words and specials between blanks."""
@@ -88,16 +83,11 @@ class Words:
 
     def document(self, sentences: Sequence[str]) -> tuple[list[int], list[int]]:
         """Return the tokens of sentences that follow each other, and the first token of each."""
-        ids = [self.ids(sentence) for sentence in sentences]
+        ids = list(map(self.ids, sentences))
         return [token for tokens in ids for token in tokens], np.cumsum([0, *map(len, ids)])[:-1].tolist()
 
     def words(self, ids: Iterable[int]) -> list[str]:
         return [self._shown[token] for token in ids]
-
-    @property
-    def decoder(self) -> Self:
-        """Decoder of ids for `Pieces`."""
-        return self
 
     def decode_part(self, ids: Iterable[int]) -> str:
         """Return words with a space before each; later pieces of a word and closing punctuation are joined to it."""
@@ -122,7 +112,7 @@ def sample_rows_of(objective: Objective, codec: TextCodec, texts: Sequence[Text]
 def token_documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
     """Return token documents, as groupings read them."""
     documents = [codec.document(text.sentences) for text in texts]
-    targets = [codec.ids(text.target) if text.target else [] for text in texts]
+    targets = [codec.document([text.target])[0] if text.target else [] for text in texts]
     fixed: dict[str, Any] = {
         "document_uid": np.stack([text.uid for text in texts]),
         "language": np.zeros(len(texts), np.uint8),
@@ -134,6 +124,6 @@ def token_documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
         "token_ids": Ragged.from_lists([ids for ids, _ in documents], dtype),
         "sentence_starts": Ragged.from_lists([starts for _, starts in documents], np.uint32),
         "target_ids": Ragged.from_lists(targets, dtype),
-        "target_language": Ragged.from_lists([[text.target_language] * bool(text.target) for text in texts], np.uint8),
+        "target_language": Ragged.from_lists([[1] * bool(text.target) for text in texts], np.uint8),
     }
     return Rows(fixed, columns)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
 from clozeline.messages import guard_streams
-from clozeline.pipeline import stage_module, stage_names
+from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Deal
 from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.pipeline.recipe import ExecutorConfig
@@ -69,7 +69,7 @@ def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
 
     # The fork server imports once what every worker of every pass needs; it ends with this process.
     context = multiprocessing.get_context("forkserver")
-    modules = [stage_module(stage) for stage in stage_names()]
+    modules = [stage_module(stage) for stage in all_stages()]
     context.set_forkserver_preload(["__main__", *modules])
     processes: list[BaseProcess] = [
         context.Process(target=_worker, args=(deal, range(first, deal.tasks, workers), os.getpid()), daemon=False)

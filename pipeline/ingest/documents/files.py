@@ -50,9 +50,9 @@ class Rejection:
     sample_text: str | None = None
 
     @staticmethod
-    def of_record(source: str, offset: int, length: int, reason: str, detail: str) -> Rejection:
+    def of_record(source: str, offset: int, reason: str, detail: str) -> Rejection:
         """Return the rejection of a malformed record; its uid is zero."""
-        return Rejection(bytes(16), source, offset, length, READ, reason, detail[:_DETAIL_CHARACTERS])
+        return Rejection(bytes(16), source, offset, 0, READ, reason, detail[:_DETAIL_CHARACTERS])
 
     @staticmethod
     def of(

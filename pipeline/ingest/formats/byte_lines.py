@@ -3,9 +3,8 @@ r"""Split a file into byte lines at `\n`, each with its offset, for the line-bas
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
-from clozeline.pipeline.ingest.formats.decompression import Damage, decompress, detect_codec
+from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file, detect_codec
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
@@ -14,10 +13,9 @@ _FIRST_PIECE: Final = 1 << 12  # of the search for a line end, which is near as 
 
 
 class Cut(NamedTuple):
-    """A line cut by damage of a compressed file: the reason, and how many of its bytes decode."""
+    """A line cut by damage of a compressed file: the reason."""
 
     reason: str
-    length: int
 
 
 Line: TypeAlias = bytes | int | Cut
@@ -44,34 +42,21 @@ class ByteLines:
 
     Offsets refer to the decompressed stream, of a UTF-16 file to its UTF-8 form. After damage, the lines of the next
     member follow if `resume`; the first of them may be a partial line, and `rest` is true until the line after it.
-    `account` counts bytes and lines, including cut ones; the user counts a line that it accepts while `rest` holds.
     """
 
-    def __init__(
-        self, path: InputFile, start: int, end: int, limits: Limits, account: Account, *, resume: bool = True
-    ) -> None:
+    def __init__(self, path: InputFile, start: int, end: int, limits: Limits, *, resume: bool = True) -> None:
         self.rest = False
-        self._path, self._range = path, (start, end)
-        self._limits, self._account, self._resume = limits, account, resume
+        self._path, self._range, self._limits, self._resume = path, (start, end), limits, resume
 
     def __iter__(self) -> Iterator[tuple[int, Line]]:
         with self._path.open("rb") as file:
-            codec = detect_codec(file.read(16))
-            file.seek(0)
-            if codec is None:
-                start, end = (find_line_start(self._path, position) for position in self._range)
-                file.seek(start)
-                pieces, at = self._read_range(file, start, end), start
-            else:
-                pieces, at = decompress(file, codec, self._limits, self._account, resume=self._resume), 0
-            yield from self._split(pieces if at else recode_utf16(pieces, self._account), at)
-
-    def _read_range(self, file: BinaryIO, start: int, end: int) -> Iterator[bytes | Damage]:
-        while piece := file.read(min(_PIECE, end - start)):
-            start += len(piece)
-            self._account.decoded += len(piece)
-            self._account.content += len(piece)
-            yield piece
+            if detect_codec(file.read(16)) is not None:
+                pieces = decompress_file(self._path, self._limits, resume=self._resume)
+                yield from self._split(recode_utf16(pieces), 0)
+                return
+            start, end = (find_line_start(self._path, position) for position in self._range)
+            pieces = _read_range(file, start, end)
+            yield from self._split(pieces if start else recode_utf16(pieces), start)
 
     def _split(self, pieces: Iterator[bytes | Damage], at: int) -> Iterator[tuple[int, Line]]:
         limit = self._limits.line_bytes
@@ -79,21 +64,23 @@ class ByteLines:
         length = 0
         for piece in pieces:
             if isinstance(piece, Damage):
-                self._account.records += 1
-                yield at, Cut(piece.reason, length)
+                yield at, Cut(piece.reason)
                 at, parts, length, self.rest = at + length, [], 0, True
                 continue
             *lines, rest = piece.split(b"\n")
-            self._account.separators += len(lines)
-            self._account.records += len(lines)
             for line in lines:
                 parts.append(line)
                 length += len(line)
-                self._account.records -= self.rest
                 yield at, b"".join(parts) if length <= limit else length
                 at, parts, length, self.rest = at + length + 1, [], 0, False
             length += len(rest)
             parts = [*parts, rest] if length <= limit else []
         if length:
-            self._account.records += not self.rest
             yield at, b"".join(parts) if length <= limit else length
+
+
+def _read_range(file: BinaryIO, start: int, end: int) -> Iterator[bytes | Damage]:
+    file.seek(start)
+    while piece := file.read(min(_PIECE, end - start)):
+        start += len(piece)
+        yield piece

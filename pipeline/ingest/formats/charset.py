@@ -10,7 +10,6 @@ from resiliparse.parse.encoding import detect_encoding
 from w3lib.encoding import html_body_declared_encoding, read_bom, resolve_encoding, to_unicode
 
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.decompression import Damage
 
 _UNFIT: Final = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
@@ -110,10 +109,10 @@ def detect_utf16(head: bytes) -> str | None:
     return next((encoding for mark, encoding in _UTF16.items() if head.startswith(mark)), None)
 
 
-def recode_utf16(pieces: Iterator[bytes | Damage], account: Account) -> Iterator[bytes | Damage]:
+def recode_utf16(pieces: Iterator[bytes | Damage]) -> Iterator[bytes | Damage]:
     """Yield the content as UTF-8 if it starts with a UTF-16 byte order mark, else unchanged.
 
-    `account` counts the UTF-8 form. Invalid UTF-16 becomes invalid UTF-8.
+    Invalid UTF-16 becomes invalid UTF-8.
     """
     head: list[bytes | Damage] = []
     start = b""
@@ -136,6 +135,5 @@ def recode_utf16(pieces: Iterator[bytes | Damage], account: Account) -> Iterator
             content = decoder.decode(piece, final=not piece).encode("utf-8", "surrogatepass")
         except UnicodeDecodeError:  # an odd byte or half a surrogate pair at the end
             content = b"\xff"
-        account.content += len(content) - len(piece)
         if content:
             yield content

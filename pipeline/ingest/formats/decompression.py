@@ -12,18 +12,15 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, BinaryIO, Final, Protocol
 
 import lz4.frame
 import zstandard
-from isal import igzip_lib
 
-from clozeline.pipeline.ingest.formats.byte_account import Account
-from clozeline.pipeline.ingest.formats.input_file import FileBytes, InputFile
+from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
-SMALL_MEMBER: Final = 1 << 12
-"""Bytes of the first read of a member; each further read doubles the total, up to `_CHUNK`."""
+_SMALL_MEMBER: Final = 1 << 14  # bytes of the first read of a member; each further read doubles the total
 _CHUNK: Final = 1 << 18
 _OUTPUT: Final = 1 << 20
 _FIRST_OUTPUT: Final = 1 << 16  # of a member, because the memory of a MiB costs more than to decode a small one
@@ -32,8 +29,10 @@ _ZSTD_INPUT: Final = 1024  # a block of 4 bytes may decode to 128 KiB, so 1 KiB 
 _WINDOW: Final = 2**27
 _MEMORY: Final = 2**28
 _PROBE: Final = 1 << 12
+_MOST_WASTED: Final = 1 << 29  # bytes of all bombs of a file that are decoded
 _BLOCK: Final = 1 << 20
 _LONGEST_MAGIC: Final = 16
+_ANY: Final = re.compile(b"")
 
 
 def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
@@ -44,9 +43,9 @@ def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
 
 
 class Damage(Exception):
-    """A stream cannot be decoded further: `truncated`, `bomb`, `trailing_junk` or `<codec>_error`.
+    """A stream cannot be decoded further: `damaged`, `truncated`, `bomb`, or `trailing_junk`, which is no member.
 
-    `member` is the file offset of the member that does not decode, `content` the bytes of content before it.
+    `member` is the file offset of what does not decode, `content` the bytes of content before it.
     """
 
     def __init__(self, reason: str, member: int = 0, content: int = 0) -> None:
@@ -54,9 +53,6 @@ class Damage(Exception):
         self.reason = reason
         self.member = member
         self.content = content
-
-
-Seekable: TypeAlias = BinaryIO | FileBytes
 
 
 class Decoder(Protocol):
@@ -76,14 +72,6 @@ class Decoder(Protocol):
     @property
     def unused_data(self) -> bytes:
         """The bytes after the end of the stream."""
-
-
-class FirstPiece(NamedTuple):
-    """The content of the first bytes of a member, at most 64 KiB, and the decoder that continues after them."""
-
-    data: bytes
-    content: bytes
-    decoder: Decoder
 
 
 class ZlibDecoder:
@@ -144,26 +132,24 @@ class _Codec:
     magics: tuple[bytes, ...]  # first bytes of a file
     decoder: Callable[[], Decoder]
     member: re.Pattern[bytes]  # first bytes of a member with content, searched for after damage
-    exact: Callable[[], Decoder] | None = None  # decides what a damaged member holds; None: `decoder` does
 
 
 _SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
 CODECS: Final[dict[str, _Codec]] = {
     "gzip": _Codec(
         (b"\x1f\x8b\x08",),
-        lambda: igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP),  # twice as fast as zlib
-        re.compile(rb"\x1f\x8b\x08(?=[\x00-\x1f])"),
         lambda: ZlibDecoder(31),
+        re.compile(rb"\x1f\x8b\x08(?=[\x00-\x1f])"),
     ),
     "zstd": _Codec((b"\x28\xb5\x2f\xfd", *_SKIPPABLE), _Zstandard, re.compile(rb"\x28\xb5\x2f\xfd")),
     "lz4": _Codec((b"\x04\x22\x4d\x18",), lz4.frame.LZ4FrameDecompressor, re.compile(rb"\x04\x22\x4d\x18")),
     "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor, re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),
     "xz": _Codec((b"\xfd7zXZ\x00",), lambda: lzma.LZMADecompressor(memlimit=_MEMORY), re.compile(rb"\xfd7zXZ\x00\x00")),
 }
-REASONS: Final = ("bomb", "trailing_junk", "truncated", *(f"{name}_error" for name in CODECS))
-"""Every reason of `Damage` in `decompress`."""
+REASONS: Final = ("bomb", "damaged", "trailing_junk", "truncated")
+"""Every reason of `Damage` in `decompress_members`."""
 _ERRORS: Final[tuple[Any, ...]] = (
-    zlib.error, igzip_lib.error, OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zstandard.ZstdError,
+    zlib.error, OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zstandard.ZstdError,
     MemoryError,
 )  # fmt: skip
 
@@ -173,77 +159,75 @@ def detect_codec(head: bytes) -> str | None:
     return next((name for name, codec in CODECS.items() if head.startswith(codec.magics)), None)
 
 
-def decompress(
-    file: BinaryIO, codec: str | None, limits: Limits, account: Account | None = None, *, resume: bool = True
-) -> Iterator[bytes | Damage]:
-    """Yield the decompressed content in pieces of at most a few MiB; `codec` None passes the file through.
+def decompress_file(path: InputFile, limits: Limits, *, resume: bool = True) -> Iterator[bytes | Damage]:
+    """Yield the content of a file, plain or compressed, like `decompress_members`."""
+    return (piece for _, piece in decompress_members(path, limits, resume=resume))
 
-    Everything that decodes comes before the damage, and after it, with `resume`, the content from the next member on
-    (never after a `bomb`). `account` counts the bytes of the file and of the content.
+
+def decompress_members(
+    path: InputFile, limits: Limits, start: int = 0, codec: str | None = None, *, resume: bool = True
+) -> Iterator[tuple[int, bytes | Damage]]:
+    """Yield the content of a file, plain or compressed, in pieces of at most a few MiB, each with its member's offset.
+
+    `start` is where reading starts, in a compressed file a member, and `codec` its compression if known. Everything
+    that decodes comes before the damage, and after it, with `resume`, the content from the next member on, up to
+    `decompressed_bytes` of the limits.
     """
-    account = Account() if account is None else account
-    if codec is None:
-        while piece := file.read(_OUTPUT):
-            account.decoded += len(piece)
-            account.content += len(piece)
-            yield piece
-        return
-    size, at = file.seek(0, os.SEEK_END), 0
-    while (start := _skip_zeros(file, at)) < size:
-        account.decoded += start - at
-        before = account.decoded, account.content
-        try:
-            yield from decode_member(file, codec, start, limits, account)
-            at = start + account.decoded - before[0]
-        except Damage as damage:
-            member = find_member(file, codec, start + 1) if resume and damage.reason != "bomb" else None
-            stop = start + account.decoded - before[0]
-            if member is not None and member < stop:  # the bytes decoded as this member contain the next one
-                account.decoded, stop = before[0], start
-            cut = damage.reason == "truncated" and member is not None
-            at, reason = member or size, f"{codec}_error" if cut else damage.reason
-            account.pass_over(reason, at - stop)
-            yield Damage(reason, start, before[1])
-    account.decoded += size - at if at < size else 0
-
-
-def decompress_file(
-    path: InputFile, limits: Limits, account: Account | None = None, *, start: int = 0, resume: bool = True
-) -> Iterator[bytes | Damage]:
-    """Yield the content of a file, plain (from `start` on) or compressed, like `decompress`."""
     with path.open("rb") as file:
-        codec = detect_codec(file.read(_LONGEST_MAGIC))
-        file.seek(start)
-        yield from decompress(file, codec, limits, account, resume=resume)
+        codec = codec or detect_codec(file.read(_LONGEST_MAGIC))
+        size, progress, wasted = file.seek(0, os.SEEK_END), _Progress(), 0
+        if codec is None:
+            file.seek(start)
+            while piece := file.read(_OUTPUT):
+                yield start, piece
+            return
+        while (member := _skip_zeros(file, start)) < size:
+            read, produced = progress.read, progress.produced
+            try:
+                start = yield from _decode_member(file, codec, member, limits, progress)
+            except Damage as damage:
+                if damage.reason == "bomb":  # it does not count for the ratio of the others
+                    wasted, progress = wasted + progress.produced - produced, _Progress(read, produced)
+                again = resume and wasted <= _MOST_WASTED and progress.produced <= limits.decompressed_bytes
+                following = find_member(file, codec, member + 1) if again else None
+                cut = damage.reason == "truncated" and following is not None
+                yield member, Damage("damaged" if cut else damage.reason, member)
+                if following is None:
+                    return
+                start = following
 
 
-def decode_member(
-    file: Seekable, codec: str, start: int, limits: Limits, account: Account, first: FirstPiece | None = None
-) -> Iterator[bytes]:
-    """Yield the content of the member at an offset, counting its bytes in `account`; raise Damage if it ends early.
+@dataclass
+class _Progress:
+    """The furthest offset that was read of a file, and the bytes decompressed so far: their ratio tells a bomb."""
 
-    `first` is its first piece if that is already decoded.
-    """
+    read: int = 0
+    produced: int = 0
+
+
+def _decode_member(
+    file: BinaryIO, codec: str, start: int, limits: Limits, progress: _Progress
+) -> Generator[tuple[int, bytes], None, int]:
+    """Yield the content of the member at an offset, with that offset; return where it ends, or raise Damage."""
     file.seek(start)
-    data = first.data if first else file.read(SMALL_MEMBER)
+    data = file.read(_SMALL_MEMBER)
     read, produced = 0, 0  # `read` excludes the bytes whose decoding may not have ended
     if not data.startswith(CODECS[codec].magics):
-        raise Damage("trailing_junk" if start else f"{codec}_error")
-    decoder, fed = first.decoder if first else CODECS[codec].decoder(), 0
+        raise Damage("trailing_junk" if progress.read else "damaged")
+    decoder, fed = CODECS[codec].decoder(), 0
     while not decoder.eof:
         try:
-            piece = first.content if first else decoder.decompress(data, _OUTPUT if produced else _FIRST_OUTPUT)
+            piece = decoder.decompress(data, _OUTPUT if produced else _FIRST_OUTPUT)
         except _ERRORS as error:
             # the failing call returned nothing: decode again up to the byte that fails
-            raise Damage((yield from _decode_to_damage(file, codec, start, read, produced, account))) from error
-        first = None
+            raise Damage((yield from _decode_to_damage(file, codec, start, read, produced))) from error
         fed += len(data)
-        account.decoded += len(data)
+        progress.read = max(progress.read, start + fed)
         produced += len(piece)
+        progress.produced += len(piece)
         if piece:
-            account.content += len(piece)
-            yield piece
-        if is_bomb(limits, account.decoded, account.content):
+            yield start, piece
+        if is_bomb(limits, progress.read, progress.produced):
             raise Damage("bomb")
         data = b""
         if decoder.needs_input and not decoder.eof:
@@ -253,29 +237,19 @@ def decode_member(
                 break
             read = fed
     if not decoder.eof:
-        rest = _decode_to_damage(file, codec, start, read, produced, account)
-        raise Damage((yield from rest) if CODECS[codec].exact else "truncated")
-    account.decoded -= len(decoder.unused_data or b"")  # LZ4 returns None
-
-
-def decode_first_piece(data: bytes, codec: str, limits: Limits) -> FirstPiece | None:
-    """Return the content of the first bytes of a member; None if they are damaged or a bomb."""
-    decoder = CODECS[codec].decoder()
-    try:
-        content = decoder.decompress(data, _FIRST_OUTPUT)
-    except _ERRORS:
-        return None
-    return None if is_bomb(limits, len(data), len(content)) else FirstPiece(data, content, decoder)
+        raise Damage("truncated")
+    unused = len(decoder.unused_data or b"")  # LZ4 returns None
+    return start + fed - unused
 
 
 def _decode_to_damage(
-    file: Seekable, codec: str, start: int, read: int, produced: int, account: Account
-) -> Generator[bytes, None, str]:
+    file: BinaryIO, codec: str, start: int, read: int, produced: int
+) -> Generator[tuple[int, bytes], None, str]:
     """Yield what a damaged member holds after the first `produced` bytes; return the reason of the damage.
 
     Feeds single bytes after the first `read`.
     """
-    decoder, seen = _exact_decoder(codec), 0
+    decoder, seen = CODECS[codec].decoder(), 0
     file.seek(start)
     sizes = chain([_CHUNK] * (read // _CHUNK), [read % _CHUNK] if read % _CHUNK else [], repeat(1))
     try:
@@ -287,20 +261,14 @@ def _decode_to_damage(
                 data = b""
                 seen += len(piece)
                 if seen > produced and (new := piece[max(0, len(piece) - (seen - produced)) :]):
-                    account.content += len(new)
-                    yield new
+                    yield start, new
     except _ERRORS:
         pass
-    return f"{codec}_error"
+    return "damaged"
 
 
-def _exact_decoder(codec: str) -> Decoder:
-    """Return the decoder that decides what a damaged member holds."""
-    return (CODECS[codec].exact or CODECS[codec].decoder)()
-
-
-def find_member(file: Seekable, codec: str, start: int) -> int | None:
-    """Return the offset of the first member from `start` on whose first KiB decode; None if there is none."""
+def find_member(file: BinaryIO, codec: str, start: int, begins: re.Pattern[bytes] = _ANY) -> int | None:
+    """Return the offset of the first member from `start` on whose first KiB decode, and begin so; None if none does."""
     pattern = CODECS[codec].member
     while True:
         file.seek(start)
@@ -308,8 +276,8 @@ def find_member(file: Seekable, codec: str, start: int) -> int | None:
         for match in pattern.finditer(block):
             file.seek(start + match.start())
             with suppress(*_ERRORS):
-                _exact_decoder(codec).decompress(file.read(_PROBE), _PROBE)
-                return start + match.start()
+                if begins.match(CODECS[codec].decoder().decompress(file.read(_PROBE), _PROBE)):
+                    return start + match.start()
         if len(block) < _BLOCK:
             return None
         start += len(block) - _LONGEST_MAGIC
@@ -318,7 +286,7 @@ def find_member(file: Seekable, codec: str, start: int) -> int | None:
 def _skip_zeros(file: BinaryIO, at: int) -> int:
     """Return the offset of the next non-zero byte: tapes and block devices pad with zeros."""
     file.seek(at)
-    size = SMALL_MEMBER
+    size = 1  # rarely is there one
     while block := file.read(size):
         if rest := block.lstrip(b"\0"):
             return at + len(block) - len(rest)
@@ -329,7 +297,7 @@ def _skip_zeros(file: BinaryIO, at: int) -> int:
 def decompress_body(data: bytes, decoder: Decoder, limits: Limits, most: int) -> tuple[bytes, bool]:
     """Return the decompressed body, at most `most` bytes long, and whether it is complete; ignores trailing bytes.
 
-    Damage is raised if it does not decode (`body_error`), ends before its first byte (`truncated`), or is a `bomb`.
+    Damage is raised if it does not decode (`damaged`), ends before its first byte (`truncated`), or is a `bomb`.
     """
     pieces: list[bytes] = []
     produced = 0
@@ -338,7 +306,7 @@ def decompress_body(data: bytes, decoder: Decoder, limits: Limits, most: int) ->
         try:
             piece = decoder.decompress(unread, _OUTPUT)
         except _ERRORS as error:
-            raise Damage("body_error", content=produced) from error
+            raise Damage("damaged", content=produced) from error
         unread = b""
         pieces.append(piece)
         produced += len(piece)

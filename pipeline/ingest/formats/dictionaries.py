@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
@@ -27,7 +26,7 @@ def read_dictionary(path: Path, limits: Limits, key: str) -> dict[str, list[str]
     translations: dict[str, list[str]] = {}
     if not path.is_file():
         raise ConfigurationError(f"{key}: {path}: no such file")
-    lines = ByteLines(path, 0, path.stat().st_size, limits, Account(), resume=False)
+    lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
         text = line.decode("utf-8-sig", "replace").strip() if isinstance(line, bytes) else ""
         if text or not isinstance(line, bytes):

@@ -15,6 +15,8 @@ _STATUS: Final = re.compile(rb"\s*HTTP/\d(?:\.\d)?\s+(\d{3})(?:\s[^\n]*)?\n", re
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _HEADER_END: Final = re.compile(rb"\n\r*\n")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r*\n")
+_FIELD: Final = re.compile(r"^([^:\n]*):(.*)", re.MULTILINE)
+_FOLD: Final = re.compile(r"\n[ \t]+")
 _LINE_END: Final = re.compile(rb"\r*\n")
 _HEADER_BYTES: Final = 1 << 17
 _MOST_LAYERS: Final = 4
@@ -57,12 +59,13 @@ def parse_response(message: bytes) -> HttpResponse | None:
         return None
     end = _HEADER_END.search(message, status.end() - 2, status.end() + _HEADER_BYTES)
     head, body = (message[status.end() : end.start()], message[end.end() :]) if end else (message[status.end() :], b"")
-    headers: dict[str, str] = {}
-    for line in head.decode("latin-1").splitlines():
-        name, colon, value = line.partition(":")
-        if colon:
-            headers[name.strip().lower()] = value.strip()
-    return HttpResponse(int(status[1]), headers, body)
+    return HttpResponse(int(status[1]), parse_fields(head, "latin-1"), body)
+
+
+def parse_fields(head: bytes | bytearray, encoding: str) -> dict[str, str]:
+    """Return the fields of a header by their names in lower case, the last of a name; lines may be folded."""
+    lines = _FOLD.sub(" ", head.decode(encoding, "replace").replace("\r", ""))
+    return {name.strip().lower(): value.strip() for name, value in _FIELD.findall(lines)}
 
 
 @lru_cache(maxsize=64)  # a crawl repeats few of them

@@ -11,7 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
 from clozeline.pipeline.ingest.readers import Counted, RawRecord
 
-FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_unicode")
+FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
 _TYPES: Final = {int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "an object"}
 _EXTRA_BYTES: Final = 1 << 16
 _NAMES: Final = 10
@@ -32,24 +32,23 @@ class FieldOptions:
 
 
 def make_record(
-    row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int, span: int | None = None
+    row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int
 ) -> RawRecord | Counted:
     """Return the record of a row, or the reason why its text is missing, empty or not text."""
-    size = length if span is None else span
     text = row.get(options.text_key)
     if text is None:
         why = f"{options.text_key!r} is null" if options.text_key in row else explain_missing(options.text_key, row)
-        return Counted("malformed", "no_text", size, locator, why)
+        return Counted("malformed", "no_text", locator, why)
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError:
-            return Counted("malformed", "bad_utf8", size, locator)
+            return Counted("malformed", "bad_utf8", locator)
     if not isinstance(text, str):
         why = f"{options.text_key!r} is {_TYPES.get(type(text), 'no text')}"
-        return Counted("malformed", "text_type", size, locator, why)
+        return Counted("malformed", "text_type", locator, why)
     if not text or text.isspace():
-        return Counted("malformed", "empty", size, locator)
+        return Counted("malformed", "empty", locator)
     repaired = _repair(text)
     flags = 0 if repaired is text else FLAG_REPLACEMENTS
     url = row.get(options.url_key)
@@ -57,7 +56,7 @@ def make_record(
     others = dict(row)
     del others[options.text_key]
     others.pop(options.url_key, None)
-    return RawRecord(locator, kind, length, repaired, False, url, None, flags, None, _keep_fields(others), span)
+    return RawRecord(locator, kind, length, repaired, False, url, None, flags, None, _keep_fields(others))
 
 
 def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:

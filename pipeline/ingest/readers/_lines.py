@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
 from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
 from clozeline.pipeline.ingest.formats.decompression import REASONS, detect_codec
@@ -46,7 +45,7 @@ class LineFile(ABC):
 
     self_delimiting: ClassVar[bool] = False
     """true if a partial line is never a record, so that a record right after damage is a complete line"""
-    line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_utf8", "line_bytes")
+    line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "line_bytes")
 
     def __init__(self, options: Any, limits: Limits) -> None:
         self._options, self._limits = options, limits
@@ -61,30 +60,26 @@ class LineFile(ABC):
     def first(self, path: InputFile, position: int) -> int:
         return find_line_start(path, position)
 
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the lines that start in [start, end); all lines of a compressed file."""
-        lines = ByteLines(path, start, end, self._limits, account)
+        lines = ByteLines(path, start, end, self._limits)
         for offset, line in lines:
             item = self._make_item(line, offset)
-            if lines.rest and not isinstance(line, Cut):
-                if not self.self_delimiting or isinstance(item, Counted):
-                    yield Counted("note", "resync", line if isinstance(line, int) else len(line))
-                    continue
-                account.records += 1
-            yield item
+            is_partial = not self.self_delimiting or isinstance(item, Counted)
+            yield Counted("note", "resync") if lines.rest and is_partial and not isinstance(line, Cut) else item
 
     def _make_item(self, line: Line, offset: int) -> Item:
         if isinstance(line, Cut):
-            return Counted("malformed", line.reason, line.length, offset)
+            return Counted("malformed", line.reason, offset)
         if isinstance(line, int):
-            return Counted("malformed", "line_bytes", line, offset)
+            return Counted("malformed", "line_bytes", offset)
         raw = line.removeprefix(_BOM) if offset == 0 else line
         if not raw or raw.isspace():
-            return Counted("ignored", "blank_line", len(line))
+            return Counted("ignored", "blank_line")
         try:
             return self.parse(self._encoding.decode(raw), offset, len(line))
         except UnicodeDecodeError:
-            return Counted("malformed", "bad_utf8", len(line), offset)
+            return Counted("malformed", "bad_utf8", offset)
 
     @abstractmethod
     def parse(self, line: str, offset: int, length: int) -> Item:

@@ -6,8 +6,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from clozeline.errors import StorageError
-from clozeline.pipeline.ingest.formats.byte_account import Account
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file, detect_codec
 from clozeline.pipeline.ingest.formats.input_file import InputFile
@@ -30,21 +29,19 @@ class RawRecord(NamedTuple):
     flags: int = 0  # `FLAG_...` of pipeline/ingest/documents/document.py
     target_text: str | None = None  # the other side of a pair of aligned texts
     extra: Mapping[str, Any] = _NO_FIELDS  # source fields without a column of their own
-    span: int | None = None  # bytes after decompression; None: `length`; 0 for the row of a table
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
     """A record without a document, `ignored` on purpose or `malformed`; or a `note` about something else.
 
-    `bytes` is its size after decompression. `lacks` explains why there is no text: the missing key and the keys that
-    exist, or a wrong type. `detail` explains what is wrong with the first record. `locator` is where a malformed record
-    starts, in the unit of the reader's documents.
+    `locator` is where a malformed record starts, in the unit of the reader's documents. `lacks` explains why there is
+    no text: the missing key and the keys that exist, or a wrong type. `detail` explains what is wrong with the first
+    record.
     """
 
     group: Literal["ignored", "malformed", "note"]
     reason: str
-    bytes: int = 0
     locator: int = field(default=0, compare=False)
     lacks: str = field(default="", compare=False)
     detail: str = field(default="", compare=False)
@@ -69,13 +66,10 @@ class Reader(Protocol):
         """Return whether a file with these first bytes can be read by byte ranges."""
 
     def first(self, path: InputFile, position: int) -> int:
-        """Return where the first record of a range from `position` starts; the size of the file if there is none.
+        """Return where the first record of a range from `position` starts; the size of the file if there is none."""
 
-        A range owns the bytes from its first record to that of the next range.
-        """
-
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
-        """Yield the records that start in [start, end), in order; `account` counts what the file holds."""
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        """Yield the records that start in [start, end), in order, and count all else with a reason."""
 
 
 class OneRange:
@@ -93,7 +87,7 @@ _READERS: Final = "clozeline.pipeline.ingest.readers"
 _HEAD_BYTES: Final = 4096
 _GUESS: Final = "text"
 _COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
-_MAGICS: Final = {"warc": (b"WARC/", b"filedesc://"), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
+_MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
 
 
 def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
@@ -110,6 +104,11 @@ def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]
     if (encoding := detect_utf16(head)) is not None:
         head = head.decode(encoding, "ignore").encode("utf-8", "ignore")
+    if head.startswith(b"filedesc://"):
+        raise ConfigurationError(
+            f"{path}: is an ARC file, which no reader reads: make a WARC file of it by "
+            f"`warcio recompress {path.name} {path.name.partition('.')[0]}.warc.gz`"
+        )
     name = named or _match_content(path, head) or _match_suffix(path) or _GUESS
     splittable: bool = find(_READERS, name).splittable(raw)
     return name, splittable

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
@@ -39,65 +38,50 @@ class TableFile(OneRange, ABC):
     """A reader of tables, batch by batch; a subclass opens its format."""
 
     kind: ClassVar[str]
-    """type of the locator, part of the document uid; `<kind>_error` counts unreadable rows"""
+    """type of the locator, part of the document uid"""
+    reasons: ClassVar[tuple[str, ...]] = (*FIELD_REASONS, "damaged", "schema")
 
     Options = FieldOptions
 
     def __init__(self, options: FieldOptions, limits: Limits) -> None:
         self._options = options
 
-    @staticmethod
-    def reasons_of(kind: str) -> tuple[str, ...]:
-        return (*FIELD_REASONS, "bad_utf8", f"{kind}_error", "schema")
-
     @abstractmethod
     def table(self, path: InputFile) -> AbstractContextManager[Table]:
         """Open the file."""
 
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield all rows; of a damaged part those before the damage, then the rows of the next part."""
-        size, damaged = path.stat().st_size, 0
+        row = 0
         try:
             with self.table(path) as (schema, parts):
                 if why := explain_unusable(self._options.text_key, schema.names):
-                    account.records, account.decoded = 1, size
                     yield Counted("malformed", "schema", lacks=why)
                     return
                 kind = schema.field(self._options.text_key).type
                 for part in parts:
-                    damaged += yield from self._read_part(part, kind, account)
+                    row = yield from self._read_part(part, kind, row)
         except _DAMAGE:
-            yield Counted("malformed", f"{self.kind}_error", locator=account.records)
-            account.records += 1
-            damaged += 1
-        if damaged and damaged == account.records:
-            account.pass_over(f"{self.kind}_error", size)
-        else:
-            account.decoded = size
+            yield Counted("malformed", "damaged", row)
 
-    def _read_part(self, part: Part, kind: pa.DataType, account: Account) -> Generator[Item, None, int]:
-        """Yield the rows of a part and return how many are lost; these are counted too, so that row indices stay."""
-        first = account.records
+    def _read_part(self, part: Part, kind: pa.DataType, row: int) -> Generator[Item, None, int]:
+        """Yield the rows of a part from an index on, lost ones too, so that indices stay; return the next index."""
+        first = row
         try:
             for batch in part.batches():
                 for fields in iterate_rows(batch, (self._options.text_key, self._options.url_key)):
-                    account.records += 1
-                    if fields is None:
-                        yield Counted("malformed", "bad_utf8", locator=account.records - 1)
-                        continue
-                    item = make_record(fields, self._options, self.kind, account.records - 1, 1, span=0)
+                    item: Item = Counted("malformed", "bad_utf8", row)
+                    if fields is not None:
+                        item = make_record(fields, self._options, self.kind, row, 1)
                     if isinstance(item, Counted) and item.reason == "text_type":
-                        wrong = f"column {self._options.text_key!r} has the type {kind}, not text"
-                        item = replace(item, lacks=wrong)
+                        item = replace(item, lacks=f"column {self._options.text_key!r} has the type {kind}, not text")
+                    row += 1
                     yield item
         except _DAMAGE:
-            lost = 1 if part.rows is None else part.rows - (account.records - first)
-            lost = min(max(1, lost), _MOST_LOST)
-            start = account.records
-            account.records += lost
-            yield from (Counted("malformed", f"{self.kind}_error", locator=start + row) for row in range(lost))
-            return lost
-        return 0
+            lost = 1 if part.rows is None else min(max(1, first + part.rows - row), _MOST_LOST)
+            yield from (Counted("malformed", "damaged", row + number) for number in range(lost))
+            row += lost
+        return row
 
 
 def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[dict[str, Any] | None]:

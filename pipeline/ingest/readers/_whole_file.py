@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import decode
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
 from clozeline.pipeline.ingest.formats.input_file import InputFile
@@ -29,27 +28,25 @@ class WholeFile(OneRange):
     def __init__(self, options: Options, limits: Limits) -> None:
         self._limits = limits
 
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
-        account.records += 1
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         flags, pieces, length, size = 0, [], 0, path.stat().st_size
-        for piece in decompress_file(path, self._limits, account, resume=False):
+        for piece in decompress_file(path, self._limits, resume=False):
             if isinstance(piece, Damage):
                 # all content before a cut or before trailing junk is valid
                 if piece.reason not in ("truncated", "trailing_junk") or not length:
-                    yield Counted("malformed", piece.reason, length)
+                    yield Counted("malformed", piece.reason)
                     return
                 flags = FLAG_TRUNCATED_SOURCE
                 continue
             pieces.append(piece)
             length += len(piece)
             if length > self._limits.record_bytes:
-                account.pass_over("too_large", size - account.decoded)
-                yield Counted("malformed", "too_large", length)
+                yield Counted("malformed", "too_large")
                 return
         decoded = decode(b"".join(pieces), meta=self.markup)
         if decoded is None:
-            yield Counted("malformed", "charset", length)
+            yield Counted("malformed", "charset")
             return
         text, decoding_flags = decoded
         flags |= decoding_flags
-        yield RawRecord(0, self.kind, size, text, markup=self.markup, flags=flags, span=length)
+        yield RawRecord(0, self.kind, size, text, markup=self.markup, flags=flags)

@@ -19,7 +19,6 @@ class Arrow(TableFile):
     VERSION: ClassVar[int] = 3
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
     kind: ClassVar[str] = "arrow"
-    reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("arrow")
 
     @contextmanager
     def table(self, path: InputFile) -> Iterator[Table]:

@@ -11,13 +11,12 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import REASONS
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, explain_unusable, make_record
+from clozeline.pipeline.ingest.readers._fields import FieldOptions, explain_unusable, make_record
 from clozeline.pipeline.ingest.readers._lines import EncodingOptions
 
 _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
@@ -38,7 +37,7 @@ class Csv(OneRange):
     VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     reasons: ClassVar[tuple[str, ...]] = (
-        *REASONS, *FIELD_REASONS, "bad_utf8", "line_bytes", "fields", "bad_csv", "schema",
+        *REASONS, "bad_csv", "bad_utf8", "empty", "fields", "line_bytes", "schema",
     )  # fmt: skip
 
     @config_class
@@ -51,13 +50,12 @@ class Csv(OneRange):
     def __init__(self, options: Options, limits: Limits) -> None:
         self._options, self._limits = options, limits
 
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
-        lines = _Lines(ByteLines(path, start, end, self._limits, account), self._options)
+        lines = _Lines(ByteLines(path, start, end, self._limits), self._options)
         rows = csv.reader(lines, delimiter=self._options.delimiter, strict=True)
         names = self._options.columns
-        records = 0
         while True:
             lines.begin_row()
             row: list[str] | None = None
@@ -67,37 +65,34 @@ class Csv(OneRange):
                 break
             except _CutRow as damage:
                 lines.problem = damage.cut.reason
-                lines.length += damage.cut.length
             except csv.Error:
                 lines.keep_first()
             finally:
                 # lines right after damage, which may be the rest of a row
-                yield from (Counted("note", "resync", length) for length in lines.skipped)
-                lines.skipped.clear()
-            records += 1
+                yield from (Counted("note", "resync") for _ in range(lines.skipped))
+                lines.skipped = 0
             if names is not None or row == []:
                 yield self._make_item(row, names or [], lines)
             elif row is not None and not lines.problem:
                 names = row
-                yield Counted("ignored", "header", lines.length)
+                yield Counted("ignored", "header")
             else:
                 names = []  # the header is lost; no other row may replace it
                 yield self._make_item(row, names, lines)
-        account.records = records
 
     def _make_item(self, row: list[str] | None, names: list[str], lines: _Lines) -> Item:
         if lines.problem:
-            return Counted("malformed", lines.problem, lines.length, lines.offset)
+            return Counted("malformed", lines.problem, lines.offset)
         if row is None:
-            return Counted("malformed", "bad_csv", lines.length, lines.offset)
+            return Counted("malformed", "bad_csv", lines.offset)
         if not row:
-            return Counted("ignored", "blank_line", lines.length)
+            return Counted("ignored", "blank_line")
         if why := explain_unusable(self._options.text_key, names):
-            return Counted("malformed", "schema", lines.length, lines.offset, why)
+            return Counted("malformed", "schema", lines.offset, why)
         if len(row) != len(names):
-            return Counted("malformed", "fields", lines.length, lines.offset)
+            return Counted("malformed", "fields", lines.offset)
         fields = dict(zip(names, row, strict=True))
-        return make_record(fields, self._options, "csv", lines.offset, lines.length + lines.count - 1, lines.length)
+        return make_record(fields, self._options, "csv", lines.offset, lines.length + lines.count - 1)
 
 
 class _CutRow(Exception):
@@ -114,7 +109,7 @@ class _Lines:
     def __init__(self, source: ByteLines, options: EncodingOptions) -> None:
         self._options, self._source, self._lines = options, source, iter(source)
         self._pushed_back: deque[tuple[int, bytes | int]] = deque()
-        self.skipped: list[int] = []
+        self.skipped = 0
         self.begin_row()
 
     def begin_row(self) -> None:
@@ -141,7 +136,7 @@ class _Lines:
                 raise _CutRow(line)
             if not self._source.rest:
                 return self._add_line(offset, line)
-            self.skipped.append(line if isinstance(line, int) else len(line))
+            self.skipped += 1
         raise StopIteration
 
     def _add_line(self, offset: int, line: bytes | int) -> str:

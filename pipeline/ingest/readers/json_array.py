@@ -5,10 +5,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
 from clozeline.pipeline.ingest.formats.input_file import InputFile
@@ -17,173 +16,88 @@ from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, make_record, parse_integer
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
-_MARK: Final = "\ufeff"
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
+_OBJECT: Final = re.compile(r",\s*(?=\{)")
 _LITERAL: Final = 16  # characters; no literal or escape is longer
 _BETWEEN: Final = 256  # maximum characters between two objects
-_STRUCTURE: Final = 1 << 20  # characters of an invalid element in which its end is searched by brackets
-_OBJECT: Final = re.compile(r"\}\s*,\s*(?=\{)")
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+(")?|[\[\]{},]', re.DOTALL)
 _AHEAD: Final = 1 << 16
+_DECODER: Final = json.JSONDecoder(parse_int=parse_integer)
 
 
 class JsonArray(OneRange):
     """Reads the array element by element; memory holds one element, up to the limit of a line.
 
-    The locator is the offset of the element in the decompressed stream. An element that is not JSON is counted as
-    `bad_json`, one that is too long to find its end as `line_bytes`. Reading continues at the next object, found by
-    the brackets or, if a quote or bracket is missing, by `},{` and a text field. Streaming JSON packages do not report
-    the bytes of an element, which the account needs.
+    The locator is the offset of the element in the decompressed stream. An element that is no JSON object is counted as
+    `bad_json`, one that is too long to find its end as `line_bytes`. Reading continues at the next object with a text.
 
     Example:
         `[{"text": "It is raining."}, {"text": "And cold."}]`
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     suffixes: ClassVar[tuple[str, ...]] = ()
-    reasons: ClassVar[tuple[str, ...]] = (
-        *REASONS, *FIELD_REASONS, "bad_utf8", "bad_json", "not_object", "line_bytes",
-    )  # fmt: skip
+    reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
 
     Options = FieldOptions
 
     def __init__(self, options: FieldOptions, limits: Limits) -> None:
         self._options, self._limits = options, limits
-        self._decoder = json.JSONDecoder(parse_int=parse_integer)
 
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
-        text = _Text(recode_utf16(decompress_file(path, self._limits, account), account))
-        account.separators += text.pass_over(_MARK) + text.skip_blanks()
-        is_array = text.begins("[")
-        account.separators += text.pass_over("[")
-        reason, start = "" if is_array else "bad_json", text.offset
-        skipped = 0 if is_array else text.drain()
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        text = _Text(recode_utf16(decompress_file(path, self._limits)), self._limits.line_bytes)
+        text.skip("\ufeff")
+        is_element = text.skip("[")
         while True:
-            if is_array:
-                reason = yield from self._read_elements(text, account)
-                if reason == "end":
+            if is_element and text.skip("]"):
+                if text.is_over():
                     return
-                start = text.offset
-                skipped, is_array = self._skip_to_record(text)
-            account.records += 1
-            reason = text.damage if text.damage and not is_array else reason
-            yield Counted("malformed", reason, skipped, start)
-            while not is_array:
-                if not text.resume():
+                is_element = False
+            offset, reason = text.skip_blanks(), "bad_json"
+            if is_element:
+                value, size, reason = text.parse_value()
+                if not reason:
+                    has_bad_byte = _BAD_BYTE.search(text.take(text.at + size)) is not None
+                    yield self._make_item(value, offset, text.offset - offset, has_bad_byte=has_bad_byte)
+                    if text.skip(",") or text.begins("]"):
+                        continue
+                    offset, reason = text.offset, "bad_json"
+            is_element = self._seek_record(text)
+            yield Counted("malformed", reason if is_element or not text.damage else text.damage, offset)
+            while not is_element:
+                if not text.skip_damage():
                     return
-                skipped, is_array = self._skip_to_record(text)
-                if skipped:
-                    yield Counted("note", "resync", skipped)
-                if text.damage and not is_array:
-                    account.records += 1
-                    yield Counted("malformed", text.damage, locator=text.offset)
+                is_element = self._seek_record(text)
+                if not is_element and text.damage:
+                    yield Counted("malformed", text.damage, text.offset)
 
-    def _read_elements(self, text: _Text, account: Account) -> Generator[Item, None, str]:
-        """Yield elements up to the first invalid one, and return the reason, or `end` at the end of the file."""
+    def _make_item(self, value: Any, offset: int, length: int, *, has_bad_byte: bool) -> Item:
+        if has_bad_byte or length > self._limits.line_bytes:
+            return Counted("malformed", "bad_utf8" if has_bad_byte else "line_bytes", offset)
+        if not isinstance(value, dict):
+            return Counted("malformed", "bad_json", offset)
+        return make_record(value, self._options, "json_array", offset, length)
+
+    def _seek_record(self, text: _Text) -> bool:
+        """Go to the next object with a text; False at the end, or at damage."""
         while True:
-            account.separators += text.skip_blanks()
-            if closed := text.pass_over("]"):
-                account.separators += closed + text.skip_blanks()
-                return "bad_json" if text.ensure(1) or text.damage else "end"
-            offset, (value, length, reason) = text.offset, self._parse_value(text)
-            if reason:
-                return reason
-            text.take(text.at + length)
-            account.records += 1
-            if (length := text.offset - offset) > self._limits.line_bytes:
-                yield Counted("malformed", "line_bytes", length, offset)
-            elif _BAD_BYTE.search(text.taken):
-                yield Counted("malformed", "bad_utf8", length, offset)
-            elif not isinstance(value, dict):
-                yield Counted("malformed", "not_object", length, offset)
-            else:
-                yield make_record(value, self._options, "json_array", offset, length)
-            account.separators += text.skip_blanks() + (comma := text.pass_over(","))
-            if not comma and not text.begins("]"):
-                return "bad_json"
-
-    def _parse_value(self, text: _Text) -> tuple[Any, int, str]:
-        """Return the next value, its length in characters, and the reason if it is invalid."""
-        size = _AHEAD
-        while True:
-            at_end = not text.ensure(size)
-            try:
-                value, end = self._decoder.raw_decode(text.buffer, text.at)
-            except RecursionError:
-                return None, 0, "bad_json"
-            except json.JSONDecodeError as error:
-                # a string or literal may continue beyond the buffer
-                inside = error.msg.startswith("Unterminated") or error.pos > len(text.buffer) - _LITERAL
-                if at_end or not inside:
-                    return None, 0, "bad_json"
-                if size > self._limits.line_bytes:
-                    return None, 0, "line_bytes"
-            else:
-                if end < len(text.buffer) or at_end:
-                    return value, end - text.at, ""
-            size *= 2
-
-    def _skip_to_record(self, text: _Text) -> tuple[int, bool]:
-        """Skip an invalid element up to the next record or the end of the array; return the bytes and success."""
-        skipped = text.skip_blanks()
-        if self._is_record(text):
-            return skipped, True
-        if length := _measure_element(text):
-            return skipped + text.take(text.at + length), True
-        while True:
-            match = _OBJECT.search(text.buffer, text.at)
-            if match is not None:
-                skipped += text.take(match.end())
-                if self._is_record(text):
-                    return skipped, True
-                continue
-            # keep the last characters, which may start a match
-            skipped += text.take(max(text.at, len(text.buffer) - _BETWEEN))
-            if not text.fill():
-                return skipped + text.take(len(text.buffer)), False
-
-    def _is_record(self, text: _Text) -> bool:
-        """Return whether an object with a text follows, and then the end of an element."""
-        if not text.begins("{"):
-            return False
-        value, length, reason = self._parse_value(text)
-        return not reason and self._options.text_key in value and text.peek_after(length) in tuple(",]")
-
-
-def _measure_element(text: _Text) -> int:
-    """Return the characters up to the next object or the end of the array, by matching brackets; 0 if that fails."""
-    size = _AHEAD
-    while size <= _STRUCTURE:
-        at_end = not text.ensure(size)
-        depth = 0
-        for token in _TOKEN.finditer(text.buffer, text.at):
-            mark = token[0]
-            if mark[0] == '"':
-                if token[1] is None:
-                    break
-            elif depth == 0 and mark in ",]}":
-                before, behind = token.start() - text.at, token.end() - text.at
-                after = text.peek_after(behind)
-                if mark == "," and after == "{":
-                    return behind
-                return before if mark == "]" and not after and not text.damage else 0
-            elif mark != ",":
-                depth += 1 if mark in "[{" else -1
-        if at_end:
-            return 0
-        size *= 2
-    return 0
+            text.skip_blanks()
+            if text.begins("{"):
+                value, _, reason = text.parse_value()
+                if not reason and self._options.text_key in value:
+                    return True
+            if not text.seek(_OBJECT):
+                return False
 
 
 class _Text:
-    """Text of a file, read on demand; `at` indexes `buffer`, `offset` the bytes of the content."""
+    """Text of a file, read on demand; `at` is an index of `buffer`, `offset` counts the bytes before it."""
 
-    def __init__(self, pieces: Iterator[bytes | Damage]) -> None:
-        self.buffer, self.at, self.taken, self.offset, self.damage = "", 0, "", 0, ""
-        self._pieces = pieces
+    def __init__(self, pieces: Iterator[bytes | Damage], longest: int) -> None:
+        self.buffer, self.at, self.offset, self.damage = "", 0, 0, ""
+        self._pieces, self._longest = pieces, longest
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
-    def fill(self) -> bool:
+    def _fill(self) -> bool:
         """Read more; False at the end, or at damage, which `damage` then names."""
         piece = next(self._pieces, b"") if not self.damage else b""
         if isinstance(piece, Damage):
@@ -191,54 +105,70 @@ class _Text:
         self.buffer, self.at = self.buffer[self.at :] + self._decoder.decode(piece, final=not piece), 0
         return bool(piece)
 
-    def resume(self) -> bool:
+    def skip_damage(self) -> bool:
         """Continue after the damage; False if there is none."""
         damage, self.damage = self.damage, ""
         return bool(damage)
 
-    def peek_after(self, length: int) -> str:
-        """Return the first non-blank character after the next `length` characters; "" at the end."""
-        while True:
-            match = _BLANK.match(self.buffer, self.at + length)
-            if match is not None and match.end() < len(self.buffer):
-                return self.buffer[match.end()]
-            if not self.fill():
-                return ""
+    def take(self, end: int) -> str:
+        """Move to an index of the buffer and return what was passed."""
+        taken, self.at = self.buffer[self.at : end], end
+        self.offset += len(taken.encode("utf-8", "surrogateescape"))
+        return taken
 
-    def ensure(self, count: int) -> bool:
-        """Read until at least `count` characters are ahead; return whether they are."""
-        while len(self.buffer) - self.at < count:
-            if not self.fill():
-                return len(self.buffer) >= count
-        return True
-
-    def take(self, end: int) -> int:
-        """Move to a buffer index, leave the passed text in `taken`, and return its bytes."""
-        self.taken, self.at = self.buffer[self.at : end], end
-        size = len(self.taken.encode("utf-8", "surrogateescape"))
-        self.offset += size
-        return size
-
-    def begins(self, char: str) -> bool:
-        return self.ensure(1) and self.buffer[self.at] == char
-
-    def pass_over(self, char: str) -> int:
-        """Skip the next character if it is `char`; return its bytes."""
-        return self.take(self.at + 1) if self.begins(char) else 0
+    def begins(self, mark: str) -> bool:
+        return (self.at < len(self.buffer) or self._fill()) and self.buffer.startswith(mark, self.at)
 
     def skip_blanks(self) -> int:
-        """Skip blanks and line ends; return their bytes."""
-        size = 0
-        while self.ensure(1):
-            while self.at < len(self.buffer) and self.buffer[self.at] in " \t\r\n":
-                size += self.take(self.at + 1)
-            if self.at < len(self.buffer):
-                break
-        return size
+        """Skip blanks and line ends; return the offset after them."""
+        while True:
+            blank = _BLANK.match(self.buffer, self.at)
+            self.take(self.at if blank is None else blank.end())
+            if self.at < len(self.buffer) or not self._fill():
+                return self.offset
 
-    def drain(self) -> int:
-        """Read to the end and return the bytes."""
-        size = self.take(len(self.buffer))
-        while self.fill():
-            size += self.take(len(self.buffer))
-        return size + self.take(len(self.buffer))
+    def is_over(self) -> bool:
+        return self.at == len(self.buffer) and not self._fill() and not self.damage
+
+    def skip(self, mark: str) -> bool:
+        """Skip a mark and the blanks around it; return whether it was there."""
+        self.skip_blanks()
+        if not self.begins(mark):
+            return False
+        self.take(self.at + 1)
+        self.skip_blanks()
+        return True
+
+    def seek(self, pattern: re.Pattern[str]) -> bool:
+        """Go to the end of the next match; False at the end, or at damage."""
+        while (match := pattern.search(self.buffer, self.at)) is None:
+            # the last characters may begin a match
+            self.take(max(self.at, len(self.buffer) - _BETWEEN))
+            if not self._fill():
+                self.take(len(self.buffer))
+                return False
+        self.take(match.end())
+        return True
+
+    def parse_value(self) -> tuple[Any, int, str]:
+        """Return the value that starts here, its length in characters, and the reason if it is invalid."""
+        size = _AHEAD
+        while True:
+            at_end = False
+            while len(self.buffer) - self.at < size and not at_end:
+                at_end = not self._fill()
+            try:
+                value, end = _DECODER.raw_decode(self.buffer, self.at)
+            except RecursionError:
+                return None, 0, "bad_json"
+            except json.JSONDecodeError as error:
+                # a string or literal may continue beyond the buffer
+                inside = error.msg.startswith("Unterminated") or error.pos > len(self.buffer) - _LITERAL
+                if at_end or not inside:
+                    return None, 0, "bad_json"
+                if size > self._longest:
+                    return None, 0, "line_bytes"
+            else:
+                if end < len(self.buffer) or at_end:
+                    return value, end - self.at, ""
+            size *= 2

@@ -17,7 +17,7 @@ class Jsonl(LineFile):
     VERSION: ClassVar[int] = 2
     self_delimiting: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
-    reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "bad_json", "not_object")
+    reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "bad_json")
 
     @config_class
     class Options(FieldOptions, EncodingOptions):
@@ -28,8 +28,8 @@ class Jsonl(LineFile):
             value = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
             why = f"line 1 is no JSON: {getattr(error, 'msg', error)} at character {getattr(error, 'pos', 0) + 1}"
-            return Counted("malformed", "bad_json", length, offset, detail="" if offset else why)
+            return Counted("malformed", "bad_json", offset, detail="" if offset else why)
         if not isinstance(value, dict):
             why = "line 1 is JSON, but no object"
-            return Counted("malformed", "not_object", length, offset, detail="" if offset else why)
+            return Counted("malformed", "bad_json", offset, detail="" if offset else why)
         return make_record(value, self._options, "jsonl", offset, length)

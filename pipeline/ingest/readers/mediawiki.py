@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Final
 from xml.parsers import expat
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -38,10 +37,10 @@ class Mediawiki(OneRange):
     def __init__(self, options: Options, limits: Limits) -> None:
         self._limits = limits
 
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         pages = _Pages(self._limits.record_bytes)
         reason = ""
-        for piece in decompress_file(path, self._limits, account, resume=False):
+        for piece in decompress_file(path, self._limits, resume=False):
             if isinstance(piece, Damage):
                 reason = piece.reason
                 break
@@ -49,14 +48,8 @@ class Mediawiki(OneRange):
                 yield from pages.feed(piece[first : first + _PIECE])
         if not reason and not pages.finish():
             reason = "truncated" if not pages.wrong else "bad_xml"
-        rest = account.content - pages.covered - pages.outside
         if reason or pages.wrong:
-            account.records += 1
-            yield Counted("malformed", "bad_xml" if pages.wrong else reason, rest, pages.end, detail=pages.wrong)
-        else:
-            account.separators += rest
-        account.separators += pages.outside
-        account.records += pages.count
+            yield Counted("malformed", "bad_xml" if pages.wrong else reason, pages.end, detail=pages.wrong)
 
 
 class _Pages:
@@ -76,7 +69,6 @@ class _Pages:
         self._size = self._start = self.end = 0
         self._no_text = set(ENGLISH_NAMESPACES)
         self._key = ""
-        self.count = self.covered = self.outside = 0
         self.wrong = ""
 
     def feed(self, piece: bytes) -> list[Item]:
@@ -131,16 +123,13 @@ class _Pages:
 
     def _end_page(self, end: int) -> None:
         length, page = end - self._start, self._fields
-        self.outside += self._start - self.end
         self.end = end
-        self.covered += length
-        self.count += 1
         if "redirect" in page or _REDIRECT.match(page.get("text", "")):
-            self._items.append(Counted("ignored", "redirect", length))
+            self._items.append(Counted("ignored", "redirect"))
         elif page.get("ns", "0") != "0":
-            self._items.append(Counted("ignored", f"namespace_{page['ns']}", length))
+            self._items.append(Counted("ignored", f"namespace_{page['ns']}"))
         elif "too_large" in page:
-            self._items.append(Counted("malformed", "too_large", length, self._start))
+            self._items.append(Counted("malformed", "too_large", self._start))
         else:
             text = strip_markup(page.get("text", ""), frozenset(self._no_text))
             extra = {"title": page.get("title", "")}

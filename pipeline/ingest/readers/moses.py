@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import StorageError
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import REASONS
 from clozeline.pipeline.ingest.formats.input_file import InputFile
@@ -40,13 +39,13 @@ class Moses(OneRange):
         self._target = Path(options.target_path)
         self._limits = limits
 
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         if not self._target.is_file():
             raise StorageError(f"{self._target}: no such file; `target_path` names the other sides of {path}")
-        size, target_size, target_account = path.stat().st_size, self._target.stat().st_size, Account()
+        size, target_size = path.stat().st_size, self._target.stat().st_size
         sides = (
-            ByteLines(path, 0, size, self._limits, account, resume=False),
-            ByteLines(self._target, 0, target_size, self._limits, target_account, resume=False),
+            ByteLines(path, 0, size, self._limits, resume=False),
+            ByteLines(self._target, 0, target_size, self._limits, resume=False),
         )
         cuts: dict[int, tuple[Cut, int]] = {}  # of each side, with the index of the line
         for number, lines in enumerate(zip_longest(*sides)):
@@ -56,36 +55,24 @@ class Moses(OneRange):
             if len(intact) == 2:
                 yield self._make_item(number, *intact)
             elif cuts:
-                yield from (Counted("malformed", "unpaired", _length(line), number) for line in intact)
+                yield from (Counted("malformed", "unpaired", number) for _ in intact)
             else:
                 raise StorageError(
                     f"{path} and {self._target}: one ends after line {number}, the other has more; both files must "
                     "have the same number of lines"
                 )
         for _, (cut, number) in sorted(cuts.items()):
-            yield Counted("malformed", cut.reason, cut.length, number)
-        # add the target side: bytes of both, a record per line number and per damage
-        account.records = max(account.records - (0 in cuts), target_account.records - (1 in cuts)) + len(cuts)
-        account.companion += target_size
-        account.decoded += target_account.decoded
-        account.content += target_account.content
-        account.separators += target_account.separators
-        for reason, count in target_account.undecoded.items():
-            account.pass_over(reason, count)
+            yield Counted("malformed", cut.reason, number)
 
     def _make_item(self, number: int, text: bytes | int, target: bytes | int) -> Item:
         if isinstance(text, int) or isinstance(target, int):
-            return Counted("malformed", "line_bytes", _length(text) + _length(target), number)
+            return Counted("malformed", "line_bytes", number)
         length = len(text) + len(target)
         if not text.strip() and not target.strip():
-            return Counted("ignored", "blank_line", length)
+            return Counted("ignored", "blank_line")
         try:
             encoding = "utf-8" if number else "utf-8-sig"
             first, second = (side.removesuffix(b"\r").decode(encoding) for side in (text, target))
         except UnicodeDecodeError:
-            return Counted("malformed", "bad_utf8", length, number)
+            return Counted("malformed", "bad_utf8", number)
         return RawRecord(number, "moses", length, first, target_text=second)
-
-
-def _length(line: bytes | int) -> int:
-    return line if isinstance(line, int) else len(line)

@@ -20,7 +20,6 @@ class Parquet(TableFile):
     VERSION: ClassVar[int] = 3
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
     kind: ClassVar[str] = "parquet"
-    reasons: ClassVar[tuple[str, ...]] = TableFile.reasons_of("parquet")
 
     @contextmanager
     def table(self, path: InputFile) -> Iterator[Table]:

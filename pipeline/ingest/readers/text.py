@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Item, RawRecord
@@ -49,19 +48,17 @@ class Text(WholeFile):
     def __init__(self, options: Options, limits: Limits) -> None:
         self._limits, self._split = limits, options.split
 
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the document, or its chapters: their locator is the offset in the text as UTF-8."""
-        for item in super().read(path, start, end, account):
+        for item in super().read(path, start, end):
             if not isinstance(item, RawRecord) or self._split is None:
                 yield item
                 continue
-            chapters = list(_split_chapters(item, self._split))
-            account.records += len(chapters) - 1
-            yield from chapters
+            yield from _split_chapters(item, self._split)
 
 
 def _split_chapters(book: RawRecord, split: Split) -> Iterator[RawRecord]:
-    """Yield the chapters of a text, each with the part of the file's bytes that it takes."""
+    """Yield the chapters of a text, each with its bytes as UTF-8."""
     matches = re.finditer(split.pattern, book.text, re.MULTILINE)
     edges = [0, *(match.start() for match in matches if match.group() and match.start()), len(book.text)]
     pieces, short = [], ""
@@ -72,10 +69,8 @@ def _split_chapters(book: RawRecord, split: Split) -> Iterator[RawRecord]:
             short = ""
     # a short rest belongs to the last chapter
     pieces = [*pieces[:-1], pieces[-1] + short] if pieces else [short]
-    sizes = [len(piece.encode("utf-8", "surrogatepass")) for piece in pieces]
-    # in another encoding than UTF-8, the last chapter takes the difference
-    spans = [*sizes[:-1], (book.span or 0) - sum(sizes[:-1])]
     offset = 0
-    for piece, size, span in zip(pieces, sizes, spans, strict=True):
-        yield book._replace(locator=offset, kind="chapter", length=size, text=piece, span=span)
+    for piece in pieces:
+        size = len(piece.encode("utf-8", "surrogatepass"))
+        yield book._replace(locator=offset, kind="chapter", length=size, text=piece)
         offset += size

@@ -41,7 +41,7 @@ class Tsv(LineFile):
         columns = self._options.columns
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != len(columns):
-            return Counted("malformed", "fields", length, offset)
+            return Counted("malformed", "fields", offset)
         row = dict(zip(columns, fields, strict=True))
         target = row.pop(_TARGET, None)
         if target is not None and not row[_TEXT].strip():

@@ -1,65 +1,44 @@
-"""Read WARC, WET and ARC files, plain or compressed: captured pages, and the texts of WET files."""
+"""Read WARC and WET files, plain or compressed: captured pages, and the texts of WET files."""
 
 import re
-from collections.abc import Generator, Iterator, Sequence
-from typing import ClassVar, Final, Literal, NamedTuple
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import BinaryIO, ClassVar, Final
 
 from clozeline.configuration.config import config_class
+from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.charset import decode
 from clozeline.pipeline.ingest.formats.content_sniffing import HTML_TYPES, contradicts_html, looks_like_html
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, detect_codec
-from clozeline.pipeline.ingest.formats.http_message import content_type, parse_response
+from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_members, detect_codec, find_member
+from clozeline.pipeline.ingest.formats.http_message import content_type, parse_fields, parse_response
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.formats.record_stream import Position, RecordStream, find_record, open_record_stream
-from clozeline.pipeline.ingest.formats.warc_head import (
-    HEAD_BYTES,
-    WITH_TEXT,
-    RecordHead,
-    has_head,
-    parse_arc_head,
-    parse_head,
-)
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
 
-# text mode on Windows turns `\r\n` into `\r\r\n`
-_WARC: Final = rb"WARC/[01]\.\d{1,2}[ \t]*\r*\n"
-# URL, IP address, date, type, five more fields in version 2, length; the IP address ends a URL that contains blanks
-_ARC: Final = (
-    rb"[A-Za-z][A-Za-z0-9+.-]{1,20}:[^\r\n]{0,4000}? "
-    rb"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}|-) "
-    rb"\d{12,20} \S{1,200}(?: \S{1,200}){0,5}? \S{1,19}\r*\n"
-)
-_WARC_START: Final = re.compile(_WARC)
-_START: Final = re.compile(rb"(?:%s|%s)" % (_WARC, _ARC))
-_NEXT: Final = re.compile(rb"(?<=\n)(?:%s|%s)" % (_WARC, _ARC))
-_SEPARATOR: Final = b"\r\n\r\n"
-_RECORD_END: Final = re.compile(rb"\r+\n\r+\n")
-_BLANK_BYTES: Final = 64
-_LOOK_AHEAD: Final = 1 << 13  # longer than any first line of a record
+_START: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r*\n")
+_HEAD_END: Final = re.compile(rb"\n\r*\n")
+_LINE_ENDS: Final = re.compile(rb"[\r\n]*")
+_HEAD_BYTES: Final = 1 << 16
+_START_BYTES: Final = 64
+"""Bytes that hold the first line of a record, and the line ends before it."""
+_LENGTH: Final = re.compile(r"[0-9]{1,18}")
 _NAME: Final = re.compile(r"[\w.+/-]{1,60}")
-
-
-class _Unused(NamedTuple):
-    """The reason that a record gives no document."""
-
-    group: Literal["ignored", "malformed"]
-    reason: str
 
 
 class Warc:
     """Reads responses with status 200 and an HTML body, and conversion records (WET texts).
 
-    After damage, reading continues at the next gzip member or line that starts like a record. Memory is never allocated
-    by the length in a header.
+    After damage, reading continues at the next gzip member or line that starts a record. Memory is never allocated by
+    the length in a header.
     """
 
-    VERSION: ClassVar[int] = 4
-    suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet", ".arc")
+    VERSION: ClassVar[int] = 5
+    suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet")
     reasons: ClassVar[tuple[str, ...]] = (
-        *REASONS, "bad_header", "bad_length", "charset", "content_encoding", "http", "not_gzip", "too_large",
+        "bad_header", "bad_length", "bomb", "charset", "content_encoding", "damaged", "http", "too_large", "truncated",
     )  # fmt: skip
 
     @config_class
@@ -79,196 +58,99 @@ class Warc:
         size = path.stat().st_size
         if position in (0, size):
             return position
-        member = find_record(path, position, self._limits, _begins_record)
-        if member is not None:
-            return member
+        with path.open("rb") as file:
+            if _find_codec(file, path) == "gzip":
+                member = find_member(file, "gzip", position, _START)
+                return size if member is None else member
         # one byte earlier, because a record starts after a line end
-        stream = open_record_stream(path, position - 1, self._limits, _begins_record, Account())
-        dropped, is_record = _seek_record(stream)
-        return position - 1 + dropped if is_record else size
+        content = _Content(path, self._limits, position - 1, size)
+        return content.at if content.seek(1) else size
 
-    def read(self, path: InputFile, start: int, end: int, account: Account) -> Iterator[Item]:
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the records that start (in gzip files: whose member starts) in [start, end)."""
-        size = path.stat().st_size
         start, end = self.first(path, start), self.first(path, end)
-        if start < end:
-            stream = open_record_stream(path, start, self._limits, _begins_record, account)
-            stop = yield from self._read_records(stream, end, size)
-            stream.close(stop, end)
+        content = _Content(path, self._limits, start, end)
+        while start < end and not content.is_over():
+            locator, _ = content.locate()
+            if _START.match(content.ahead):
+                yield self._read_record(content)
+            elif content.ahead:
+                content.seek(1)
+                yield Counted("note", "resync")
+            elif (damage := content.pass_damage()) and damage.reason == "trailing_junk":
+                yield Counted("note", "resync")
+            elif damage:
+                yield Counted("malformed", damage.reason, locator)
 
-    def _read_records(self, stream: RecordStream, end: int, size: int) -> Generator[Item, None, int]:
-        """Yield the items up to a record that starts at `end` or later; return the offset where reading ended."""
-        shared = False
-        while True:
-            yield from self._read_lone_records(stream, end, size)
-            if not _skip_line_ends(stream):
-                damaged = stream.damaged
-                if damaged is None:
-                    return size
-                if damaged.member >= end:
-                    if stream.abandoned is not None:
-                        yield _count_damage(stream, damaged)
-                    return damaged.member
-                resumed = stream.resync(end)
-                yield _count_damage(stream, damaged)
-                if not resumed:
-                    return end
-                continue
-            position = stream.position()
-            if stream.is_beyond(position, end):
-                return stream.locate(position)
-            if position.inner and stream.kind == "warc-gz" and not shared:
-                shared = True
-                yield Counted("note", "records_share_gzip_member")
-            yield from self._read_record(stream, position, size)
+    def _read_record(self, content: "_Content") -> Item:
+        """Pass the next record, and return what it gives."""
+        (locator, kind), head = content.locate(), content.find_head_end()
+        fields = parse_fields(content.ahead[:head], "utf-8")
+        length, fault = fields.get("content-length", ""), ""
+        size = head + (int(length) if _LENGTH.fullmatch(length) else 0)
+        if "warc-type" not in fields:
+            fault = "bad_header"
+        elif _LENGTH.fullmatch(length) is None:
+            fault = "bad_length"
+        elif size - head > self._limits.record_bytes:
+            fault = "too_large"
+        # a length that is a little too small is accepted, as by warcio, if the record ends with the line
+        elif not content.can_end(end := size) and not content.can_end(end := content.find_line_end(size)):
+            fault = "bad_length"
+        if fault:
+            return Counted("malformed", content.pass_fault(fault, head, size), locator)
+        payload = bytes(content.ahead[head:size])
+        if end > size:
+            fields.setdefault("warc-truncated", "length")
+        content.drop(end)
+        if kind == "warc-gz" and content.skip_line_ends() and (following := content.locate())[1] == kind:
+            size = following[0] - locator
+        return self._make_item(fields, payload, locator, kind, size)
 
-    def _read_record(self, stream: RecordStream, position: Position, size: int) -> Sequence[Item]:
-        stream.ensure(_LOOK_AHEAD)
-        if _START.match(stream.ahead) is None:
-            return [Counted("note", "resync", _seek_record(stream)[0])]
-        stream.account.records += 1
-        head, locator = _read_head(stream), stream.locate(position)
-        if head is None:
-            if _is_cut(stream):
-                stream.abandon(locator)
-                return []
-            return [Counted("malformed", "bad_header", _seek_record(stream)[0], locator)]
-        extra = self._check_length(stream, head, locator)
-        if extra is None or isinstance(extra, Counted):
-            return [] if extra is None else [extra]
-        length = head.size + (head.length or 0)
-        payload = b""
-        if head.kind in WITH_TEXT:
-            with memoryview(stream.ahead) as ahead:
-                payload = bytes(ahead[head.size : length + (extra if head.text_mode else 0)])
-        stream.drop(length + extra)
-        notes: list[Item] = []
-        if extra:
-            payload = payload.replace(b"\r\r\n", b"\r\n") if head.text_mode else payload
-            head = head._replace(truncated=head.truncated or not head.text_mode)
-            notes.append(Counted("note", "short_length", extra))
-        stored = _measure_member(stream, position.member, size) if position.inner == 0 else None
-        is_start = position.inner == 0 or stream.kind == "warc"
-        kind = stream.kind if is_start else f"{stream.kind}:{position.inner}"
-        return [*notes, self._make_item(head, payload, locator, kind, stored or length)]
-
-    def _read_lone_records(self, stream: RecordStream, end: int, size: int) -> Iterator[Item]:
-        """Yield records as long as each fills a small gzip member, as nearly all of a crawl do.
-
-        Such a member is intact and the length of its record is right, so nothing has to be searched for.
-        """
-        content = stream.peek_member()
-        while _WARC_START.match(content) and (member := stream.next_member) < end:
-            head = parse_head(content)
-            if head is None or head.length is None or head.length > self._limits.record_bytes:
-                return
-            length = head.size + head.length
-            if content[length:] != _SEPARATOR:
-                return
-            payload = content[head.size : length] if head.kind in WITH_TEXT else b""
-            stream.account.records += 1
-            stream.account.separators += len(_SEPARATOR)
-            stream.drop(len(content))
-            content = stream.peek_member()
-            followed = content.startswith(b"WARC/")
-            stored = stream.next_member - member if followed else _measure_member(stream, member, size)
-            yield self._make_item(head, payload, member, stream.kind, stored or length)
-
-    def _check_length(self, stream: RecordStream, head: RecordHead, locator: int) -> Counted | int | None:
-        """Return how many bytes after the next record belong to it in spite of its length, usually 0.
-
-        If the record is unusable: the reason, with the stream at the next record; None if it is cut by damage, which is
-        counted with the damage.
-        """
-        if head.length is None:
-            return Counted("malformed", "bad_length", _seek_record(stream)[0], locator)
-        if head.length > self._limits.record_bytes:
-            dropped, is_record = _seek_record(stream)
-            if stream.damaged is not None and not is_record:
-                stream.abandon(locator, dropped)
-                return None
-            reason = "too_large" if is_record and dropped >= head.length else "bad_length"
-            return Counted("malformed", reason, dropped, locator)
-        length = head.size + head.length
-        stream.ensure(length)
-        if stream.ends_member(length + len(_SEPARATOR)) and stream.ahead.endswith(_SEPARATOR):
-            return 0  # and the next member is not ahead, so that `_read_lone_records` can read it
-        stream.ensure(length + _LOOK_AHEAD)
-        # the only record of a damaged member cannot be trusted
-        alone = stream.is_at_damage() and _NEXT.search(stream.ahead, length - 1) is None
-        if alone or (len(stream.ahead) < length and _is_cut(stream)):
-            stream.abandon(locator)
-            return None
-        if len(stream.ahead) >= length:
-            if _can_end(stream, length):
-                return 0
-            # as in warcio, accept a length that is a little too small if the record ends with the line
-            end = stream.ahead.find(b"\n", length, length + _LOOK_AHEAD) + 1
-            if end and _NEXT.search(stream.ahead, head.size, length) is None and _can_end(stream, end):
-                return end - length
-        if head.text_mode and (end := _find_next_start(stream, length, self._limits.record_bytes)):
-            return end - length
-        cut = len(stream.ahead) < length and stream.kind == "warc" and _NEXT.search(stream.ahead, head.size) is None
-        return Counted("malformed", "truncated" if cut else "bad_length", _seek_record(stream, head.size)[0], locator)
-
-    def _make_item(self, head: RecordHead, payload: bytes, locator: int, kind: str, stored: int) -> Item:
-        """Return the record; `stored` is its size in the file."""
-        is_page, length = head.kind == "response", head.size + (head.length or 0)
+    def _make_item(self, fields: Mapping[str, str], payload: bytes, locator: int, kind: str, stored: int) -> Item:
+        name = fields["warc-type"].lower()
+        is_page = name == "response"
+        if not is_page and name != "conversion":
+            return Counted("ignored", f"type_{_sanitize(name)}", locator)
+        media, charset = content_type(fields.get("content-type"))
         try:
-            found = self._decode_page(head, payload) if is_page else _decode_text(head, payload)
+            found = self._decode_page(payload, media, charset) if is_page else decode(payload, charset)
         except Damage as damage:
-            found = _Unused("malformed", damage.reason)
-        if isinstance(found, _Unused):
-            return Counted(found.group, found.reason, length, locator)
+            return Counted("malformed", damage.reason, locator)
+        if found is None:
+            return Counted("malformed", "charset", locator)
+        if isinstance(found, Counted):
+            return replace(found, locator=locator)
         text, flags = found
-        flags |= FLAG_TRUNCATED_SOURCE if head.truncated else 0
-        return RawRecord(locator, kind, stored, text, is_page, head.url, head.date, flags, span=length)
+        flags |= FLAG_TRUNCATED_SOURCE if "warc-truncated" in fields else 0
+        url = fields.get("warc-target-uri", "").strip("<> ") or None
+        return RawRecord(locator, kind, stored, text, is_page, url, _parse_date(fields.get("warc-date", "")), flags)
 
-    def _decode_page(self, head: RecordHead, payload: bytes) -> tuple[str, int] | _Unused:
-        """Return HTML and flags of a captured response."""
-        response = parse_response(payload)
-        if response is None and head.media.startswith("application/http"):
-            return _Unused("malformed", "http")
-        media, charset, body, complete = head.media, head.charset, payload, True
+    def _decode_page(self, payload: bytes, media: str, charset: str | None) -> tuple[str, int] | Counted | None:
+        """Return HTML and flags of a captured response, or why it is no page; None if no encoding fits."""
+        response, body, complete = parse_response(payload), payload, True
+        if response is None and media.startswith("application/http"):
+            return Counted("malformed", "http")
         if response is not None:
             if response.status != 200:
-                return _Unused("ignored", f"status_{response.status}")
+                return Counted("ignored", f"status_{response.status}")
             media, charset = content_type(response.headers.get("content-type"))
             body, complete = response.content(self._limits)
         if not body or body.isspace():
-            return _Unused("ignored", "empty_body")
+            return Counted("ignored", "empty_body")
         if media not in HTML_TYPES and not (media == "" and looks_like_html(body)):
-            return _Unused("ignored", f"mime_{_sanitize(media) if media else 'unknown'}")
+            return Counted("ignored", f"mime_{_sanitize(media) if media else 'unknown'}")
         if contradicts_html(body):
-            return _Unused("ignored", "mime_contradicted")
-        decoded = decode(body, charset, meta=True)
-        if decoded is None:
-            return _Unused("malformed", "charset")
+            return Counted("ignored", "mime_contradicted")
+        if (decoded := decode(body, charset, meta=True)) is None:
+            return None
         return decoded[0], decoded[1] | (0 if complete else FLAG_TRUNCATED_SOURCE)
 
 
-def _decode_text(head: RecordHead, payload: bytes) -> tuple[str, int] | _Unused:
-    """Return text and flags of a record that is no page."""
-    if head.kind not in WITH_TEXT:
-        return _Unused("ignored", f"type_{_sanitize(head.kind)}")
-    return decode(payload, head.charset) or _Unused("malformed", "charset")
-
-
-def _count_damage(stream: RecordStream, damaged: Damage) -> Counted:
-    """Return what damage costs: the record that it cuts, or only garbage between the records of a gzip file."""
-    content, stream.abandoned = stream.abandoned, None
-    if content is None and damaged.reason == "not_gzip" and damaged.member > 0:
-        return Counted("note", "resync")
-    locator = stream.abandoned_at
-    if content is None:
-        stream.account.records += 1
-        locator = damaged.member if stream.kind == "warc-gz" else stream.locate(stream.position())
-    return Counted("malformed", damaged.reason, content or 0, locator)
-
-
-def _is_cut(stream: RecordStream) -> bool:
-    """Return whether damage cuts the next record: no other record starts before the damage."""
-    return stream.damaged is not None and _NEXT.search(stream.ahead, 1) is None
+def _find_codec(file: BinaryIO, path: InputFile) -> str | None:
+    """Return the compression of a file; that of its name if its first bytes are neither compressed nor a record."""
+    head = file.read(_START_BYTES)
+    return detect_codec(head) or ("gzip" if path.suffix == ".gz" and not head.startswith(b"WARC/") else None)
 
 
 def _sanitize(name: str) -> str:
@@ -276,87 +158,133 @@ def _sanitize(name: str) -> str:
     return name if _NAME.fullmatch(name) else "other"
 
 
-def _begins_record(content: bytes) -> bool:
-    return content.startswith((b"WARC/", b"filedesc://")) or _START.match(content) is not None
-
-
-def _skip_line_ends(stream: RecordStream) -> bool:
-    """Skip line ends between records; False at the end of the stream."""
-    while not stream.peek_member().startswith(b"WARC/"):
-        if not stream.ensure(1):
-            return False
-        if stream.ahead[0] not in b"\r\n":
-            break
-        start = stream.ahead[:_BLANK_BYTES]  # the next record may be large: copy only what is likely to be blank
-        blank = len(start) - len(start.lstrip(b"\r\n"))
-        stream.drop(blank)
-        stream.account.separators += blank
-    return True
-
-
-def _seek_record(stream: RecordStream, skip: int = 1) -> tuple[int, bool]:
-    """Drop at least `skip` bytes, up to the next first line of a record; return the bytes, and whether there is one."""
-    dropped = 0
-    while True:
-        match = _NEXT.search(stream.ahead, skip)
-        if match is not None and (match.end() < len(stream.ahead) or not stream.fill()):
-            stream.drop(match.start())
-            return dropped + match.start(), True
-        if match is None:
-            # keep the last bytes, which may start a first line
-            surplus = max(0, len(stream.ahead) - _LOOK_AHEAD)
-            stream.drop(surplus)
-            dropped, skip = dropped + surplus, max(0, skip - surplus)
-            if not stream.fill():
-                dropped += len(stream.ahead)
-                stream.drop(len(stream.ahead))
-                return dropped, False
-
-
-def _can_end(stream: RecordStream, at: int) -> bool:
-    """Return whether a record can end there: before line ends, the end of file or member, or the next record."""
-    if stream.ahead.startswith(_SEPARATOR, at):
-        return True
-    rest = bytes(stream.ahead[at : at + _LOOK_AHEAD])
-    follows = rest.lstrip(b"\r\n")
-    blank = len(rest) - len(follows)
-    # the first line of the next record may be cut
-    cut = blank > 0 and b"\n" not in follows and len(rest) < _LOOK_AHEAD
-    return (
-        not follows
-        or cut
-        or _RECORD_END.match(rest) is not None
-        or _START.match(follows) is not None
-        or stream.is_boundary(at)
-        or stream.is_boundary(at + blank)
-    )
-
-
-def _find_next_start(stream: RecordStream, start: int, most: int) -> int:
-    """Return the bytes up to the next record from `start` on, or the end of the file; 0 beyond `most` bytes."""
-    while (match := _NEXT.search(stream.ahead, start)) is None:
-        if len(stream.ahead) > most:
-            return 0
-        start = max(start, len(stream.ahead) - _LOOK_AHEAD)
-        if not stream.fill():
-            return 0 if stream.damaged else len(stream.ahead)
-    return match.start()
-
-
-def _measure_member(stream: RecordStream, member: int, size: int) -> int | None:
-    """Return the stored bytes of a gzip member if it holds only the record just passed."""
-    if stream.kind != "warc-gz":
+def _parse_date(text: str) -> int | None:
+    """Return the seconds since 1970 of a date, which may lack the time, in UTC if it names no zone."""
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
         return None
-    if not _skip_line_ends(stream):
-        return size - member if stream.damaged is None else None
-    position = stream.position()
-    return position.member - member if position.inner == 0 else None
+    return int((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())
 
 
-def _read_head(stream: RecordStream) -> RecordHead | None:
-    """Return the next header without dropping it; None if it has no end or lacks a required field."""
-    if not stream.ahead.startswith(b"WARC/"):
-        return parse_arc_head(bytes(stream.ahead[:_LOOK_AHEAD]))
-    while not has_head(stream.ahead) and len(stream.ahead) < HEAD_BYTES and stream.fill():
-        pass
-    return parse_head(stream.ahead)
+class _Content:
+    """The content of a file from a record on; lengths and places are relative to `at`, the offset of the next byte."""
+
+    def __init__(self, path: InputFile, limits: Limits, start: int, end: int) -> None:
+        with path.open("rb") as file:
+            self._codec = _find_codec(file, path)
+        self._path, self._size, self._end = path, path.stat().st_size, end
+        self._pieces = decompress_members(path, limits, start, self._codec)
+        self._damage: Damage | None = None  # what follows `ahead`
+        self.at = start if self._codec is None else 0
+        self.ahead = bytearray()
+        self._starts, self._members = [self.at], [start]  # of the members: in the content, and in the file
+
+    def _fill(self) -> bool:
+        """Read another piece; False at damage and at the end of the file."""
+        if self._damage is not None:
+            return False
+        try:
+            member, piece = next(self._pieces, (self._size, b""))
+        except OSError as error:
+            raise StorageError(f"{self._path}: cannot be read ({error.strerror or error})") from error
+        if isinstance(piece, Damage):
+            self._damage = piece
+            return False
+        if self._codec is not None and piece and member != self._members[-1]:
+            self._starts.append(self.at + len(self.ahead))
+            self._members.append(member)
+        self.ahead += piece
+        return bool(piece)
+
+    def drop(self, length: int) -> None:
+        self.at += min(length, len(self.ahead))
+        del self.ahead[:length]
+        index = bisect_right(self._starts, self.at) - 1
+        del self._starts[:index], self._members[:index]
+
+    def locate(self) -> tuple[int, str]:
+        """Return locator and kind of what follows: the offset of its gzip member, else that in the content."""
+        if self._codec != "gzip":
+            return self.at, "warc"
+        if not self.ahead:
+            return self._size if self._damage is None else self._damage.member, "warc-gz"
+        inner = self.at - self._starts[0]
+        return self._members[0], f"warc-gz:{inner}" if inner else "warc-gz"
+
+    def skip_line_ends(self) -> bool:
+        """Skip line ends; False at damage."""
+        while True:
+            self.drop(_LINE_ENDS.match(self.ahead).end())  # type: ignore[union-attr]
+            if self.ahead or not self._fill():
+                return self._damage is None or bool(self.ahead)
+
+    def is_over(self) -> bool:
+        """Skip line ends, and return whether nothing more of the range follows."""
+        self.skip_line_ends()
+        if not self.ahead:
+            return self._damage is None or self._damage.member >= self._end
+        locator, kind = self.locate()
+        return self._codec in (None, "gzip") and ":" not in kind and locator >= self._end
+
+    def find_head_end(self) -> int:
+        """Return where the header that follows ends; 0 if it has no end."""
+        while (end := _HEAD_END.search(self.ahead, 0, _HEAD_BYTES)) is None:
+            if len(self.ahead) >= _HEAD_BYTES or not self._fill():
+                return 0
+        return end.end()
+
+    def find_line_end(self, place: int) -> int:
+        """Return where the line of a place ends, if it is not long."""
+        return self.ahead.find(b"\n", place, place + _HEAD_BYTES) + 1
+
+    def can_end(self, place: int) -> bool:
+        """Return whether a record can end there: before two line ends, another record or member, or the end."""
+        while len(self.ahead) < place + _START_BYTES and self._fill():
+            pass
+        if not 0 < place <= len(self.ahead):
+            return False
+        rest = bytes(self.ahead[place : place + _START_BYTES])
+        follows = rest.lstrip(b"\r\n")
+        if not follows:  # the only record of a damaged member cannot be trusted
+            return self._damage is None or (self.at, self._damage.member) != (self._starts[-1], self._members[-1])
+        gap = len(rest) - len(follows)
+        return (
+            rest.startswith(b"\r\n\r\n")
+            or follows.startswith(b"WARC/")
+            or self._starts_member(place)
+            or self._starts_member(place + gap)
+        )
+
+    def _starts_member(self, place: int) -> bool:
+        return self.at + place in self._starts
+
+    def seek(self, place: int) -> bool:
+        """Go to the first line of a record from a place on; False before damage or the end."""
+        while True:
+            starts = (match.start() for match in _START.finditer(self.ahead, place))
+            if found := next((at for at in starts if self.ahead[at - 1] == 10 or self._starts_member(at)), 0):
+                del starts  # it locks the buffer
+                self.drop(found)
+                return True
+            del starts
+            # the last bytes may begin a first line
+            self.drop(max(place, len(self.ahead) - _START_BYTES) - 1)
+            place = 1
+            if not self._fill():
+                self.drop(len(self.ahead))
+                return False
+
+    def pass_fault(self, fault: str, head: int, size: int) -> str:
+        """Go to the record after one with a fault, and return its reason: what cuts a record takes precedence."""
+        before = self.at
+        if self.seek(head or 1):
+            return "bad_length" if fault == "too_large" and self.at - before < size else fault
+        if self._damage is not None and self._damage.reason != "trailing_junk":
+            return self.pass_damage().reason  # type: ignore[union-attr]
+        return "truncated" if not head or self.at - before < size else fault
+
+    def pass_damage(self) -> Damage | None:
+        """Go to the content after the damage, and return it."""
+        damage, self._damage = self._damage, None
+        return damage

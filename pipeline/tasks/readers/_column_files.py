@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, detect
 from clozeline.pipeline.ingest.readers._fields import explain_unusable
@@ -241,7 +240,7 @@ class _CsvRows(Csv):
 
 
 def _csv_rows(path: Path, limits: Limits, options: Csv.Options) -> Iterator[Row | Rejected]:
-    for item in _CsvRows(options, limits).read(path, 0, path.stat().st_size, Account()):
+    for item in _CsvRows(options, limits).read(path, 0, path.stat().st_size):
         if isinstance(item, RawRecord):
             yield item.extra
         elif item.reason == "schema":

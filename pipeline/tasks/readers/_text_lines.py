@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -23,7 +22,7 @@ _BOM: Final = "\ufeff"
 def text_lines(path: Path, limits: Limits, encoding: str = "utf-8") -> Iterator[tuple[int, str | Rejected]]:
     r"""Yield the index and the text of each line of a plain or compressed file, without `\n` or `\r\n`."""
     # after damage the line numbers are unknown: do not resume
-    lines = ByteLines(path, 0, path.stat().st_size, limits, Account(), resume=False)
+    lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
         if isinstance(line, Cut):
             yield number, Rejected(line.reason, number)

@@ -23,7 +23,6 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     """Tokenizes each part into sorted runs, assigns codes, merges the runs shard by shard and writes the manifest."""
 
     name: ClassVar[str] = "encode"
-    order: ClassVar[int] = 60
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 

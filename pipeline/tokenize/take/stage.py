@@ -42,7 +42,6 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     """Imports a tokenizer into the folder layout of `train_tokenizer`."""
 
     name: ClassVar[str] = "tokenizer"
-    order: ClassVar[int] = 51
     writes_tokenizer: ClassVar[bool] = True
     made_when_needed: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()

@@ -36,7 +36,6 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     """Trains on documents that are not held out."""
 
     name: ClassVar[str] = "train_tokenizer"
-    order: ClassVar[int] = 50
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")

@@ -9,10 +9,10 @@ import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents, read_rejects
-from clozeline.tools.shards.validation.run_counts import check_run
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.killed_run import killed
 from tests.pipeline.miniature import text, write_recipe
+from tests.pipeline.run_counts import check_run
 
 RECIPE = """
 corpus: excluding

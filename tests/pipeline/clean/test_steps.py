@@ -9,7 +9,6 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.clean.filters.gopher_quality import GopherQuality
 from clozeline.pipeline.clean.steps import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
@@ -21,12 +20,10 @@ ENGLISH = "All human beings are born free and equal in dignity and rights, and s
 ROMANSH = "il matrimoni, durant il matrimoni e tar sia dissoluziun. Il matrimoni po esser conclus sulettamain cun"
 
 
-def steps(language=None, filters=(), pair_filters=(), text_chars=1000, annotate=()) -> tuple[Steps, UnitCounts]:
+def steps(language=None, filters=(), pair_filters=(), text_chars=1000) -> tuple[Steps, UnitCounts]:
     tally = UnitCounts(0, 0.0)
     tally.open("a", [], [])
-    chosen = [
-        [choose("clozeline.pipeline.clean.filters", one) for one in some] for some in (filters, pair_filters, annotate)
-    ]
+    chosen = [[choose("clozeline.pipeline.clean.filters", one) for one in some] for some in (filters, pair_filters)]
     identifier = (
         None if language is None else choose("clozeline.pipeline.clean.languages", {"name": "py3langid", **language})
     )
@@ -100,20 +97,6 @@ def test_filters_see_the_text_that_the_one_before_left() -> None:
         if kept is not None:
             assert (kept.text, kept.n_chars, kept.n_words) == (ENGLISH.strip(), len(ENGLISH) - 1, words)
             assert kept.content_hash == xxhash.xxh3_128_digest(kept.text.encode())
-
-
-def test_annotations_reject_nothing_and_see_the_final_text() -> None:
-    """C4's rules drop a line first; the reason and the measures of other filters become columns."""
-    measured = {"name": "gopher_quality", "words": (100, 200)}
-    found, tally = steps(filters=[{"name": "c4_quality", "sentences": 1}], annotate=[measured, "fineweb_quality"])
-    kept = found.clean(document(f"Home\n{ENGLISH.strip()}", extra={"tag": 1}), "en")
-    assert kept is not None
-    words = len(ENGLISH.replace(",", " ").replace(".", " ").split())
-    assert kept.extra["tag"] == 1
-    assert (kept.extra["gopher_quality"], kept.extra["gopher_short_doc"]) == ("gopher_short_doc", words)
-    assert (kept.extra["fineweb_quality"], kept.extra["line_punct_ratio"]) == ("", 1.0)
-    assert set(GopherQuality.columns_of("gopher_quality")) <= set(kept.extra)
-    assert tally.counts["rejected"] == {}
 
 
 def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash() -> None:

@@ -124,16 +124,6 @@ def test_evaluation_files_are_refused_with_a_way_out(
     assert "Traceback" not in said
 
 
-def test_other_actions_keep_documents(finished: Path, start: list[str], tmp_path: Path) -> None:
-    for action in ("label", "mask"):
-        output = tmp_path / action
-        shutil.copytree(finished / "clean", output / "clean")
-        assert run_stage("decontaminate", [*start, f"output={output}", f"decontaminate.action={action}"]) == 0
-        counts: Any = read_report(output / "decontaminate" / "report.json", "")["counts"]
-        assert counts["masked"] + counts["labeled"] + sum(counts["rejected"].values()) == 3
-        assert (counts["labeled"] == 3, counts["masked"] > 0) == (action == "label", action == "mask")
-
-
 def test_an_index_that_misses_a_run_gives_other_bytes(
     finished: Path, start: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,9 +141,11 @@ def test_a_document_that_is_not_looked_up_is_missed(
 ) -> None:
     shutil.copytree(finished / "clean", tmp_path / "clean")
     run = Apply.run
-    monkeypatch.setattr(Apply, "run", lambda self, unit, output: {**run(self, unit, output), "masked": 1})
+    monkeypatch.setattr(
+        Apply, "run", lambda self, unit, output: {**run(self, unit, output), "matches": {"taken": 1, "ignored": 0}}
+    )
     assert run_stage("decontaminate", [*start, f"output={tmp_path}"]) == 65
-    assert "contaminated documents" in capsys.readouterr().err
+    assert "matches found" in capsys.readouterr().err
 
 
 def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_told(

@@ -24,6 +24,7 @@ from clozeline.pipeline.dedup.parts import CLUSTER, Parts, write_clusters
 from clozeline.pipeline.dedup.stage import DedupStage
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.recipe import Recipe
+from clozeline.sealed_json import seal
 from clozeline.seeding import mix
 
 
@@ -82,7 +83,8 @@ class OverRanges:
         (root / "clean").mkdir(parents=True)
         unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
         units = [{"unit": number, **unit} for number in range(candidates.parts)]
-        (root / "clean/plan.json").write_text(json.dumps({"format": 1, "shards": ranges, "inputs": [], "units": units}))
+        plan = {"format": 1, "shards": ranges, "inputs": [], "units": units}
+        (root / "clean/plan.json").write_text(json.dumps(seal(plan)))
         near = {"ngram": 1, "bands": candidates.bands, "rows": 1, "verify": verify}
         dedup = {"exact": None, "near": near}
         recipe = validate(Recipe, {"corpus": "c", "output": str(root), "dedup": dedup}, "test")

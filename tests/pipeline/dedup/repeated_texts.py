@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 
 from clozeline.pipeline.text.normal_form import normalize
-from tests.pipeline.decontaminate.contaminated_texts import VOCABULARY, disguise, prose, words_of
+from tests.pipeline.decontaminate.contaminated_texts import VOCABULARY, disguise, words_of
 from tests.pipeline.dedup.dedup_documents import document
 
 MENU = [" ".join(["menu", *VOCABULARY[n : n + 3]]).title() for n in range(0, 40, 4)]
@@ -92,40 +92,3 @@ def without_spans(rows, size: int, split) -> dict[bytes, str]:
         gaps = removed and "\n\n".join(piece for piece in pieces if piece)
         left[row.uid] = normalize(gaps) if removed else row.text
     return left
-
-
-def copying_texts(seed: int, count: int) -> list[str]:
-    """Texts of words, some with a run of 40 to 150 words of an earlier text, in another form."""
-    draw = random.Random(seed)
-    made: list[list[str]] = []
-    for _ in range(count):
-        words = prose(draw, draw.randrange(20, 200)).split()
-        for _ in range(draw.choice([0, 0, 1, 2]) if made else 0):
-            source = draw.choice(made)
-            at, size = draw.randrange(len(source)), draw.randrange(40, 150)
-            run = " ".join(source[at : at + size])
-            into = draw.randrange(len(words) + 1)
-            words[into:into] = (disguise(draw, run) if draw.random() < 0.3 else run).split()
-        made.append(words)
-    return [normalize(" ".join(words)) for words in made]
-
-
-def windows_of(text: str, size: int) -> list[tuple[str, ...]]:
-    words = words_of(text)
-    return [tuple(words[first : first + size]) for first in range(len(words) - size + 1)]
-
-
-def repeated_words(rows, size: int) -> dict[bytes, set[int]]:
-    """Return the words of each text in runs of `size` words that occur earlier, by uid and position."""
-    seen, repeated = set(), defaultdict(set)
-    for row in sorted(rows, key=lambda row: row.uid):
-        for first, window in enumerate(windows_of(row.text, size)):
-            if window in seen:
-                repeated[row.uid] |= set(range(first, first + size))
-            seen.add(window)
-    return repeated
-
-
-def is_subsequence(some: list[str], words: list[str]) -> bool:
-    rest = iter(words)
-    return all(word in rest for word in some)

@@ -14,9 +14,9 @@ from clozeline.pipeline.dedup.against import OTHER_MERIT
 from clozeline.pipeline.dedup.clusters import resolve
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
-from clozeline.tools.shards.verify_counts import main as verify_counts
 from tests.pipeline.dedup.dedup_documents import edited, prose
 from tests.pipeline.execution.toy_stage import tree
+from tests.pipeline.run_counts import check_run
 
 RECIPE = """
 corpus: NAME
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     before = tree(folder / "old")
     assert main(words(folder, "new", [*NEW.values()], f"against: {folder / 'old'}")) == 0
     assert tree(folder / "old") == before
-    assert verify_counts([str(folder / "new")]) == 0
+    assert check_run(folder / "new")
     return folder
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.dedup.repeats import Lines, Pieces, Spans, Windows
+from clozeline.pipeline.dedup.repeats import Lines, Pieces, Spans
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.sentences.regex import Regex
 
@@ -43,23 +42,7 @@ def test_spans_are_compared_sentence_by_sentence():
     assert spans(2).hashes("?! … ?!\n\n* * *", "en")[1].tolist() == []
 
 
-def test_winnowing_keeps_the_last_smallest_hash_of_each_row_of_windows():
-    draw = random.Random(1)
-    windows = Windows(None, True, "all", 3, 4)
-    for size in (0, 2, 5, 6, 40):
-        text = " ".join(draw.choice("ab") for _ in range(size))
-        words = text.split()
-        of_words: dict[tuple[str, ...], int] = {}
-        for first in range(size - 2):
-            single = Windows(None, True, "all", 3, 1)
-            of_words[tuple(words[first : first + 3])] = single.hashes(" ".join(words[first : first + 3]), "en")[0][0]
-        hashes = [of_words[tuple(words[first : first + 3])] for first in range(size - 2)]
-        kept = {max(range(row, row + 4), key=lambda at: (-int(hashes[at]), at)) for row in range(len(hashes) - 3)}
-        assert windows.hashes(text, "en")[1].tolist() == sorted(kept)
-        assert windows.hashes(text, "en")[0].tolist() == [hashes[at] for at in sorted(kept)]
-
-
-@pytest.mark.parametrize("pieces", [lines(), spans(1), Windows(None, True, "all", 3)])
+@pytest.mark.parametrize("pieces", [lines(), spans(1)])
 @given(text=st.text("ab. !\n\u0301é漢。", max_size=40).map(normalize), draw=st.randoms(use_true_random=False))
 def test_cut_leaves_the_other_units(pieces: Pieces, text, draw):
     starts = [*pieces.starts(text, "und"), len(text)]

@@ -22,9 +22,8 @@ def test_algorithms_files_and_packages_are_named(tmp_path: Path) -> None:
     domains.write_text("bad.example\n")
     clean = {
         "language": None,
-        "filters": [{"name": "url", "domains": [str(domains)]}],
+        "filters": [{"name": "url", "domains": [str(domains)]}, "gopher_quality"],
         "sources": {"default": {"language": "py3langid"}},
-        "annotate": ["gopher_quality"],
     }
     stage = CleanStage(recipe_for(str(tmp_path / "texts"), tmp_path / "out", clean))
     named = deciders_of(stage)

@@ -151,3 +151,11 @@ def test_empty_folders_are_named(tmp_path):
     (tmp_path / "in" / ".hidden").mkdir(parents=True)
     with pytest.raises(ConfigurationError, match="the folder holds no file to read"):
         names(tmp_path / "in")
+
+
+def test_a_pattern_below_a_folder_with_a_bracket_is_told_how_to_write_it(tmp_path):
+    (tmp_path / "in[1]").mkdir()
+    (tmp_path / "in[1]" / "a.txt").write_text("words")
+    with pytest.raises(ConfigurationError, match=re.escape("in[[]1]")):
+        names(tmp_path / "in[1]" / "*.txt")
+    assert names(f"{tmp_path}/in[[]1]/*.txt") == ["in[1]/a.txt"]

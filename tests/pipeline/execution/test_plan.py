@@ -9,6 +9,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution.plan import freeze_plan, load_plan
+from clozeline.sealed_json import seal
 from clozeline.seeding import hash64
 from tests.pipeline.clean.cleaning import recipe_for
 
@@ -123,7 +124,7 @@ def test_mistakes_are_named(tmp_path):
         load_plan(recipe_for([], tmp_path / "out"))
     path = tmp_path / "out" / "clean" / "plan.json"
     path.parent.mkdir(parents=True)
-    for content, message in ((json.dumps({"format": 0}), "format 0, this version reads 1"), ("{}", "not a plan")):
+    for content, message in ((json.dumps(seal({"format": 0})), "format 0, this version reads 1"), ("{}", "not a plan")):
         path.write_text(content)
         with pytest.raises(IntegrityError, match=message):
             load_plan(recipe_for([], tmp_path / "out"))

@@ -35,7 +35,7 @@ def foreseen(folder: Path, units: int, shards: int, size: int, **more: Any) -> t
 
 def test_the_exchanges_of_a_stage_are_those_of_its_passes(tmp_path: Path) -> None:
     """Each kind of pieces that a pass bundles is foreseen, with as many pieces: 200 units and shards have bundles."""
-    near = {"exact": {"key": "text"}, "near": {}, "lines": {}, "windows": {}}
+    near = {"exact": {"key": "text"}, "near": {}, "lines": {}, "spans": {}}
     _, _, stages = foreseen(tmp_path, 200, 200, 10**9, dedup=near)
     for stage in stages[:-1]:  # `group` reads the manifest of `encode`
         bundled = {work.exchange for work in stage.passes() if work.name.endswith("-bundles")}

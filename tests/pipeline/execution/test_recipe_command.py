@@ -11,7 +11,7 @@ import pytest
 
 from clozeline.command import keys_of
 from clozeline.native.library import is_available
-from clozeline.pipeline import stage_names
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import _ALGORITHMS, main, run_stage
 from clozeline.pipeline.recipe import Recipe
 from tests.lost_output import WAYS, exit_code
@@ -43,7 +43,7 @@ def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
     assert unsettable(Recipe, DEMO, [*needed, "executor.options.partition=cpu"], slurm, given) == []
 
 
-@pytest.mark.parametrize("stage", [None, *stage_names()])
+@pytest.mark.parametrize("stage", [None, *all_stages()])
 def test_every_stage_lists_the_same_keys(stage: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     assert (main(["--help"]) if stage is None else run_stage(stage, ["--help"])) == 0
     listed = capsys.readouterr().out

@@ -30,8 +30,6 @@ def test_stages_have_places_of_their_own():
         "tasks",
     ]  # fmt: skip
     assert all_stages() == stages
-    places = [part_of_stage(name, "Stage").order for name in all_stages()]
-    assert places == sorted(set(places)), "the order read from the files is that of the classes"
     assert all(part_of_stage(name, "Stage").name == name for name in all_stages())
 
 

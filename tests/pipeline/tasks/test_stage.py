@@ -12,7 +12,7 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.shards.validate_shards import validate
-from clozeline.tools.shards.verify_counts import main as verify_counts
+from tests.pipeline.run_counts import check_run
 from tests.pipeline.task_files import (
     labeled_row,
     make_labeled_sets,
@@ -299,7 +299,7 @@ def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path: Path) -> None:
     assert found == Counter(tuple(int(name in row["tags"]) for name in ("bad", "film", "good")) for row in rows)
     assert found[0, 0, 0] > 0
     assert validate(sets / "dev").startswith("OK")
-    assert verify_counts([str(tmp_path / "out")]) == 0
+    assert check_run(tmp_path / "out")
 
 
 def blocks_of(shards: ShardSet) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.dedup.exact import normalize_url
 from clozeline.pipeline.dedup.near import MinHash
-from clozeline.pipeline.dedup.repeats import Lines, Windows
+from clozeline.pipeline.dedup.repeats import Lines
 from clozeline.pipeline.ingest.formats.wikitext import strip_markup
 from clozeline.pipeline.kernels.ngram_index import Item, Matcher, build_index
 from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of
@@ -97,11 +97,9 @@ def functions(folder: Path) -> dict[str, Callable[[str], object]]:
         found[f"sentences {name}"] = lambda text, starts=splitter.starts: starts(text, "en")
     index = build_index([(0, Item(0, "0", ("w1 w2 w3 w4 w5 w6 w7", "a a a a a a a")))], 5)
     lines = Lines(max_documents=1, keep_first=False, within="all", units=1, min_letters=20)
-    windows = Windows(max_documents=None, keep_first=True, within="all", units=8)
     found |= {
         "normalize": normalize, "match_words": match_words, "match_spans": match_spans, "word_tokens": word_tokens,
         "near keys": MinHash().signature, "repeated lines": lambda text: lines.hashes(text, "en"),
-        "repeated windows": lambda text: windows.hashes(text, "en"),
         "contamination": lambda text: Matcher(index).find([text]),
         "items": lambda text: build_index([(0, Item(0, "0", (text,)))], 13),
         "ascii_host": ascii_host, "ascii_url": ascii_url, "host_of": lambda text: host_of(f"http://{text}"),

@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from clozeline.tools.experiments.compare_runs import config_differences, main
+from clozeline.train.logs.json_lines import read_lines
 from tests.pages import HOSTILE, checked
+from tests.sealed_lines import sealed
 from tests.tools.small_run import plain_text
 from tests.train.synthetic import plain_config
 
@@ -30,8 +32,8 @@ def write_run(folder: Path, losses: list[float | None], **changes: Any) -> Path:
             lost = None if loss is None else loss - 1
             record["heldout"] = {"heldout": {"loss": lost, "unigram_entropy": 2.75, "labels": 5}}
         lines.append(record)
-    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    (folder / "events.jsonl").write_text(json.dumps({"event": "start", "time": 100.0}) + "\n")
+    (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
+    (folder / "events.jsonl").write_text(sealed(event="start", time=100.0) + "\n")
     return folder
 
 
@@ -91,7 +93,8 @@ def test_secrets_of_a_configuration_are_not_shown(tmp_path: Path, capsys: pytest
 def test_damaged_lines_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = write_run(tmp_path / "run", [5.0, 3.0])
     with (run / "metrics.jsonl").open("a") as file:
-        file.write('{"step": 3, "loss"\n{"step": "x"}\n[]\n{"step": 4, "heldout": [1], "loss": "x"}\n')
+        last = sealed(step=4, heldout=[1], loss="x")
+        file.write(f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{last}\n')
     assert main([str(run), "--json"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
@@ -134,6 +137,8 @@ def test_the_page_begins_with_the_run_of_the_lowest_loss(tmp_path: Path) -> None
     assert page.cells[page.cells.index("seconds") + 1] == "4.0 s"
     assert page.cells[page.cells.index("MFU, median") + 1] == "25.00 %"
     path = runs[1] / "metrics.jsonl"
-    path.write_text(path.read_text().replace('"unigram_entropy": 2.75', '"unigram_entropy": 3.5'))
+    first, second = read_lines(path)
+    second["heldout"]["heldout"]["unigram_entropy"] = 3.5
+    path.write_text(f"{sealed(**first)}\n{sealed(**second)}\n")
     assert main([*map(str, runs), "--html", str(target)]) == 0
     assert "The held-out losses are of different labels: do not compare them." in checked(target.read_text()).texts

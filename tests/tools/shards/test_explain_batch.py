@@ -18,6 +18,7 @@ from clozeline.tools.shards.explain_batch import explain, main
 from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.stream import Stream
+from tests.sealed_lines import sealed
 from tests.shard_sets import toy_set
 from tests.tools.run_directories import run_directory
 from tests.tools.small_run import documents, example_sets
@@ -67,7 +68,7 @@ def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(s
     run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
     sizes = [4, 4, 4, 4, 8, 8]
     ends = np.cumsum(sizes).tolist()
-    lines = [json.dumps({"step": step, "samples": end}) for step, end in enumerate(ends, start=1)]
+    lines = [sealed(step=step, samples=end) for step, end in enumerate(ends, start=1)]
     (run / "metrics.jsonl").write_text("\n".join(lines))
     for step, (begin, size) in enumerate(zip([0, *ends, 40, 48], [*sizes, 8, 8, 8], strict=True), start=1):
         assert main(["--run", str(run), "--step", str(step)]) == 0
@@ -176,7 +177,7 @@ def delivered_places(shards, seed, lanes, global_batch, steps):
 
 def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsys):
     run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
-    (run / "metrics.jsonl").write_bytes(b'{"samples": "x"}\n')
+    (run / "metrics.jsonl").write_text(f"{sealed(samples='x')}\n")
     assert main(["--run", str(run), "--step", "1"]) == 65
     assert "metrics.jsonl: expected a JSON object a line" in capsys.readouterr().err
     (run / "metrics.jsonl").write_bytes(b'\xff\xfe{\n[1, "samples"]\n\n')

@@ -10,8 +10,8 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
-from clozeline.tools.shards.diff_manifests import differences
 from clozeline.tools.shards.repack_shards import form_of, main, repack
+from clozeline.tools.shards.rewriting.manifest_differences import differences
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from tests.tools.small_run import example_sets

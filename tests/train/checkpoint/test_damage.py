@@ -14,6 +14,7 @@ import pytest
 
 from clozeline.errors import ClozelineError
 from clozeline.train.checkpoint.checkpoints import load
+from clozeline.train.checkpoint.format import _with_checksum
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
@@ -102,12 +103,12 @@ def test_a_renamed_folder_is_not_taken(one_rank: RankPool, tmp_path: Path) -> No
     assert one_rank.run(found_in, str(tmp_path), {}) == [("step-00000001", 0, "")]
 
 
-def without_checksum(path: Path, **changed: Any) -> None:
-    """Write an index as earlier versions did, with another state."""
+def change_state(path: Path, **changed: Any) -> None:
+    """Write an index with another state, as a fault of the program would."""
     plain = json.loads((path / "checkpoint.json").read_text())
     del plain["checksum"]
     plain["state"] |= changed
-    (path / "checkpoint.json").write_text(json.dumps(plain))
+    (path / "checkpoint.json").write_bytes(_with_checksum(plain))
 
 
 @pytest.mark.parametrize(
@@ -121,11 +122,11 @@ def without_checksum(path: Path, **changed: Any) -> None:
         ({"stream": {"samples": 9}}, False),
     ],
 )
-def test_a_checkpoint_of_an_earlier_version(
+def test_a_state_that_contradicts_itself(
     one_rank: RankPool, tmp_path: Path, changed: dict[str, Any], whole: bool
 ) -> None:
     one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
-    without_checksum(tmp_path / "step-00000002", **changed)
+    change_state(tmp_path / "step-00000002", **changed)
     expected = "step-00000002" if whole else "step-00000001"
     assert one_rank.run(found_in, str(tmp_path), {}) == [(expected, 0, "")]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,15 @@ from clozeline.errors import ConfigurationError
 from clozeline.report.html_page import page
 from clozeline.train.logs.curves import RecordedRun, curves, noise_scales, open_run, parts_of_steps, read_run
 from tests.pages import checked
+from tests.sealed_lines import sealed
 
 
 def written(folder: Path, times: list[float], begun: list[tuple[str, float]]) -> Path:
     folder.mkdir()
     lines = [{"step": step, "time": time, "loss": 3.0} for step, time in enumerate(times, 1)]
-    (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
     events = [{"event": event, "time": time} for event, time in begun]
-    (folder / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    (folder / "events.jsonl").write_text("".join(f"{sealed(**event)}\n" for event in events))
     return folder
 
 
@@ -98,8 +98,8 @@ def test_the_highest_layers_and_logits_at_the_end_are_drawn() -> None:
 
 
 def test_the_time_of_steps_has_the_parts_that_all_records_have() -> None:
-    old, new = {"step_ms": {"data": 1.0, "compute": 2.0}}, {"step_ms": {"data": 1.0, "forward": 2.0}}
-    assert parts_of_steps([old]) == ["compute", "data"]
+    old, new = {"step_ms": {"data": 1.0, "backward": 2.0}}, {"step_ms": {"data": 1.0, "forward": 2.0}}
+    assert parts_of_steps([old]) == ["backward", "data"]
     assert parts_of_steps([old, new, {}]) == ["data"]
     assert parts_of_steps([{"step_ms": None}]) == []
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clozeline.pipeline.corrupt.preview.pieces import Numbers
+from clozeline.pipeline.corrupt.preview.pieces import Pieces
 from clozeline.report.html_page import page
 from clozeline.train.logs import guessed_rows
 from clozeline.train.logs.guessed_rows import draw_guesses
@@ -18,7 +18,7 @@ from tests.pipeline.corruption_cases import vocabulary
 
 @pytest.fixture(autouse=True)
 def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessed_rows, "load_tokenizer", lambda _: Numbers(vocabulary(200)))
+    monkeypatch.setattr(guessed_rows, "load_tokenizer", lambda _: vocabulary(200))
 
 
 def drawn(*rows: dict[str, Any]) -> str:
@@ -58,7 +58,7 @@ def test_a_target_is_a_text_of_its_own() -> None:
 
 
 def test_hostile_pieces_stay_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Numbers, "decode_part", lambda *_: HOSTILE)
+    monkeypatch.setattr(Pieces, "text", lambda *_: HOSTILE)
     row = {"tokens": [1, 2], "form": "masked", "labels": [[0, 1, 2, 0.5], [1, 3, 3, 0.5]]}
     checked(page("", [drawn(row)]))
 

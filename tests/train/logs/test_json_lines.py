@@ -13,16 +13,18 @@ from hypothesis import strategies as st
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import StorageError
+from clozeline.sealed_json import unseal
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs import json_lines as lines
 from clozeline.train.logs.json_lines import first_lines, last_lines, read_lines, unreadable_lines
 from clozeline.train.run import run
 from tests.distributed import RankPool
+from tests.sealed_lines import sealed
 from tests.train.masked_set import write_config, write_masked_sets
 
 pieces = st.sampled_from(
-    [b'{"step": 1}', b'{"step": 22, "loss": 3.5}', b'{"st', b"", b"  ", b"\xff\xfe", b"[1]", b"x" * 40]
+    [sealed(step=1).encode(), sealed(step=22, loss=3.5).encode(), b'{"st', b"", b"  ", b"\xff\xfe", b"[1]", b"x" * 40]
 )
 
 
@@ -42,7 +44,7 @@ def test_lines_from_the_end_are_those_from_the_start(
     ]
     records = [line.record for line in reversed(found) if line.record is not None]
     assert records == read_lines(path) == list(first_lines(path))
-    assert records == [json.loads(piece) for piece in content if piece.startswith(b'{"step')]
+    assert records == [unseal(json.loads(piece), "") for piece in content if piece.startswith(b'{"step')]
     assert len(found) - len(records) == unreadable_lines(path)
 
 
@@ -86,7 +88,7 @@ def test_a_resume_reads_the_end_of_a_long_run(one_rank: RankPool, tmp_path: Path
     config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run", log__report=False, log__spike=6.0)
     assert one_rank.run(counted, config, 2)[0][0] == 0
     path = tmp_path / "run" / "metrics.jsonl"
-    path.write_bytes(b'{"step": 0, "loss": 3.25, "gradient_norm": 1.5}\n' * 100_000 + path.read_bytes())
+    path.write_text(f"{sealed(step=0, loss=3.25, gradient_norm=1.5)}\n" * 100_000 + path.read_text())
     ((code, size, parsed),) = one_rank.run(counted, config, 4)
     assert code == 0
     assert parsed < 250

@@ -36,7 +36,7 @@ def entered(folder: Path, name: str = "heldout") -> None:
         record = {
             "step": step, "loss": 5.0 - step, "losses": {"a": 1.0 * step, name: 2.0}, "learning_rate": 0.1 * step,
             "gradient_norm": None if step == 2 else 1.0, "tokens": 100 * step, "tokens_per_s": 50.0 * step,
-            "step_ms": {"data": 1.0, "compute": 3.0}, "memory_bytes": step * 2**20,
+            "step_ms": {"data": 1.0, "forward": 3.0}, "memory_bytes": step * 2**20,
         }  # fmt: skip
         journal.step({**record, "heldout": {name: found}} if step > 1 else record)
 
@@ -51,7 +51,7 @@ def test_pictures_show_the_records(tmp_path: Path) -> None:
         "Learning rate: learning_rate from 0.1 to 0.3",
         "Tokens a second, all ranks: tokens_per_s from 50 to 150",
         "Resident memory of rank 0 (MiB): memory_bytes from 1 to 3",
-        "Time of a step (ms): compute 75.0 %; waiting for data 25.0 %",
+        "Time of a step (ms): forward 75.0 %; waiting for data 25.0 %",
         "Loss (nats) over tokens: training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 labels 2.75",
         "Loss (nats) over seconds of training: training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 "
         "labels 2.75",

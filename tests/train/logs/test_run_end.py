@@ -9,6 +9,7 @@ import pytest
 
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.logs import run_end
+from tests.sealed_lines import sealed
 from tests.train.synthetic import tiny
 
 
@@ -27,7 +28,7 @@ def test_the_exit_code_says_whether_a_run_is_complete(
 def test_a_report_says_which_records_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start reads only the end of the records."""
     monkeypatch.setattr(run_end, "memory_by_rank", lambda _engine: [])
-    (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 1\n{"step": 2, "loss": 0.5}\n')
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1\n{sealed(step=2, loss=0.5)}\n')
     config = tiny(output=str(tmp_path), log={"tensorboard": False, "report": True})
     engine: Any = SimpleNamespace(config=config, world=SimpleNamespace(rank=0))
     display = Mock()

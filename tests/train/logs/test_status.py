@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
+from clozeline.files import process_start
+from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.status import read_status
@@ -20,23 +21,22 @@ HERE = socket.gethostname()
 
 
 def write(run: Path, **fields: Any) -> None:
-    (run / "status.json").write_text(
-        json.dumps({"state": "running", "step": 4, "checkpoint": "step-00000002", **fields})
-    )
+    content = {"state": "running", "step": 4, "checkpoint": "step-00000002", **fields}
+    (run / "status.json").write_text(json.dumps(seal(content)))
 
 
 def test_a_process_of_this_host_is_looked_for(tmp_path: Path) -> None:
     """By its number and the time of its start, which tells it from a later process of the same number."""
-    mine = psutil.Process().create_time()
-    write(tmp_path, pid=os.getpid(), host=HERE, started=mine + 3, heartbeat=0.0)
+    mine = process_start(os.getpid())
+    write(tmp_path, pid=os.getpid(), host=HERE, start=mine, heartbeat=0.0)
     found = read_status(tmp_path)
     assert found is not None
     assert (found.ended, found.text) == (False, "running, step 4, step-00000002")
-    write(tmp_path, pid=os.getpid(), host=HERE, started=mine - 1000, heartbeat=time.time())
+    write(tmp_path, pid=os.getpid(), host=HERE, start=mine - 1000, heartbeat=time.time())
     assert read_status(tmp_path).ended  # type: ignore[union-attr]
     ended = subprocess.Popen(["true"])
     ended.wait()
-    write(tmp_path, pid=ended.pid, host=HERE, started=time.time(), heartbeat=time.time())
+    write(tmp_path, pid=ended.pid, host=HERE, start=mine, heartbeat=time.time())
     found = read_status(tmp_path)
     assert found is not None
     assert found.text == (
@@ -51,13 +51,13 @@ def test_a_process_of_this_host_is_looked_for(tmp_path: Path) -> None:
 def test_a_process_of_another_host_is_judged_by_its_last_sign_of_life(
     tmp_path: Path, silence: float, watchdog_s: float | None, ended: bool
 ) -> None:
-    write(tmp_path, pid=os.getpid(), host="elsewhere", started=0.0, heartbeat=1e9, watchdog_s=watchdog_s)
+    write(tmp_path, pid=os.getpid(), host="elsewhere", start=0.0, heartbeat=1e9, watchdog_s=watchdog_s)
     assert read_status(tmp_path, now=1e9 + silence).ended is ended  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("state", ["done", "stopped", "failed"])
 def test_a_process_that_said_how_it_ended(tmp_path: Path, state: str) -> None:
-    write(tmp_path, state=state, pid=1, host=HERE, started=0.0, checkpoint=None, step=None)
+    write(tmp_path, state=state, pid=1, host=HERE, start=0.0, checkpoint=None, step=None)
     found = read_status(tmp_path)
     assert found is not None
     assert (found.ended, found.text) == (False, f"{state}, before step 1, no checkpoint")
@@ -73,9 +73,9 @@ def test_a_damaged_status_is_not_known(tmp_path: Path, raw: bytes) -> None:
     assert found.text == "not known, status.json is damaged; a start writes it again"
 
 
-@pytest.mark.parametrize("field", ["pid", "host", "started"])
+@pytest.mark.parametrize("field", ["pid", "host", "start"])
 def test_a_running_status_that_lacks_its_process(tmp_path: Path, field: str) -> None:
-    write(tmp_path, **{"pid": os.getpid(), "host": HERE, "started": time.time(), field: None})
+    write(tmp_path, **{"pid": os.getpid(), "host": HERE, "start": process_start(os.getpid()), field: None})
     assert read_status(tmp_path).ended  # type: ignore[union-attr]
 
 
@@ -113,7 +113,7 @@ def test_a_process_is_known_after_the_clock_was_set(tmp_path: Path, monkeypatch:
     assert not read_status(tmp_path).ended  # type: ignore[union-attr]
     status = json.loads((tmp_path / "status.json").read_text())
     del status["checksum"]
-    (tmp_path / "status.json").write_text(json.dumps({**status, "start": status["start"] - 5}))
+    (tmp_path / "status.json").write_text(json.dumps(seal({**status, "start": status["start"] - 5})))
     assert read_status(tmp_path).ended, "a later process of the same number"  # type: ignore[union-attr]
 
 

@@ -15,6 +15,7 @@ import torch
 from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError
 from clozeline.registry import names
+from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig, frozen
@@ -108,8 +109,8 @@ def test_a_warmup_beyond_the_schedule_is_refused(
 def test_a_dry_run_says_that_a_killed_run_does_not_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "run" / "status.json"
     plain = {**json.loads(path.read_text()), "state": "running", "host": "gone", "heartbeat": 0.0}
-    del plain["checksum"]  # as earlier versions wrote it
-    path.write_text(json.dumps(plain))
+    del plain["checksum"]
+    path.write_text(json.dumps(seal(plain)))
     assert dry(folder) == 0
     assert "run        not running any more, process " in capsys.readouterr().out
 

@@ -1,7 +1,7 @@
 """Removals of each step of a pipeline from a corpus, and the share of dirt among them.
 
-A step is the difference between two pipelines: a variant and its base. `clozeline spoil-corpus` writes the truth, which
-no pipeline reads; here it meets the documents that are left, by file and byte offset.
+A step is the difference between two pipelines: a variant and its base. `benchmarks.spoil_corpus` writes the truth,
+which no pipeline reads; here it meets the documents that are left, by file and byte offset.
 """
 
 from collections import Counter
@@ -16,7 +16,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import read_json
 from clozeline.pipeline.execution.stage_order import document_stages, last_documents
 from clozeline.pipeline.ingest.documents.files import read_all_documents
-from clozeline.tools.experiments.multirun.dirt import MAKERS
 from clozeline.tools.experiments.multirun.study_plan import Variant
 from clozeline.tools.experiments.multirun.study_scores import verdict
 from clozeline.tools.runs.evaluation.local_texts import json_lines
@@ -24,7 +23,7 @@ from clozeline.tools.runs.evaluation.local_texts import json_lines
 WORTHLESS: Final = frozenset({"language", "salad", "advert", "leak"})
 """Kinds of documents that are dirt by themselves, `leak` while the item is in the text; copies are dirt while another
 copy is left."""
-KINDS: Final = ("clean", *MAKERS)
+KINDS: Final = ("clean", "exact", "near", "boilerplate", "language", "salad", "advert", "leak")
 Key = tuple[str, int]
 """A document: name of its file, byte offset."""
 

@@ -62,7 +62,7 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
             reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
             raise IntegrityError(f"{path}: {reason}") from error
         task, answers, predicted = TaskFacts.from_plain(plain["facts"]), plain["answers"], plain["predicted"]
-        units = {name: np.array(counts) for name, counts in plain.get("units", {}).items()}
+        units = {name: np.array(counts) for name, counts in plain["units"].items()}
         runs.append(ScoredRun(plain["scores"], task, np.array(answers), np.array(predicted), units))
     if not runs:
         raise ConfigurationError(f"{folder}: expected an output of clozeline finetune with scores, got none")
@@ -122,9 +122,6 @@ def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterat
 
     (base, first), *others = named
     for name, runs in others:
-        if any(not run.rows for run in (*first, *runs)):
-            yield f"{name} - {base}: a score of an older version lacks its units; remove it, and score it again"
-            continue
         resampled = "sentences" if first[0].facts.head == "tagging" else unit_of(first[0].facts)
         for metric in first[0].scores["metrics"]:
             gap = compare_runs(runs, first, metric)

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.ingest.documents.files import read_documents
-from clozeline.pipeline.ingest.formats.byte_account import Account
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.limits import Limits
 
@@ -82,7 +81,7 @@ def json_texts(path: Path) -> Iterator[tuple[int, str]]:
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line) of a file, plain or compressed."""
-    lines = ByteLines(path, 0, path.stat().st_size, Limits(), Account(), resume=False)
+    lines = ByteLines(path, 0, path.stat().st_size, Limits(), resume=False)
     for number, (_, line) in enumerate(lines, 1):
         if isinstance(line, Cut):
             raise IntegrityError(f"{path}: is damaged ({line.reason}); fetch it again")

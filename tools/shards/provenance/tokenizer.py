@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview.pieces import Numbers, Pieces
+from clozeline.pipeline.corrupt.preview.pieces import Pieces
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import TokenizerFacts
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
@@ -50,7 +50,7 @@ def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 10
 
 def id_pieces(shards: ShardSet, limit: int = 1024) -> Pieces:
     """Return pieces that show plain ids."""
-    return Pieces(Numbers(vocabulary_of_manifest(shards.manifest.tokenizer)), limit)
+    return Pieces(vocabulary_of_manifest(shards.manifest.tokenizer), limit)
 
 
 def vocabulary_of_manifest(facts: TokenizerFacts) -> Vocabulary:

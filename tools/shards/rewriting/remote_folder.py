@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from clozeline.configuration.redaction import remember
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards.store import RemoteStore, StoreOptions, as_url, local_path
 from clozeline.tools.shards.rewriting.shard_folder import new_files
@@ -20,11 +19,11 @@ class Target(Protocol):
 
 
 class RemoteFolder:
-    """A folder of a store; `names` are the files that were written."""
+    """A folder of a store; `urls` are the files that were written."""
 
-    def __init__(self, store: RemoteStore) -> None:
-        self.store = store
-        self.names: list[str] = []
+    def __init__(self, url: str, store: RemoteStore) -> None:
+        self.url, self.store = url.removesuffix("/"), store
+        self.urls: list[str] = []
 
     @contextmanager
     def file(self, relative: str) -> Iterator[Path]:
@@ -32,8 +31,8 @@ class RemoteFolder:
         with tempfile.TemporaryDirectory(prefix="clozeline-") as folder:
             path = Path(folder) / Path(relative).name
             yield path
-            self.names.append(relative)
-            self.store.write(relative, path)
+            self.urls.append(f"{self.url}/{relative}")
+            self.store.write(self.urls[-1], path)
 
 
 @contextmanager
@@ -47,15 +46,14 @@ def new_target(folder: Path) -> Iterator[Target]:
         with new_files(local_path(folder)) as output:
             yield output
         return
-    remember({"url": url})
-    target = RemoteFolder(RemoteStore(url, StoreOptions()))
+    target = RemoteFolder(url, RemoteStore(url, StoreOptions()))
     target.store.require_writable()
-    if target.store.sizes("", 0):
+    if target.store.sizes(url, 0):
         raise ConfigurationError(f"output {url}: holds files already; choose another folder of the store")
     try:
         yield target
     except BaseException:
-        for name in target.names:
+        for written in target.urls:
             with suppress(OSError, StorageError):
-                target.store.remove(name)
+                target.store.remove(written)
         raise

@@ -10,6 +10,7 @@ import pytest
 from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.pipeline.corrupt.preview.view import Passage, Sheet, View
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
@@ -111,8 +112,8 @@ def test_an_output_folder_has_its_own_tokenizer(tmp_path: Path) -> None:
 def test_a_notebook_shows_the_view() -> None:
     found = corrupt_text("masked_lm", TEXT)
     html = found._repr_html_()
-    assert 'class="s masked"' in html
     assert "what the model does with it" in html
+    assert "masked" in html
     assert repr(found).startswith("CorruptedText(masked_lm: input_ids [")
 
 
@@ -146,3 +147,22 @@ def test_a_tokenizer_is_imported_once_until_its_file_changes(tmp_path: Path, mon
     path.write_text(path.read_text(encoding="utf-8") + "further\n", encoding="utf-8")
     corrupt_text("masked_lm", "the cat sat", tokenizer=tmp_path)
     assert imports == [tmp_path] * 2
+
+
+def passages(view: View) -> dict[str, str]:
+    return {part.title.rpartition(" (")[0]: part.text.plain for part in view.parts if isinstance(part, Passage)}
+
+
+@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
+def test_a_view_has_the_text_and_what_is_learned(name: str) -> None:
+    view = corrupt_text(name, TEXT, target="Fleiß führt zum Erfolg.").view()
+    assert passages(view)["text"].replace("|", "").startswith(" Hard work leads to success. Success brings")
+    assert isinstance(view.parts[-1], Sheet)
+    assert [row[0] for row in view.parts[-1].rows] == ["predicted", "not scored"]
+    assert view.title.startswith(f"{name} · ")
+
+
+def test_words_are_written_as_people_write_them() -> None:
+    masks = {"name": "masked_lm", "grouping": "document", "mask_rate": 0.1, "mask_share": 1.0, "random_share": 0.0}
+    shown = passages(corrupt_text(masks, TEXT).view())
+    assert shown["original"] == " [CLS] Hard work leads to success. Success brings happiness. [SEP]"

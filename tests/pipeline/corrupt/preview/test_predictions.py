@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from clozeline import registry
 from clozeline.pipeline.corrupt.preview import corrupt_text
-from clozeline.pipeline.corrupt.preview.predictions import describe_predictions, predictions_of
-from clozeline.pipeline.rows import Ragged, Row
+from clozeline.pipeline.corrupt.preview.predictions import describe_predictions, scored_positions
+from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Collate
 
 OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
@@ -42,31 +41,14 @@ def test_the_scored_positions_are_those_of_the_labels_of_a_batch(entry: dict[str
     )
     columns = {name: Ragged.from_lists([values], values.dtype) for name, values in example.columns.items()}
     tensors = collate(columns, None)
-    predictions, said = predictions_of(example), describe_predictions(objective, example)
-    if predictions.form == "pair":
+    form, positions = scored_positions(example)
+    if form == "pair":
         assert "label_index" not in tensors
     elif objective.architecture == "encoder_decoder":
-        assert len(predictions.positions) == len(tensors["label_index"])
+        assert len(positions) == len(tensors["label_index"])
     else:
-        assert list(predictions.positions) == tensors["label_index"].tolist()
-    number = len(predictions.positions)
-    assert predictions.form == "pair" or f"{number} " in said["predicts"]
-    if predictions.form in ("labels", "order"):
-        assert f"the other {len(example['input_ids']) - number} positions" in said["not scored"]
-
-
-def test_a_prefix_is_read_and_not_scored() -> None:
-    objective = corrupt_text("prefix_lm", TEXT).objective
-    row = Row({}, {"input_ids": np.arange(8, dtype=np.uint16), "prefix_length": np.array([3], np.uint16)})
-    assert describe_predictions(objective, row) == {
-        "sees": "each position reads itself, the positions before it, and the prefix",
-        "predicts": "at 5 positions, the token that follows",
-        "not scored": "the last position, as nothing follows it, and the 2 positions inside the prefix",
-    }
-
-
-def test_all_positions_are_judged_beside_the_labels() -> None:
-    found = corrupt_text("replaced_token_detection", TEXT)
-    said = describe_predictions(found.objective, found.example)
-    assert said["predicts"].endswith("; at every position, whether its token was replaced")
-    assert said["not scored"].startswith("for the original tokens, the other ")
+        assert positions == tensors["label_index"].tolist()
+    said = dict(describe_predictions(example))
+    assert form == "pair" or said["predicted"].endswith(f": {len(positions)}")
+    if form in ("labels", "order", "next"):
+        assert said["not scored"] == f"{len(example['input_ids']) - len(positions)} positions of the input"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.shown_example import lines_of
+from clozeline.pipeline.corrupt.preview.predictions import lines_of
 from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
 
 

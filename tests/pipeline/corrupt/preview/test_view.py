@@ -1,25 +1,75 @@
+"""Page and terminal show text as text, never as markup, and tell the roles apart."""
+
 from __future__ import annotations
 
-from typing import get_args
+import io
+from typing import Any
 
-from clozeline.pipeline.corrupt.preview.view import MEANINGS, Passage, Role, Sheet, Token, View
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
+
+from clozeline.pipeline.corrupt.preview.view import Passage, Sheet, View, print_view, view_page
+from clozeline.report.html_page import fragment
+from tests.pages import HOSTILE, checked
+
+ROLES = ("special", "masked", "replaced", "kept", "sentinel", "prefix", "predicted", "marker", "")
+WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=8)
+VIEW = View(
+    "row 3 of [bold]set[/bold]",
+    (
+        Passage("the [red]row[/red]", Text.assemble("[link=x]a", ("b", "masked"), ("c", "kept"))),
+        Sheet("[u]facts", ("[i]name", "value"), (("[/]", Text.assemble(("d", "special"))), ("e", "f"))),
+        Sheet("pairs", (), (("left", "right"),)),
+    ),
+)
 
 
-def test_every_role_but_plain_has_a_meaning() -> None:
-    assert {*MEANINGS, "plain"} == set(get_args(Role))
+def printed(view: View, **options: Any) -> str:
+    file = io.StringIO()
+    print_view(view, Console(file=file, width=100, **options))
+    return file.getvalue()
 
 
-def test_the_legend_has_the_roles_that_occur_in_the_order_of_the_meanings() -> None:
-    view = View(
-        "row",
-        (
-            Sheet(
-                "table", ("a",), ((("text alone",)), ((Token("x", "masked"), Token("y")),), ((Token("z", "span", 2),),))
-            ),
-            Passage("text", (Token("t"), Token("u", "special"), Token("v", "masked"))),
-        ),
-    )
-    assert [(token.role, token.text) for token in view.legend()] == [
-        (role, MEANINGS[role]) for role in ("special", "masked", "span")
-    ]
-    assert View("empty", (Passage("p", (Token("plain"),)), Sheet("s", (), (("a", "b"),)))).legend() == []
+@settings(max_examples=25, deadline=None)
+@given(WORDS, WORDS, st.lists(st.tuples(WORDS, st.sampled_from(ROLES)), max_size=4), WORDS)
+def test_a_page_shows_every_string(title: str, name: str, tokens: list[tuple[str, str]], cell: str) -> None:
+    text = Text.assemble(*tokens)
+    page = checked(view_page(View(title, (Passage(name, text), Sheet("table", (name, "b"), ((cell, text),))))))
+    shown = "".join(page.texts)
+    assert all(each in shown for each in (title, name, cell))
+    assert shown.count(text.plain) >= 2
+
+
+@pytest.mark.parametrize("hostile", [HOSTILE, "<script>alert(1)</script>", "</pre><b>", "\x1b[31m\u202e"])
+def test_no_string_is_markup_or_controls_a_terminal(hostile: str) -> None:
+    view = View(hostile, (Passage(hostile, Text("a")), Sheet(hostile, (hostile, "b"), ((hostile, "c"),))))
+    page = checked(view_page(view))
+    assert not [tag for tag, _ in page.tags if tag in ("script", "b")]
+    assert not {"\x1b", "\u202e", "\x00"} & {*printed(view), *str(view)}
+
+
+def test_everything_is_shown_as_it_is_written() -> None:
+    shown = printed(VIEW)
+    assert "\x1b" not in shown
+    for text in ("row 3 of [bold]set[/bold]", "the [red]row[/red]", "[link=x]abc", "[u]facts", "[i]name", "[/]"):
+        assert text in shown
+    assert all(word in shown for word in ("value", "d", "e", "f", "left", "right"))
+    assert "[link=x]abc" in str(VIEW)
+
+
+def test_each_role_has_a_color_of_its_own() -> None:
+    text = Text.assemble(*((role or "plain", role) for role in ROLES))
+    shown = printed(View("row", (Passage("text", text),)), force_terminal=True, color_system="truecolor")
+    styles = [shown[shown.rindex("\x1b[", 0, shown.index(role)) :].partition("m")[0] for role in ROLES if role]
+    assert len(set(styles)) == len(styles)
+    spans = [attributes["style"] for tag, attributes in checked(view_page(VIEW)).tags if tag == "span"]
+    assert len(set(spans)) >= 3
+
+
+def test_a_notebook_shows_the_page() -> None:
+    assert VIEW._repr_html_().startswith(fragment(VIEW.title, []).partition("<style>")[0])
+    assert "[link=x]a" in VIEW._repr_html_()
+    assert repr(VIEW) == "View(row 3 of [bold]set[/bold])"

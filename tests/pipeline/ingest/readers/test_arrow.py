@@ -35,7 +35,7 @@ def test_rows_before_the_damage_of_a_stream_are_given(tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     items = read(path, name="arrow")
     assert texts(items) == [f"row {number}" for number in range(30)]
-    assert items[-1].reason == "arrow_error"
+    assert items[-1].reason == "damaged"
 
 
 def test_a_damaged_batch_of_a_file_costs_its_rows_alone(tmp_path):
@@ -49,7 +49,7 @@ def test_a_damaged_batch_of_a_file_costs_its_rows_alone(tmp_path):
     path.write_bytes(content)
     items = read(path, name="arrow")
     assert texts(items) == [f"row {number} " + "x" * 200 for number in range(40) if not 10 <= number < 20]
-    assert counted(items) == {"arrow_error": 1}
+    assert counted(items) == {"damaged": 1}
 
 
 def test_batches_of_compressed_buffers_and_several_columns(tmp_path):

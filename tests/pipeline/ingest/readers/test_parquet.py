@@ -44,7 +44,7 @@ def test_a_damaged_group_costs_its_rows_alone(tmp_path):
     path.write_bytes(content)
     items = read(path, name="parquet")
     assert texts(items) == rows[:512] + rows[768:]
-    assert counted(items) == {"parquet_error": 256}
+    assert counted(items) == {"damaged": 256}
     assert [item.locator for item in items if isinstance(item, RawRecord)] == [*range(512), *range(768, 1000)]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import detect
-from clozeline.pipeline.tasks.readers._column_files import column_rows, open_columns
+from clozeline.pipeline.tasks.readers._column_files import open_table
 from tests.pipeline.captures import counted, read, texts
 
 
@@ -84,9 +84,9 @@ def test_a_missing_column_is_one_malformed_record(table):
 def test_a_broken_file_is_one_malformed_record(table):
     path = table({"text": ["one", "two"]})
     path.write_bytes(path.read_bytes()[:-20])
-    assert counted(read(path, name=table.name)) == {f"{table.name}_error": 1}
+    assert counted(read(path, name=table.name)) == {"damaged": 1}
     path.write_bytes(b"PAR1ARROW1 and nothing")
-    assert counted(read(path, name=table.name)) == {f"{table.name}_error": 1}
+    assert counted(read(path, name=table.name)) == {"damaged": 1}
 
 
 _NS = 10**18 + 1  # 2001-09-09 01:46:40 and a nanosecond
@@ -126,7 +126,7 @@ def test_a_time_in_another_column_loses_no_row(table, case):
     items = read(path, name=table.name)
     assert texts(items) == ["a", "b", "c"]
     assert [item.extra["at"] for item in items] == [None, expected, expected]
-    rows = [row for _, row in column_rows(open_columns(path, Limits()), Limits())]
+    rows = [row for _, row in open_table(path, Limits()).rows()]
     assert [row["text"] for row in rows] == ["a", "b", "c"]
 
 

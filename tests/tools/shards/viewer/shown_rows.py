@@ -20,7 +20,12 @@ def part(view, title):
 
 
 def text(cell):
-    return cell if isinstance(cell, str) else "".join(token.text for token in cell)
+    return cell if isinstance(cell, str) else cell.plain
+
+
+def marked(passage):
+    """Return the parts of a passage that have a role, with it."""
+    return [(passage.text.plain[span.start : span.end], span.style) for span in passage.text.spans]
 
 
 def row_of(path, number):

@@ -1,0 +1,132 @@
+"""Open file systems of fsspec, and refuse what fsspec itself takes: answers of another range, errors without words.
+
+Neither its HTTP nor its S3 file system compares the range of an answer with the one that was asked for.
+"""
+
+import contextlib
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, NamedTuple
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards.errors import StrayAnswerError
+
+WEB: Final = ("http", "https")
+_S3: Final = ("s3", "s3a")
+_RANGE: Final = re.compile(r"bytes[= ](\d+)-(\d+)")
+_XML_WORDS: Final = re.compile(r"<(?:Code|Message)>([^<]*)<")
+# Bytes of an error's page that are read, and characters of it that are told.
+_PAGE_BYTES, _WORDS = 1 << 16, 300
+
+
+class Failure(NamedTuple):
+    """The words of a store about a failed request; status 0 and no words where it said nothing."""
+
+    status: int
+    words: str
+    seconds: float  # to wait before the next request
+
+
+class _AnswerError(Exception):
+    """An answer with the status of an error, or of another range."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.words)
+        self.failure = failure
+
+
+def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
+    """Return fsspec's file system of a URL; ConfigurationError if its scheme, package or options are unknown."""
+    import fsspec  # each store has a package of its own, which takes time to import
+
+    scheme, options = url.partition(":")[0].lower(), dict(options)
+    try:
+        system = fsspec.get_filesystem_class(scheme)
+        if scheme in WEB:  # bytes as they are stored, also where a server says that they are compressed
+            client = {"auto_decompress": False, "headers": {"Accept-Encoding": "identity"}, "trust_env": True}
+            client |= {"middlewares": (_check_answer,), **options.get("client_kwargs", {})}
+            options |= {"encoded": True, "client_kwargs": client}
+        elif scheme in _S3:  # `RemoteStore` alone tries again
+            options["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **options.get("config_kwargs", {})}
+            options["session"] = _checked_session(options.get("profile"))
+        opened = system(**{**system._get_kwargs_from_urls(url), **options, "skip_instance_cache": True})
+    except Exception as error:  # a missing package, or its own errors for credentials and options
+        raise ConfigurationError(f"{url}: no reader for this kind of store: {error}") from error
+    if scheme in _S3:
+        opened.retries = 1
+    return opened
+
+
+async def _check_answer(request: Any, handler: Any) -> Any:
+    """Pass on an answer of a web server (a middleware of aiohttp) whose status and range are right."""
+    answer = await handler(request)
+    try:
+        if answer.status >= 400:
+            page = (await answer.content.read(_PAGE_BYTES)).decode(errors="replace")
+            words = " ".join((": ".join(_XML_WORDS.findall(page)) or page).split())
+            words = answer.reason or "" if "html" in answer.content_type else words
+            words = f"status {answer.status}: {words[:_WORDS]}".rstrip(": ")
+            raise _AnswerError(Failure(answer.status, words, _seconds(answer.headers)))
+        _check_range(request.headers.get("Range", ""), answer.status, answer.headers)
+    except BaseException:
+        answer.close()
+        raise
+    return answer
+
+
+def _checked_session(profile: str | None) -> Any:
+    """Return a session of S3 that compares the range of each answer."""
+    from aiobotocore.session import AioSession
+
+    def ask(params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
+        context["asked"] = params["headers"].get("Range", "")
+
+    def check(http_response: Any, context: Mapping[str, Any], **_: Any) -> None:
+        _check_range(context["asked"], http_response.status_code, http_response.headers)
+
+    session = AioSession(profile=profile)
+    session.register("before-call.s3.GetObject", ask)
+    session.register("after-call.s3.GetObject", check)
+    return session
+
+
+def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
+    """Raise unless the body of an answer begins at the first byte that was asked for, and does not end later."""
+    if not (wanted := _RANGE.match(asked)) or status not in (200, 206):
+        return
+    said = headers.get("Content-Range", "") if status == 206 else f"bytes 0-{headers.get('Content-Length', '')}"
+    given = _RANGE.match(said)
+    if given and given[1] == wanted[1] and int(given[2]) <= int(wanted[2]) + (status == 200):
+        return
+    if status == 200:
+        raise StrayAnswerError(
+            "the server ignores ranges (status 200 instead of 206): download the file, or copy it to another server"
+        )
+    raise _AnswerError(Failure(0, f"asked for {asked}, got {said or 'an answer that does not say its range'}", 0.0))
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return what the store said, by the errors that an error was raised from."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, _AnswerError):
+            return cause.failure
+        response = getattr(cause, "response", None)
+        if isinstance(response, dict) and "ResponseMetadata" in response:  # of botocore
+            said, answer = response.get("Error", {}), response["ResponseMetadata"]
+            words = ": ".join(filter(None, (said.get("Code"), said.get("Message"))))
+            return Failure(answer.get("HTTPStatusCode", 0), words, _seconds(answer.get("HTTPHeaders", {})))
+        cause = cause.__cause__ or cause.__context__
+    return Failure(0, "", 0.0)
+
+
+def _seconds(headers: Mapping[str, str]) -> float:
+    """Return the seconds of Retry-After, which is a number or a date; 0 without one."""
+    text = headers.get("Retry-After", headers.get("retry-after", "")).strip()
+    if text.isdecimal():
+        return float(text)
+    with contextlib.suppress(ValueError, TypeError):
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    return 0.0

@@ -1,0 +1,220 @@
+"""Inputs in stores that answer in ways of their own: the text that lies there, or a refusal in the store's words."""
+
+from __future__ import annotations
+
+import json
+import time
+from email.utils import formatdate
+from types import SimpleNamespace
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from clozeline.errors import StorageError
+from tests.answering_store import AnsweringStore
+from tests.pipeline.clean.cleaning import run_clean
+
+SENTENCE = "The ferry left the harbor before the fog came in, and nobody on the pier waved. "
+
+
+def line(text):
+    return json.dumps({"text": f"{text}. {SENTENCE * 3}"}).encode() + b"\n"
+
+
+LINES = [line(f"Document {number}") for number in range(1200)]
+CONTENT = b"".join(LINES)
+
+
+def texts(source, output):
+    return [document.text for document in run_clean(source, output).documents]
+
+
+@pytest.fixture(params=["http", "s3"])
+def store(request):
+    with AnsweringStore(CONTENT, request.param).running() as store:
+        yield store
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """Pauses of the client, which do not take place."""
+    found = []
+    monkeypatch.setattr("clozeline.pipeline.shards.store.time", SimpleNamespace(sleep=found.append))
+    return found
+
+
+@pytest.fixture
+def right(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(CONTENT)
+    return texts(str(path), tmp_path / "local")
+
+
+# 206 with another range ----------------------------------------------------------------------------------------------
+
+
+def shifted(answer):
+    """The range before the one that was asked for, said honestly: as a cache gives that counts pages from zero."""
+    answer.start, answer.stop = max(0, answer.start - 500), max(0, answer.start - 500) + answer.stop - answer.start
+
+
+def from_the_start(answer):
+    answer.start, answer.stop = 0, answer.stop - answer.start
+
+
+def unsaid(answer):
+    answer.start += 7
+    answer.says = ""
+
+
+@pytest.mark.parametrize("wrong", [shifted, from_the_start, unsaid])
+def test_another_range_is_never_taken_for_the_one_that_was_asked_for(store, wrong, right, pauses, tmp_path):
+    turns = iter([False, True, False, True, True] + [False] * 99)
+
+    def change(answer):
+        if answer.start and next(turns):
+            wrong(answer)
+
+    store.change = change
+    assert texts(store.entry(), tmp_path / "out") == right
+    store.change = lambda answer: wrong(answer) if answer.start else None
+    with pytest.raises(StorageError, match=r"cannot be read after 2 tries: asked for bytes=\d+-\d+, got "):
+        texts(store.entry(retries=1), tmp_path / "other")
+
+
+def test_the_rest_of_a_shorter_answer_is_asked_for(store, right, pauses, tmp_path):
+    """Caches answer up to the end of their pages."""
+    page = 10_000
+
+    def change(answer):
+        answer.stop = min(answer.stop, answer.start - answer.start % page + page)
+
+    store.change = change
+    assert texts(store.entry(retries=0), tmp_path / "out") == right
+    assert not pauses
+
+
+# 429 and 503 with Retry-After ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_store_is_waited_for_as_long_as_it_asks(store, status, right, pauses, caplog, tmp_path):
+    asked = iter(["7", formatdate(time.time() + 20, usegmt=True), "40", "7", "7"])
+
+    def change(answer):
+        if (seconds := next(asked, None)) is not None:
+            answer.status, answer.body, answer.headers = status, b"", {"Retry-After": seconds}
+
+    store.change = change
+    assert texts(store.entry(retries=0), tmp_path / "out") == right
+    waits = [pause for pause in pauses if pause > 1]
+    assert len(waits) == 5
+    assert 60 <= sum(waits) <= 7 + 21 + 40 + 7 + 7
+    assert caplog.text.count("asks to wait") == 5
+
+
+def test_the_sum_of_the_waits_of_a_request_has_a_bound(store, pauses, tmp_path):
+    def change(answer):
+        answer.status, answer.body, answer.headers = 503, b"", {"Retry-After": "70"}
+
+    store.change = change
+    with pytest.raises(StorageError, match="asks to wait 70 s"):
+        texts(store.entry(), tmp_path / "out")
+    assert 200 <= sum(pauses) <= 301
+
+
+# Refusals ------------------------------------------------------------------------------------------------------------
+
+
+def xml(code, message):
+    return f'<?xml version="1.0"?>\n<Error><Code>{code}</Code><Message>{message}</Message><Id>9</Id></Error>'.encode()
+
+
+@pytest.mark.parametrize(("status", "code", "message"), [
+    (400, "ExpiredToken", "The provided token has expired."),
+    (403, "RequestTimeTooSkewed", "The difference between the request time and the server's time is too large."),
+    (403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."),
+    (403, "AccessDenied", "Access Denied"),
+])  # fmt: skip
+def test_a_refusal_has_the_words_of_the_store(store, status, code, message, pauses, tmp_path):
+    def change(answer):
+        answer.status, answer.headers = status, {"Content-Type": "application/xml"}
+        answer.body = xml(code, f"{message} {store.secret}")
+
+    store.change = store.refuse = change
+    with pytest.raises(StorageError, match="the store refuses") as caught:
+        texts(store.entry(), tmp_path / "out")
+    assert f"{code}: {message}" in str(caught.value)
+    if store.scheme == "s3":
+        assert store.secret not in str(caught.value)
+    assert not pauses, "another try cures none of them"
+
+
+def test_a_missing_object_is_told_from_a_refused_one(store, pauses, tmp_path):
+    def change(answer):
+        answer.status, answer.body = 404, xml("NoSuchKey", "The specified key does not exist.")
+
+    store.change = store.refuse = change
+    with pytest.raises(StorageError, match=r"there is no such object$"):
+        texts(store.entry(), tmp_path / "out")
+    assert not pauses
+
+
+@pytest.mark.parametrize("target", ["file:///etc/hostname", "gopher://127.0.0.1/a"])
+def test_a_redirect_to_anything_but_the_web_is_refused(target, pauses, tmp_path):
+    def change(answer):
+        answer.status, answer.body, answer.headers = 302, b"", {"Location": target}
+
+    with AnsweringStore(CONTENT, "http").running() as store:
+        store.change = store.refuse = change
+        with pytest.raises(StorageError, match="NonHttpUrlRedirect"):
+            texts(store.entry(retries=0), tmp_path / "out")
+
+
+# Keys byte for byte --------------------------------------------------------------------------------------------------
+
+KEYS = (
+    "in/a.jsonl", "in//a.jsonl", "in//deep//b.jsonl", "in/deep/c.jsonl", "in/part[1].jsonl", "in/part1.jsonl",
+    "in/100%.jsonl", "in/a b+ü.jsonl", "in/../up.jsonl", "in/q?.jsonl", "in/.hidden.jsonl", "other//a.jsonl",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def s3():
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    login = {"aws_access_key_id": "test-key", "aws_secret_access_key": "test-secret"}
+    client = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1", **login)
+    client.create_bucket(Bucket="bucket")
+    for key in KEYS:
+        client.put_object(Bucket="bucket", Key=key, Body=line(key))
+    yield client
+    server.stop()
+
+
+def in_bucket(s3, path):
+    options = {"key": "test-key", "secret": "test-secret", "client_kwargs": {"endpoint_url": s3.meta.endpoint_url}}
+    return {"path": f"s3://bucket/{path}", "store": {"fsspec": options}}
+
+
+def first_words(entry, output):
+    return sorted(text.partition(". The ferry")[0] for text in texts(entry, output))
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if ".hidden" not in key])
+def test_a_key_is_taken_byte_for_byte(s3, key, tmp_path):
+    assert first_words(in_bucket(s3, key), tmp_path / "out") == [key]
+
+
+@pytest.mark.parametrize(("pattern", "wanted"), [
+    ("in/**/*.jsonl", [key for key in KEYS if key.startswith("in/") and "/." not in key]),
+    ("in//*.jsonl", ["in//a.jsonl"]),
+    ("in//deep//*", ["in//deep//b.jsonl"]),
+    ("in/part[12].jsonl", ["in/part1.jsonl"]),
+    ("*/part[1].jsonl", ["in/part1.jsonl"]),
+    ("other//*", ["other//a.jsonl"]),
+])  # fmt: skip
+def test_a_pattern_leaves_no_key_out(s3, pattern, wanted, tmp_path):
+    assert first_words(in_bucket(s3, pattern), tmp_path / "out") == sorted(wanted)

@@ -1,1 +1,0 @@
-"""Checks of a machine, and the findings that they return."""
