@@ -46,11 +46,13 @@ class TargetRows(GenerationRows):
         return (INPUT_IDS, _TARGET, RECORD)
 
     def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
-        """Return one row per answer; `no_tokens` if a source or target is empty."""
+        """Return one row per answer but one that opens a dialogue; `no_tokens` if a source or target is empty."""
         frame, vocabulary, length = self.form.frame, self.tokenizer.vocabulary, self.form.max_length
         parts = part_ids(item.parts, encodings, vocabulary)
-        rows = []
+        rows: list[BuiltExample] = []
         for number, (begin, end) in enumerate(answer_runs(item.parts)):
+            if not begin:
+                continue  # the assistant opens the dialogue, and the encoder has nothing to read
             # the final special tokens of both sides that the frame will add
             tail = frame.ids(frame.tail, vocabulary)
             sides = (np.concatenate(parts[side]) for side in (slice(begin), slice(begin, end)))
@@ -64,8 +66,9 @@ class TargetRows(GenerationRows):
             record = record_bytes({"source": text, "targets": list(targets)})
             columns = {"input_ids": source_row.ids, "target_ids": target_row.ids, "record": record}
             notes = {"targets_cut": 1} if target_row.cut else {}
+            notes |= {"answers_without_source": 1} if number and not rows else {}
             rows.append(BuiltExample(columns, number, source_row.cut + target_row.cut, notes=notes))
-        return rows
+        return rows or "no_tokens"
 
 
 class TurnRows(GenerationRows):

@@ -98,11 +98,10 @@ class TaskSets(Pass[TaskCounts]):
         if source.is_training and config.code_switch is not None:
             switcher = read_switcher(config.code_switch, self.limits, self.seed, "tasks")
             items = code_switch(items, switcher, reader.facts)
-        rejected: list[Rejected] = []
-        rows = builder.rows(_note_rejected(reader.complete(items, builder.tokenizer), rejected))
+        rows = builder.rows(reader.complete(items, builder.tokenizer))
         counts = builder.counts
         add_counts(counts, {"notes": notes})
-        if len(rows) and (shown := _details(rejected, reader.unit)):
+        if len(rows) and (shown := _details(builder.rejected, reader.unit)):
             _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(shown))
         output.inputs[source.source] = file_hash(source.path)
         if len(rows):
@@ -111,7 +110,7 @@ class TaskSets(Pass[TaskCounts]):
             require_written(f"tasks {source.split}", (counts["examples"], counts["tokens"]), (info.rows, info.tokens))
         elif file.has_labels and counts["refused"].keys() != {"no_label"}:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items())
-            shown = [reasons or "it has no rows", *_details(rejected, reader.unit)]
+            shown = [reasons or "it has no rows", *_details(builder.rejected, reader.unit)]
             raise ConfigurationError(f"{source.path}: no row of it is an example: {'; '.join(shown)}")
         else:
             _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout)
@@ -189,13 +188,6 @@ class TaskManifests(Pass[TaskCounts]):
         )  # fmt: skip
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written)
-
-
-def _note_rejected(items: Iterable[TaskItem | Rejected], rejected: list[Rejected]) -> Iterator[TaskItem | Rejected]:
-    for item in items:
-        if isinstance(item, Rejected):
-            rejected.append(item)
-        yield item
 
 
 def _details(items: Iterable[Rejected], unit: str) -> list[str]:

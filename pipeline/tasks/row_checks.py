@@ -9,6 +9,7 @@ from clozeline.pipeline.tasks.readers import Choices, LabeledText, Question, Rej
 
 SHOWN_NOTES: Final = (
     "also_in_train", "contradicting", "repeated_id", "questions_without_window", "words_without_tokens", "targets_cut",
+    "answers_without_source",
 )  # fmt: skip
 """Notes of a split shown in the report of the stage."""
 

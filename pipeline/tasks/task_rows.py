@@ -73,7 +73,10 @@ class BuiltExample:
 
 
 class TaskRows(ABC, Generic[Item]):
-    """Builds the rows of one file and counts them in `counts`; uids follow from corpus, source, row index and texts."""
+    """Builds the rows of one file, counts them in `counts`, and keeps those that the reader has `rejected`.
+
+    Uids follow from corpus, source, row index and texts.
+    """
 
     per_token: ClassVar[int] = 1
     """Values per token over all columns, in units of an id; determines the rows of a block."""
@@ -81,6 +84,7 @@ class TaskRows(ABC, Generic[Item]):
     def __init__(self, facts: TaskFacts, form: Form, tokenizer: Tokenizer, corpus: str, source: str) -> None:
         self.facts, self.form, self.tokenizer = facts, form, tokenizer
         self.corpus, self.source = corpus, source
+        self.rejected: list[Rejected] = []
         self.counts = SplitCounts(
             rows_in=0, examples=0, windows=0, refused={}, tokens=0, truncated=0, truncated_tokens=0, labels={}, notes={}
         )
@@ -114,6 +118,7 @@ class TaskRows(ABC, Generic[Item]):
             encodings = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
             for item in batch:
                 if isinstance(item, Rejected):
+                    self.rejected.append(item)
                     add_counts(self.counts, {"refused": {item.reason: 1}})
                     continue
                 examples = self.build(item, [encodings[text] for text in self.texts(item)])

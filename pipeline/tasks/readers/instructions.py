@@ -39,7 +39,7 @@ class Instructions(TaskReader):
     `{% generation %}`, else what each answer adds to the text before it.
 
     Messages after the last answer are dropped. Rejected lines: `fields`, no messages or one of another form;
-    `unknown_role`; `empty_text`; `no_answer`, no message of the assistant, or one that comes first. A chat template
+    `unknown_role`; `empty_text`; `no_answer`, no message of the assistant. A chat template
     also rejects: `template`, it raises an error; `no_prefix`, an answer changes the text before it; `private_use`.
 
     Example:

@@ -88,6 +88,19 @@ def test_an_encoder_decoder_has_a_row_for_each_answer(words: Tokenizer) -> None:
     assert kind.counts["windows"] == 1
 
 
+def test_an_answer_that_opens_a_dialogue_has_no_source(words: Tokenizer) -> None:
+    """An encoder has nothing to read there: the later answers are rows, and the first is counted."""
+    opened = dialogue(3, Part("good", is_target=True), END, *[Part("very"), Part("bad", is_target=True), END] * 2)
+    kind = TargetRows(FACTS, Form(ENDING, 16), words, "corpus", "f")
+    rows = list(kind.rows([opened, dialogue(4, Part("good", is_target=True))]))
+    assert [row["target_ids"].tolist() for row in rows] == [[*ids(words, "bad"), EOS, 3]] * 2
+    assert kind.counts["notes"] == {"answers_without_source": 1}
+    assert kind.counts["refused"] == {"no_tokens": 1}
+    turns = TurnRows(FACTS, Form(FRAMES["gpt"], 16), words, "corpus", "f")
+    (row,) = turns.rows([opened])
+    assert row["label_ids"].tolist() == [EOS, *[*ids(words, "bad"), EOS] * 2]
+
+
 def test_both_texts_end(tmp_path: Path) -> None:
     """Both are cut to the length, and keep the end; all accepted targets are recorded uncut."""
     tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
