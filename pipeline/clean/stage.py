@@ -28,7 +28,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
     """One pass over the units of the plan."""
 
     name: ClassVar[str] = "clean"
-    order: ClassVar[int] = 10
     writes_documents: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits", "on_error")
 

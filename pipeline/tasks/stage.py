@@ -30,7 +30,6 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     """Writes one set per split: `tasks/sst2/train`, `tasks/sst2/dev`."""
 
     name: ClassVar[str] = "tasks"
-    order: ClassVar[int] = 90
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
 
     def _files(self) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
