@@ -70,7 +70,7 @@ def test_a_store_is_listed_by_the_first_rank_alone(memory: str) -> None:
         opened = open_shards(memory, check_files=False)
         Datasets((phase_of([opened]),), {"heldout": opened}, {}).check_files(rank, rank % 8)
         requests.append(opened.stats()["requests"])
-    assert requests == [4 + 1, 3, 3]  # manifest, index and quarantine; one listing for each use of the set
+    assert requests == [5 + 1, 4, 4]  # manifest and its size, index and quarantine; one listing for each use of the set
 
 
 def cut_end(shards: ShardSet) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.pipeline.tasks.readers._glue_tasks import GLUE_TASKS
+from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from clozeline.tools.runs.evaluation.metrics import METRICS, degenerate, score
 
 PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
@@ -61,7 +61,7 @@ def test_correlations(pairs: list[tuple[int, int]]) -> None:
 
 
 def test_every_metric_of_a_task_is_here() -> None:
-    named = {metric for task in GLUE_TASKS.values() for metric in task.facts.metrics}
+    named = {metric for task in GLUE_TASKS.values() for metric in task.metrics}
     assert named | {"macro_f1", "micro_f1", "subset_accuracy"} == set(METRICS)  # of SuperGLUE's CB and of own files
     unknown = TaskFacts(name="toy", head="regression", metrics=("bleu",))
     with pytest.raises(ConfigurationError, match="no metric 'bleu'; known: accuracy"):

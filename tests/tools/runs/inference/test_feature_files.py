@@ -153,7 +153,7 @@ def test_damaged_files(encoder: tuple[Path, TrainedModel], tmp_path: Path) -> No
     with pytest.raises(IntegrityError, match="extract the features again"):
         open_features(tmp_path)
     manifest.write_text("{}", encoding="utf-8")
-    with pytest.raises(IntegrityError, match=r"features\.json: is damaged: expected the name of a file"):
+    with pytest.raises(IntegrityError, match=r"features\.json: is damaged"):
         open_features(tmp_path)
     plain = {name: value for name, value in json.loads(text).items() if name != "checksum"}
     manifest.write_text(json.dumps(seal(plain | {"format": 2})), encoding="utf-8")

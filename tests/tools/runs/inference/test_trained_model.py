@@ -17,6 +17,8 @@ from clozeline.model.build import Model, build_model
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
+from clozeline.train.data.sets.recorded_sets import record_sets
+from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.startup.run_directory import read_config
 from tests.tools.small_run import example_sets
 from tests.train.synthetic import plain_config
@@ -35,9 +37,11 @@ def write_run_on(run: Path, manifest: Path, steps: list[int], parts: int, **chan
     plain = plain_config(**settings | changes)
     run.mkdir(parents=True, exist_ok=True)
     (run / "config.yaml").write_text(yaml.safe_dump(plain))
+    config = read_config(run)
+    record_sets(run, config.data, open_phases(config.data))
     facts = open_shards(manifest).manifest.tokenizer
     torch.manual_seed(5)
-    model = build_model(read_config(run).model, facts.vocab_size, facts.special_ids)
+    model = build_model(config.model, facts.vocab_size, facts.special_ids)
     tensors: list[dict[str, torch.Tensor]] = [{} for _ in range(parts)]
     records = {}
     for name, parameter in model.named_parameters():
