@@ -19,7 +19,7 @@ def test_no_two_texts_share_a_band_key() -> None:
 
 
 def test_the_recipe_is_valid_with_every_type_of_duplicates(tmp_path: Path) -> None:
-    types = ["exact", "near", "lines", "spans", "windows"]
+    types = ["exact", "near", "lines", "spans"]
     plain = [f"input={tmp_path}/crawl.jsonl", f"output={tmp_path}/out"]
     (tmp_path / "crawl.jsonl").write_text('{"text": "a"}\n', encoding="utf-8")
     recipe = load_recipe(write_recipe(tmp_path, "resiliparse", types), plain)

@@ -95,8 +95,7 @@ def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_ra
     changed = [own for own, tensor in saved(parts, 2).items() if not torch.equal(tensor, weights[own])]
     assert sorted(changed) == sorted(weights)
     index = Index.read(steps_in(whole / "checkpoints")[-1])
-    assert (index.format, len(index.state["base"])) == (2, 32)
-    assert Index.read(steps_in(base / "base" / "checkpoints")[-1]).format == 1
+    assert len(index.state["base"]) == 32
     assert "base" not in Index.read(steps_in(base / "base" / "checkpoints")[-1]).state
 
 

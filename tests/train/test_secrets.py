@@ -35,21 +35,21 @@ def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path: Path, capsys: pyt
 
     with server.site.running():
         url = server.url.replace("//", f"//me:{USER_PASSWORD}@")
-        options = {**SECRETS, "client_kwargs": {"aws_secret_access_key": NESTED}}
+        options = {"client_kwargs": {"headers": {**SECRETS, "aws_secret_access_key": NESTED}}}
         changes = {"data__store": {"retries": 0, "fsspec": options}, "data__heldout": {"toy": url}, "log__report": True}
         config = write_config(tmp_path / "a.yaml", Path(url), output, **changes)
         train(0, "--dry-run")
         train(0, "steps=3")
         train(64, "model.heads={sentence: 1.0}")
         train(64, "data.lanes=3")
-        server.faults = ["500"]
+        server.faults = ["500"] * 2  # to HEAD and to GET
         train(74, "steps=4")
         train(0)
         assert "resumed from step-00000003" in said
         assert explain_batch.main(["--run", str(output), "--samples", "0"]) == 0
         seen = capsys.readouterr()
         said += seen.out + seen.err
-        assert read_config(output).data.store.fsspec == {"client_kwargs": {}}
+        assert read_config(output).data.store.fsspec == {"client_kwargs": {"headers": {}}}
     train(74)
     files = [path for path in output.rglob("*") if path.is_file()]
     assert {"config.yaml", "report.html", "events.jsonl", "status.json", "metrics.jsonl"} <= {

@@ -77,12 +77,14 @@ def test_the_report_of_the_stage_fits_the_sets_of_its_task(
     lines = file.read_text().splitlines()[1:]
     sentences = [" ".join(line.split("\t")[0].replace(".", "").split()) for line in lines]
     leaked = sentences[::2]
-    (tmp_path / "crawl.txt").write_text("\n\n".join(f"They said: {text}, and left." for text in leaked))
+    (tmp_path / "crawl").mkdir()
+    (tmp_path / "crawl" / "a.txt").write_text("\n\n".join(f"They said: {text}, and left." for text in leaked))
+    (tmp_path / "crawl" / "b.txt").write_text("The ferry left the harbor before the fog came in.")
     plain = {
-        "corpus": "c", "input": str(tmp_path / "crawl.txt"), "output": str(output),
+        "corpus": "c", "input": str(tmp_path / "crawl"), "output": str(output),
         "clean": {"language": None, "filters": []},
         "decontaminate": {"against": [{"path": str(file), "reader": {"name": "glue", "task": "sst2"}}],
-                          "action": "label", "max_document_frequency": 1000},
+                          "max_document_frequency": 1000},
     }  # fmt: skip
     (tmp_path / "recipe.yaml").write_text(json.dumps(plain))
     assert run_pipeline(["--config", str(tmp_path / "recipe.yaml")]) == 0
