@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
-from clozeline.pipeline.clean.unit_counts import UnitCounts, count_characters
+from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.readers import Counted
 from clozeline.pipeline.text.normal_form import count_control_characters, normalize
@@ -62,7 +62,7 @@ class Steps:
 
         A language stated in the input's configuration is not identified.
         """
-        self._tally.add({"characters_in": count_characters(document)})
+        self._tally.add({"characters_in": document.characters})
         is_pair = document.target_text is not None
         empty = "empty_side" if is_pair else "empty"
         if (text := self._normalize(document, document.text, empty)) is None:

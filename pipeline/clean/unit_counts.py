@@ -16,11 +16,6 @@ _DISTINCT: Final = 20  # entries of `text_lacks` and `first_records` per unit
 _LISTED: Final = 100  # malformed records per unit and reason with a row in `rejects/`
 
 
-def count_characters(document: Document) -> int:
-    """Count the characters of a document, or of both sides of a pair."""
-    return len(document.text) + len(document.target_text or "")
-
-
 class CleanCounts(Counts, total=False):
     """Counts of a unit of `clean`; dicts are by reason, step, rule or language."""
 
@@ -135,11 +130,10 @@ class UnitCounts:
             )
         )
         self.add({"rejected": {reason: 1}})
-        self.count_removal(step, count_characters(document))
+        self.count_removal(step, document.characters)
 
     def keep(self, document: Document) -> None:
-        characters = count_characters(document)
-        self.add({"documents_out": 1, "characters_out": characters, "languages": {document.language: 1}})
+        self.add({"documents_out": 1, "characters_out": document.characters, "languages": {document.language: 1}})
         for flag, repair in ((FLAG_DECODED_BY_GUESS, "encoding_guessed"), (FLAG_REPLACEMENTS, "characters_replaced")):
             if document.flags & flag:
                 self.add({"repairs": {repair: 1}})

@@ -175,7 +175,7 @@ class Apply(Pass[DecontaminateCounts]):
 
         def kept_documents() -> Iterator[Document]:
             for row, document in enumerate(read_documents(documents_of(self.documents, unit))):
-                characters = len(document.text) + len(document.target_text or "")
+                characters = document.characters
                 add_counts(counts, {"documents_in": 1, "characters_in": characters})
                 if row not in entries:
                     add_counts(counts, {"documents_out": 1, "characters_out": characters})
@@ -185,8 +185,9 @@ class Apply(Pass[DecontaminateCounts]):
                     Rejection.of(document, stage="decontaminate", reason="contaminated",
                                  detail=self._describe(index, entries[row]), seed=self.seed)
                 )  # fmt: skip
-                removed: DecontaminateCounts = {"characters_removed": {"contaminated": characters}}
-                add_counts(counts, {"rejected": {"contaminated": 1}, **removed})
+                add_counts(
+                    counts, {"rejected": {"contaminated": 1}, "characters_removed": {"contaminated": characters}}
+                )
 
         with output.file(f"documents/{unit:06d}.arrow") as path:
             kept = write_documents(path, kept_documents())

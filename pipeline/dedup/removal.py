@@ -55,7 +55,7 @@ class Removal:
     def documents(self) -> Iterator[tuple[int, Document]]:
         """Yield the row in the part and the rest of each document that stays, in order."""
         for row, document in enumerate(read_documents(self.removals.parts.source(self.part))):
-            characters = len(document.text) + len(document.target_text or "")
+            characters = document.characters
             add_counts(self.counts, {"documents_in": 1, "characters_in": characters})
             if document.uid in self._exact:
                 # the copy that exact dedup kept may itself have been dropped for a near-duplicate
@@ -64,8 +64,7 @@ class Removal:
             elif document.uid in self._near:
                 self._reject(document, "near_duplicate", self._near[document.uid].hex(), characters)
             elif (rest := self._without_pieces(row, document)) is not None:
-                characters = len(rest.text) + len(rest.target_text or "")
-                add_counts(self.counts, {"documents_out": 1, "characters_out": characters})
+                add_counts(self.counts, {"documents_out": 1, "characters_out": rest.characters})
                 yield row, rest
 
     def _without_pieces(self, row: int, document: Document) -> Document | None:

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from clozeline.files import file_hash
-from clozeline.pipeline.clean.unit_counts import count_characters
 from clozeline.pipeline.execution.plan import PLAN_STAGE
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.stage_report import read_report
@@ -127,7 +126,7 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
     if (folder / "documents").is_dir():
         texts = [document for file in _arrow_files(folder / "documents") for document in read_documents(file)]
         yield path, "documents_out", counts["documents_out"], len(texts)
-        yield path, "characters_out", counts["characters_out"], sum(map(count_characters, texts))
+        yield path, "characters_out", counts["characters_out"], sum(text.characters for text in texts)
         lengths = [document.n_chars for document in texts], [len(document.text) for document in texts]
         yield folder / "documents", "n_chars", *lengths
         if "languages" in counts:

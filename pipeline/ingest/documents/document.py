@@ -72,6 +72,11 @@ class Document:
     target_language: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def characters(self) -> int:
+        """Characters of the text, or of both sides of a pair."""
+        return len(self.text) + len(self.target_text or "")
+
     def replace(self, **changes: Any) -> Document:
         return replace(self, **changes)
 

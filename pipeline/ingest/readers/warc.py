@@ -86,11 +86,11 @@ class Warc:
         """Pass the next record, and return what it gives."""
         (locator, kind), head = content.locate(), content.find_head_end()
         fields = parse_fields(content.ahead[:head], "utf-8")
-        length, fault = fields.get("content-length", ""), ""
-        size = head + (int(length) if _LENGTH.fullmatch(length) else 0)
+        length, fault = _LENGTH.fullmatch(fields.get("content-length", "")), ""
+        size = head + (int(length[0]) if length else 0)
         if "warc-type" not in fields:
             fault = "bad_header"
-        elif _LENGTH.fullmatch(length) is None:
+        elif length is None:
             fault = "bad_length"
         elif size - head > self._limits.record_bytes:
             fault = "too_large"
@@ -262,12 +262,11 @@ class _Content:
     def seek(self, place: int) -> bool:
         """Go to the first line of a record from a place on; False before damage or the end."""
         while True:
-            starts = (match.start() for match in _START.finditer(self.ahead, place))
-            if found := next((at for at in starts if self.ahead[at - 1] == 10 or self._starts_member(at)), 0):
-                del starts  # it locks the buffer
-                self.drop(found)
-                return True
-            del starts
+            while (match := _START.search(self.ahead, place)) is not None:
+                if self.ahead[match.start() - 1] == ord("\n") or self._starts_member(match.start()):
+                    self.drop(match.start())
+                    return True
+                place = match.end()
             # the last bytes may begin a first line
             self.drop(max(place, len(self.ahead) - _START_BYTES) - 1)
             place = 1

@@ -1,7 +1,7 @@
 import pytest
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.clean.unit_counts import UnitCounts, count_characters
+from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 
 
@@ -17,7 +17,7 @@ def test_characters_of_both_sides_are_kept_or_removed():
     tally = UnitCounts(0, 1.0)
     tally.open("a", [], ["short"])
     pair = Document(bytes(16), "abc", "s", target_text="de", language="en")
-    assert count_characters(pair) == 5
+    assert pair.characters == 5
     tally.keep(pair)
     tally.reject(pair.replace(text="x"), "length", "short", "1 < 2")
     tally.count_removal("normalise", -2)
