@@ -134,22 +134,3 @@ def match_words(text: str) -> list[str]:
     if astral:
         folded = _marks(astral=True).sub("", folded)
     return _words(astral).findall(_ALONE.sub(r" \g<0> ", _DIGITS.sub("0", folded)))
-
-
-def match_spans(text: str) -> list[tuple[int, int]]:
-    """Return the characters [start, end) of each word that `match_words` returns."""
-    if text.isascii():
-        return [word.span() for word in _ASCII_WORD.finditer(text)]
-    # the folded characters, and the character of the text that each comes from
-    marks = re.compile(f"{_marks(astral=False).pattern}|{_marks(astral=True).pattern}")
-    pieces = [marks.sub("", unicodedata.normalize("NFD", character.casefold())) for character in text]
-    origins = [at for at, piece in enumerate(pieces) for _ in piece]
-    folded = "".join(pieces)
-    # the same with a single digit for each run of them, and blanks around characters that are words of their own
-    spread: list[tuple[str, int, int]] = []
-    for match in re.finditer(r"\d+|[\s\S]", folded):
-        first, last = origins[match.start()], origins[match.end() - 1] + 1
-        character = "0" if match[0][0].isdecimal() else match[0]
-        spread += [(part, first, last) for part in (f" {character} " if _ALONE.match(character) else character)]
-    words = _words(_IS_ASTRAL.search(folded) is not None).finditer("".join(part for part, _, _ in spread))
-    return [(spread[match.start()][1], spread[match.end() - 1][2]) for match in words]

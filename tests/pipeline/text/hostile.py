@@ -14,7 +14,7 @@ from clozeline.pipeline.dedup.repeats import Lines
 from clozeline.pipeline.ingest.formats.wikitext import strip_markup
 from clozeline.pipeline.kernels.ngram_index import Item, Matcher, build_index
 from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of
-from clozeline.pipeline.text.normal_form import match_spans, match_words, normalize
+from clozeline.pipeline.text.normal_form import match_words, normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.registry import choose, names
@@ -98,7 +98,7 @@ def functions(folder: Path) -> dict[str, Callable[[str], object]]:
     index = build_index([(0, Item(0, "0", ("w1 w2 w3 w4 w5 w6 w7", "a a a a a a a")))], 5)
     lines = Lines(max_documents=1, keep_first=False, within="all", units=1, min_letters=20)
     found |= {
-        "normalize": normalize, "match_words": match_words, "match_spans": match_spans, "word_tokens": word_tokens,
+        "normalize": normalize, "match_words": match_words, "word_tokens": word_tokens,
         "near keys": MinHash().signature, "repeated lines": lambda text: lines.hashes(text, "en"),
         "contamination": lambda text: Matcher(index).find([text]),
         "items": lambda text: build_index([(0, Item(0, "0", (text,)))], 13),

@@ -1,4 +1,3 @@
-import itertools
 import unicodedata
 
 import pytest
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 from clozeline.pipeline.text.normal_form import (
     count_control_characters,
     join_lines,
-    match_spans,
     match_words,
     normalize,
 )
@@ -103,22 +101,3 @@ def test_match_form(text, words):
 @given(st.text(st.characters(codec="ascii"), max_size=60))
 def test_match_form_of_ascii_agrees_with_the_general_path(text):
     assert [*match_words(text + " é")[:-1]] == match_words(text)
-
-
-WORDS = st.text(
-    st.sampled_from("aB _1٣๑9 \n\u00a0\u0301é漢かก฿ßﬁİ²\u0345\u093e\U00011173\U0001d165\U00020000-."), max_size=30
-)
-
-
-@settings(max_examples=500)
-@given(st.one_of(st.text(st.characters(), max_size=30), WORDS))
-def test_spans_are_those_of_the_match_words(text):
-    spans = match_spans(text)
-    assert [match_words(text[start:end]) for start, end in spans] == [[word] for word in match_words(text)]
-    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
-
-
-def test_a_span_is_the_word_in_the_text():
-    text = "«Größe» of 1,024\u00a0漢字 e\u0301tude"
-    words = ["Größe", "of", "1", "024", "漢", "字", "e\u0301tude"]
-    assert [text[start:end] for start, end in match_spans(text)] == words
