@@ -1,4 +1,4 @@
-"""A console for tables, apart from the command lines: help and mistakes do not wait for rich."""
+"""A console for tables, and times as people read them; help and mistakes do not wait for its library."""
 
 from collections.abc import Iterable
 
@@ -14,3 +14,17 @@ class Terminal(Console):
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         shown = (part if part.control else part._replace(text=show_controls(part.text)) for part in buffer)
         return super()._render_buffer(shown)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the units that people use: 0.1 s, 24.6 s, 1 min 50 s, 2 h 3 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def time_left(seconds: float) -> str:
+    """Return the rest of a run in hours, minutes and seconds: 0:49:00 left."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} left"

@@ -18,7 +18,7 @@ class Apply(Pass[DedupCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        removal = Removal(self.removals, unit, output.edits)
+        removal = Removal(self.removals, unit)
         with output.file(f"documents/{unit:06d}.arrow") as path:
             kept = write_documents(path, (document for _, document in removal.documents()))
         with output.file(f"rejects/{unit:06d}.arrow") as path:

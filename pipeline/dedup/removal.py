@@ -10,7 +10,6 @@ from clozeline.pipeline.dedup.columns import read_rows, uid_bytes
 from clozeline.pipeline.dedup.counts import DedupCounts
 from clozeline.pipeline.dedup.parts import PIECE_DROP, Parts
 from clozeline.pipeline.dedup.repeats import Pieces
-from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
 from clozeline.pipeline.execution.unit_record import add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents
@@ -38,7 +37,6 @@ class Removal:
 
     removals: Removals
     part: int
-    edits: EditSamples = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -79,8 +77,6 @@ class Removal:
                 self._reject(document, f"repeated_{pieces.NAME}", detail, len(document.text))
                 return None
             removed[pieces.NAME] = len(text) - len(left)
-            origin = document.url or f"{document.source} at {document.offset:,}"
-            add_edit(self.edits, pieces.NAME, document.uid, origin, text, left)
             text = left
         if not removed:
             return document

@@ -12,8 +12,7 @@ from rich.progress import Progress as RichProgress
 
 from clozeline.command import Detail, wrap_log
 from clozeline.pipeline.execution.inputs import join_names
-from clozeline.report.axis_units import time_left
-from clozeline.terminal import Terminal
+from clozeline.terminal import Terminal, time_left
 
 _MINUTE: Final = 60.0
 _BAR: Final = 8

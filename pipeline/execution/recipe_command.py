@@ -99,7 +99,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
         if summaries and detail != "quiet":
             print_table(summaries)
     names = stages_of(recipe)
-    path = write_run_report(recipe.output_folder, names if only is None else names[: names.index(only) + 1], only)
+    path = write_run_report(recipe, names if only is None else names[: names.index(only) + 1])
     if detail != "quiet":
         Terminal().print(wrap_log(f"report: {path}"), highlight=False, soft_wrap=True)
     return 0

@@ -10,7 +10,6 @@ from typing import Any, Final, Generic, cast
 from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish, sweep
-from clozeline.pipeline.execution.deciders import deciders_of
 from clozeline.pipeline.execution.free_space import check_free_space
 from clozeline.pipeline.execution.inputs import files_to_skip
 from clozeline.pipeline.execution.output_lock import one_at_a_time
@@ -305,7 +304,7 @@ class StageRun(Generic[C]):
         if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]
         else:
-            write_stage_report(folder, self.stage.name, counts, records, seconds, deciders_of(self.stage))
+            write_stage_report(self.stage, counts, records, seconds)
         if not self.stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
         summary = StageSummary(self.stage.name, counts, self.stage.row(counts), size, seconds, len(records), skipped)

@@ -1,49 +1,39 @@
 """Write and read `report.json` of a stage: counts, bytes, seconds, slowest units, and what decided its output."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import heapq
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json
-from clozeline.pipeline.execution.deciders import Deciders
-from clozeline.pipeline.execution.edit_samples import EditSamples, merge_edits
-from clozeline.pipeline.execution.slow_units import slowest_units
-from clozeline.pipeline.execution.unit_record import Counts, UnitRecord
+from clozeline.pipeline.execution.stages import Stage
+from clozeline.pipeline.execution.unit_record import TEMPORARY, C, UnitRecord
 from clozeline.sealed_json import seal, unseal
 
 REPORT_FORMAT: Final = 1
 """Number in every `report.json`; raised when a key of it gets another meaning."""
+# Slowest units that a report lists.
+_SLOWEST: Final = 5
 
 
-@dataclass(frozen=True)
-class StageFacts:
-    """The content of a stage's `report.json`."""
-
-    name: str
-    folder: Path
-    counts: Mapping[str, Any]
-    units: int
-    bytes: int
-    seconds: float
-    edits: EditSamples
-    slowest: Sequence[Mapping[str, Any]] = ()
-    deciders: Mapping[str, Any] = field(default_factory=dict)
-
-    @staticmethod
-    def read(folder: Path) -> StageFacts:
-        """Read the report of a stage that is complete."""
-        data = read_report(folder / "report.json", f"run `clozeline {folder.name}` again, which writes it")
-        numbers = (data["counts"], data["units"], data["bytes"], data["seconds"])
-        more = (data.get("edits", {}), data.get("slowest", ()), data.get("deciders", {}))
-        return StageFacts(folder.name, folder, *numbers, *more)
-
-    @property
-    def documents(self) -> Path:
-        return self.folder / "documents"
+def write_stage_report(stage: Stage[Any, C], counts: C, records: Sequence[UnitRecord], seconds: float) -> None:
+    """Write `report.json` of a stage from its records, with what decided its output."""
+    size = sum(file["bytes"] for record in records for file in record.outputs.values())
+    decided = {
+        "version": stage.version(),
+        "files": dict(sorted(stage.files().items())),
+        "packages": _package_versions(),
+    }
+    content = {
+        "format": REPORT_FORMAT, "stage": stage.name, "counts": counts, "units": len(records), "bytes": size,
+        "seconds": round(seconds, 3), "slowest": slowest_units(stage.folder, records), "deciders": decided,
+    }  # fmt: skip
+    publish_json(stage.folder / "report.json", seal(content))
 
 
 def read_report(path: Path, remedy: str) -> dict[str, Any]:
@@ -54,8 +44,6 @@ def read_report(path: Path, remedy: str) -> dict[str, Any]:
         raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
     except (ValueError, AttributeError) as error:
         raise IntegrityError(f"{path}: damaged: {error}; {remedy}") from error
-    if data.get("format") != REPORT_FORMAT:
-        raise IntegrityError(f"{path}: format {data.get('format')}, this version reads {REPORT_FORMAT}; {remedy}")
     return data
 
 
@@ -67,13 +55,40 @@ def earlier_report(path: Path) -> dict[str, Any]:
         return {}
 
 
-def write_stage_report(
-    folder: Path, name: str, counts: Counts, records: Sequence[UnitRecord], seconds: float, deciders: Deciders
-) -> None:
-    """Write `report.json` of a stage from its records, with what decided its output."""
-    size = sum(file["bytes"] for record in records for file in record.outputs.values())
-    facts = {"stage": name, "counts": counts, "units": len(records), "bytes": size, "seconds": round(seconds, 3)}
-    edits = merge_edits(record.edits for record in records)
-    more = {"slowest": slowest_units(folder, records), "deciders": deciders, **({"edits": edits} if edits else {})}
-    content = {"format": REPORT_FORMAT, **facts, **more}
-    publish_json(folder / "report.json", seal(content))
+def unit_marker(folder: Path, state: Literal["running", "finished"], pass_name: str, unit: int) -> Path:
+    """Return the file whose time is the start of a unit: `running` stays where its process died."""
+    return folder / TEMPORARY / state / f"{pass_name}-{unit:06d}"
+
+
+def slowest_units(folder: Path, records: Iterable[UnitRecord]) -> list[dict[str, Any]]:
+    """Return up to five units of a stage, the slowest first, with the seconds from their marker to their record.
+
+    A unit of an earlier start has no marker. No file that later stages read holds a time, so that two runs have equal
+    bytes.
+    """
+    times = []
+    for record in records:
+        try:
+            start = unit_marker(folder, "finished", record.pass_name, record.unit).stat().st_mtime_ns
+            end = UnitRecord.path(folder, record.pass_name, record.unit).stat().st_mtime_ns
+        except OSError:
+            continue
+        times.append((max(0, end - start), record))
+    slowest = heapq.nlargest(_SLOWEST, times, key=lambda item: item[0])
+    return [
+        {"pass_name": record.pass_name, "unit": record.unit, "seconds": round(elapsed / 1e9, 3)}
+        for elapsed, record in slowest
+    ]
+
+
+@cache
+def _package_versions() -> dict[str, str]:
+    """Return the versions of Python, of Clozeline and of each package that it needs and that is installed."""
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in requires("clozeline") or []]
+    versions = {"python": platform.python_version(), "clozeline": version("clozeline")}
+    for name in sorted(set(names)):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:  # an extra that is not installed
+            continue
+    return versions

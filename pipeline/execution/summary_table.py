@@ -7,8 +7,7 @@ from itertools import zip_longest
 from clozeline.command import LOG_COLUMNS
 from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.stages import Row, StageSummary
-from clozeline.report.axis_units import duration
-from clozeline.terminal import Terminal
+from clozeline.terminal import Terminal, duration
 
 _INDENT = "    "
 

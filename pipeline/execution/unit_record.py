@@ -18,7 +18,6 @@ from typing import Any, Final, TypedDict, TypeVar, cast
 
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json, publish, publish_json
-from clozeline.pipeline.execution.edit_samples import EditSamples
 from clozeline.sealed_json import seal, unseal
 
 
@@ -67,8 +66,6 @@ class Output:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
     """hashes (hex) of what the unit read, by name, where it reads inputs of the run"""
-    edits: EditSamples = field(default_factory=dict)
-    """samples of what filters changed"""
 
     @contextmanager
     def file(self, relative: str) -> Iterator[Path]:
@@ -98,7 +95,6 @@ class UnitRecord:
     exit_code: int = 0
     trace: str = ""
     inputs: dict[str, str] = field(default_factory=dict)
-    edits: EditSamples = field(default_factory=dict)
 
     @staticmethod
     def path(folder: Path, pass_name: str, unit: int) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 from clozeline.errors import ClozelineError, StorageError, message_text
 from clozeline.files import cannot_write
-from clozeline.pipeline.execution.slow_units import finished_marker, started_marker
+from clozeline.pipeline.execution.stage_report import unit_marker
 from clozeline.pipeline.execution.stages import Pass, Stage
 from clozeline.pipeline.execution.unit_record import LOGS, Output, UnitRecord
 
@@ -30,9 +30,9 @@ class UnitRunner:
 
     def __call__(self, unit: int) -> None:
         folder = self.stage.folder
-        marker = self._marker(unit)
+        marker, finished = (unit_marker(folder, state, self.work.name, unit) for state in ("running", "finished"))
         try:
-            for path in (marker, finished_marker(folder, self.work.name, unit)):
+            for path in (marker, finished):
                 path.parent.mkdir(parents=True, exist_ok=True)
             marker.touch()
         except OSError as error:
@@ -56,18 +56,14 @@ class UnitRunner:
         except Exception as error:
             self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
         else:
-            files, read, edits = output.files, output.inputs, output.edits
-            record = UnitRecord(self.work.name, unit, self.key, "ok", counts, files, inputs=read, edits=edits)
+            record = UnitRecord(self.work.name, unit, self.key, "ok", counts, output.files, inputs=output.inputs)
             record.save(folder)
         with suppress(OSError):  # the time of the marker, the start of the unit, is all that is left of it
-            marker.replace(finished_marker(folder, self.work.name, unit))
+            marker.replace(finished)
 
     def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
         record = UnitRecord(self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, trace)
         record.save(self.stage.folder)
-
-    def _marker(self, unit: int) -> Path:
-        return started_marker(self.stage.folder, self.work.name, unit)
 
     def load(self, unit: int) -> UnitRecord | None:
         """Return the unit's record if it belongs to this configuration."""
@@ -79,7 +75,7 @@ class UnitRunner:
         return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
 
     def has_started(self, unit: int) -> bool:
-        return self._marker(unit).exists()
+        return unit_marker(self.stage.folder, "running", self.work.name, unit).exists()
 
     def give_up(self, unit: int, reason: str) -> None:
         self._fail(unit, reason, 69)
