@@ -226,7 +226,3 @@ def raise_number(counts: Any, keys: tuple[str, ...]) -> None:
     for key in keys[:-1]:
         counts = counts[key]
     counts[keys[-1]] += 1
-
-
-def test_the_report_shows_the_balanced_languages(out: Path) -> None:
-    assert "Tokens by language of all copies" in (out / "report.html").read_text(encoding="utf-8")
