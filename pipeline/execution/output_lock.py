@@ -22,7 +22,8 @@ from typing import Final
 import psutil
 
 from clozeline.errors import StorageError
-from clozeline.files import cannot_write, lock, open_unlinked, parse_json, process_start, still_runs
+from clozeline.files import lock, open_unlinked, parse_json, process_start, still_runs
+from clozeline.repair import cannot_write
 
 _RENEWED_S: Final = 20.0
 # Seconds without a renewal after which the holder on another machine counts as gone.

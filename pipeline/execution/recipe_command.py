@@ -20,7 +20,6 @@ from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import Recipe, load_recipe
-from clozeline.without_pandas import skip_pandas
 
 if TYPE_CHECKING:  # imported where it is used, as all that only a run needs: help and mistakes do not wait for it
     from clozeline.pipeline.execution.runner import StageRun
@@ -69,7 +68,6 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
     from clozeline.pipeline.execution.stage_order import check_recipe
 
-    skip_pandas()  # pyarrow has been imported
     check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.errors import ClozelineError, StorageError, message_text
-from clozeline.files import cannot_write
 from clozeline.pipeline.execution.stage_report import unit_marker
 from clozeline.pipeline.execution.stages import Pass, Stage
 from clozeline.pipeline.execution.unit_record import LOGS, Output, UnitRecord
+from clozeline.repair import cannot_write
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from pydantic.functional_validators import PlainValidator, field_validator, mode
 
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json
-from clozeline.format_version import refuse_newer
 from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.pipeline.shards.bounded_reading import check_entries, read_regular
 from clozeline.pipeline.shards.columns import ColumnSpec
@@ -33,6 +32,7 @@ from clozeline.pipeline.shards.shard_table import (
     to_shards,
 )
 from clozeline.repair import repair_of
+from clozeline.sealed_json import refuse_newer
 
 FORMAT: Final = 1
 SIZE_LIMIT: Final = 64 << 20

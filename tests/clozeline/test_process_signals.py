@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from clozeline.stop_signals import WARNINGS
+from clozeline.process import WARNINGS
 
 
 @pytest.mark.parametrize("number", WARNINGS, ids=lambda number: number.name)
