@@ -56,7 +56,7 @@ def _take_part(schema: Any, data: dict[str, Any], path: Path) -> dict[str, Any]:
 def _with_base(
     schema: Any, data: dict[str, Any], path: Path, read: Callable[[Path], dict[str, Any]], depth: int = 0
 ) -> dict[str, Any]:
-    """Return the keys of a file merged over those of its `base`: a name in configs/bases, or a path next to the file."""
+    """Return the keys of a file merged over those of its `base`, a name in configs/bases or a path next to the file."""
     if "base" not in data:
         return data
     name = data["base"]

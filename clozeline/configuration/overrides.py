@@ -167,10 +167,10 @@ def _apply(schema: Any, config: Any, key: str, text: str) -> None:
 def merge(kind: Any, before: Any, value: Any) -> Any:
     """Return a value of type `kind` merged over the one before it, if both are mappings of keys.
 
-    A mapping that chooses an algorithm by its `name`, or a model by its `family`, replaces the one before it.
+    A mapping that chooses an algorithm by its `name`, or another `family` of models, replaces the one before it.
     """
-    if not isinstance(before, Mapping) or not isinstance(value, Mapping) or maps_names(kind):
+    if not isinstance(before, Mapping) or not isinstance(value, Mapping) or "name" in value or maps_names(kind):
         return value
-    if "name" in value or "family" in value:
+    if "family" in before and value.get("family", before["family"]) != before["family"]:
         return value
     return {**before, **{key: merge(below(kind, key), before.get(key), item) for key, item in value.items()}}

@@ -26,7 +26,7 @@ def with_source(value: Any) -> Any:
     if isinstance(value, Mapping) and isinstance(size := value.get("size"), str):
         own = {key: part for key, part in value.items() if key != "size"}
         if "family" in own:
-            raise ConfigurationError(f"model: expected size or family, got both; model=size:{size} replaces all its keys")
+            raise ConfigurationError(f"model: expected size or family, got both; model=size:{size} replaces all keys")
         value = merge(ModelConfig, read_size(size.removeprefix("size:")), own)
     if not isinstance(value, Mapping) or not isinstance(value.get("init_from"), str):
         return value

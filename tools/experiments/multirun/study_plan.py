@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, load_config, validate
+from clozeline.configuration.config import config_class, load_config, read_composed, validate
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
@@ -176,7 +176,7 @@ def plan_training(
     from clozeline.train.logs.cost_estimate import estimate_cost
     from clozeline.train.startup.teacher_model import prepare_student
 
-    base = parse_yaml((folder / _TRAIN).read_text(encoding="utf-8"))
+    base = read_composed(TrainConfig, folder / _TRAIN)
     config = merge(base, variant.train) | {"output": str(output), "seed": seed}
     measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
     config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}
