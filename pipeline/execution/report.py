@@ -20,7 +20,7 @@ from clozeline.pipeline.execution.stages import Row, Stage
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_malformed, read_rejects
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import Manifest
-from clozeline.recorded_file import RecordedFile, find_file, find_files
+from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.report.html_page import (
     bars,
     collapsible,
@@ -92,7 +92,7 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
         kept = grid(*(quote(text, origin) for text, origin in _sample_kept(_sample_files(documents))))
     yield section("Some of what is kept", kept)
     yield section("Some of what is dropped", *drops)
-    yield section("Inputs and sets", *_iter_files(inputs, stages, reports))
+    yield section("Inputs and sets", *_iter_files(inputs, stages))
     for name, report in reports.items():
         yield collapsible(f"All counts of {name}", table(["count", ""], sorted(_leaves(report["counts"]))))
     yield collapsible("Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8")))
@@ -163,10 +163,8 @@ def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -
         yield collapsible(title, table(["source", "offset", "what is wrong"], rows))
 
 
-def _iter_files(
-    inputs: Sequence[Mapping[str, Any]], stages: Sequence[Stage[Any, Any]], reports: Reports
-) -> Iterator[str]:
-    """Yield tables of inputs, of shard sets with what each was made from, and of the units that took longest."""
+def _iter_files(inputs: Sequence[Mapping[str, Any]], stages: Sequence[Stage[Any, Any]]) -> Iterator[str]:
+    """Yield tables of inputs, and of shard sets with what each was made from."""
     rows = [(file["source"], file["reader"], size_text(file["bytes"])) for file in inputs[:_LISTED]]
     if others := inputs[_LISTED:]:
         rows.append((f"{len(others):,} others", "", size_text(sum(file["bytes"] for file in others))))
@@ -183,21 +181,17 @@ def _iter_files(
     if sets:
         header = ["set", "rows", "tokens", "shards", "size", "checksum of the manifest", "made from"]
         yield f"<h3>Shard sets</h3>{table(header, sets)}"
-    slowest = [
-        (name, unit["pass_name"], str(unit["unit"]), duration(unit["seconds"]))
-        for name, report in reports.items()
-        for unit in report["slowest"]
-    ]
-    if slowest:
-        yield collapsible("Slowest units", table(["stage", "pass", "unit", "time"], slowest))
 
 
 def _sample_files(folder: Path) -> list[RecordedFile]:
     """Return Arrow files of a folder of a stage, evenly sampled if there are many."""
     paths = sorted(folder.glob("*.arrow"))
     count = min(len(paths), _FILES)
-    chosen = [paths[number * len(paths) // count] for number in range(count)]
-    return find_files(folder.parent, [f"{folder.name}/{path.name}" for path in chosen])
+    return [_find_part(folder, paths[number * len(paths) // count].name) for number in range(count)]
+
+
+def _find_part(folder: Path, name: str) -> RecordedFile:
+    return find_file(folder.parent, Path(name).stem, f"{folder.name}/{name}")
 
 
 def _sample_kept(files: Sequence[RecordedFile]) -> list[tuple[str, str]]:
@@ -228,8 +222,7 @@ def _sample_rejects(files: Sequence[RecordedFile], earlier: Path | None) -> dict
         for _, uid, number, reject in entries:
             text, name = reject.sample_text or "", files[number].path.name
             if not text and earlier is not None and (earlier / name).exists():
-                file = find_file(earlier.parent, (earlier / name).stem, f"documents/{name}")
-                text, _ = _find_document(file, uid)
+                text, _ = _find_document(_find_part(earlier, name), uid)
             told = (f"{reject.source} at {reject.offset:,}", f"{reject.n_chars:,} characters", reject.detail)
             samples.setdefault(reason, []).append((_cut(text), " · ".join(filter(None, told))))
     return samples
