@@ -20,7 +20,7 @@ import xxhash
 from clozeline.configuration.redaction import remember
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.recipe import InputEntry, InputStore
-from clozeline.pipeline.shards.errors import ObjectMissingError, ObjectRefusedError, ObjectTooShortError
+from clozeline.pipeline.shards.file_system import ObjectMissingError, ObjectRefusedError, ObjectTooShortError
 from clozeline.pipeline.shards.store import ObjectFacts, RemoteStore, StoreOptions
 
 _PAGE: Final = 1 << 16
