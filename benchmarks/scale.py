@@ -1,6 +1,6 @@
 """The most shards of a set, 100,000 units and 512 ranks: what a start, a plan and a save cost, without any data.
 
-    python -m benchmarks.scale [--shards 200000] [--ranks 10000] [--units 100000] [--files 20000] [--savers 512]
+    python -m benchmarks.scale [--shards 100000] [--ranks 10000] [--units 100000] [--files 20000] [--savers 512]
         [--json FILE]
 
 The manifest and the index are synthetic (one full block a shard) and the only files of the first table. For a sample of
@@ -246,7 +246,7 @@ def main() -> int:
     folder: Any = (Path, "measure the set in this folder, which is there already")
     part: Any = (str, "measure a single part of the second table")
     options = parser(
-        __doc__, shards=200_000, ranks=10_000, units=100_000, files=20_000, savers=512, folder=folder, part=part
+        __doc__, shards=100_000, ranks=10_000, units=100_000, files=20_000, savers=512, folder=folder, part=part
     ).parse_args()
     if options.folder:
         print(json.dumps(measure(options.folder, options.ranks)))

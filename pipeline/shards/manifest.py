@@ -29,8 +29,8 @@ SIZE_LIMIT: Final = 64 << 20
 """Largest manifest that is parsed, in bytes."""
 ENTRY_LIMIT: Final = 1 << 20
 """Most entries of a manifest that is parsed."""
-SHARD_LIMIT: Final = 200_000
-"""Most shards of a set; each has five entries."""
+SHARD_LIMIT: Final = 100_000
+"""Most shards of a set, which take half of the entries."""
 BLOCK_LIMIT: Final = 1 << 30
 """No block may take more bytes than this after decompression, whatever a manifest claims."""
 
