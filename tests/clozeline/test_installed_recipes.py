@@ -251,6 +251,9 @@ CASES = {
 }
 
 
+ONE_STEP = ["steps=1", "schedule={name: constant}", "evaluate.max_rows=16"]
+
+
 class Runs:
     """Shards and one run of the recipe of each family, made when they are first asked for."""
 
@@ -279,13 +282,7 @@ class Runs:
             more = sorted(self.of("demo").parent.glob("shards/corrupt/*/train/*.json")) if is_tiny else []
             begun = [*training.words, *self._teacher_words(training, sets[0])]
             fitting = fitting_set(f"recipe:{name}", [*sets, *more], folder, begun)
-        begun += [
-            f"data.shards={fitting}",
-            "output=run",
-            "steps=1",
-            "schedule={name: constant}",
-            "evaluate.max_rows=16",
-        ]
+        begun += [f"data.shards={fitting}", "output=run", *ONE_STEP]
         clozeline("train", "--config", f"recipe:{name}", *begun, cwd=folder)
         return run
 
@@ -296,13 +293,7 @@ class Runs:
         if training.variant != "tiny":
             return ["distil=null"]
         folder = shards.parents[4]
-        words = [
-            f"data.shards={shards}",
-            "output=teacher",
-            "steps=1",
-            "schedule={name: constant}",
-            "evaluate.max_rows=16",
-        ]
+        words = [f"data.shards={shards}", "output=teacher", *ONE_STEP]
         clozeline("train", "--config", "recipe:bert", "variant=tiny", *words, cwd=folder)
         return [f"distil.teacher={folder / 'teacher'}"]
 
@@ -322,11 +313,6 @@ def clozeline(*words: str, cwd: Path) -> str:
     done = installed(*words, cwd=cwd)
     assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout
-
-
-def where(path: str, cwd: Path) -> str:
-    """Return where the installed package holds a file."""
-    return clozeline("where", path, cwd=cwd).strip()
 
 
 def fitting_set(config: str, sets: Sequence[Path], cwd: Path, more: Sequence[str]) -> Path:

@@ -46,7 +46,7 @@ class Study:
     orderings: list[Ordering] = Field(default_factory=list)
     """claims to test"""
     variants: dict[str, dict[str, Any]]
-    """what each variant reads, which held-out rows measure it, and which keys differ; `base` names another variant"""
+    """sets that each variant reads, held-out rows that measure it, and keys that differ; `base` names another one"""
 
 
 @config_class

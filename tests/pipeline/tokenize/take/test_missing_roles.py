@@ -7,7 +7,7 @@ import pytest
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.tokenize.take.required_tokens import find_missing_roles, users_of
+from clozeline.pipeline.tokenize.take.stage import find_missing_roles, users_of
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 
 WHOLE = foreseen_vocabulary(1024, 0)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.published.folders import own_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.character import Character
 from tests.pipeline.task_files import make_sets, write_vocabulary
