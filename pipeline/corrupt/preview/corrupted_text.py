@@ -4,7 +4,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,7 @@ from clozeline.pipeline.corrupt.preview.view import View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.rows import Example, Sample
 from clozeline.pipeline.tokenize.published.folders import own_tokenizer
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.stage import find_missing_roles
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.registry import choose
@@ -175,20 +175,12 @@ def corrupt_text(
 
 def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
     """Load a tokenizer folder, or import a published one with the special tokens that the objective needs."""
-    if not path.exists():
-        raise ConfigurationError(f"tokenizer {path}: no such file or folder")
     if (own := own_tokenizer(path)) is not None:
         return load_tokenizer(own.files[0].parent)
-    state = tuple((file.name, file.stat().st_mtime_ns) for file in source_files(path))
-    tokenizer = _import_once(path, (), state)
-    missing = tuple(find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary))
-    return _import_once(path, missing, state) if missing else tokenizer
-
-
-@lru_cache(maxsize=4)
-def _import_once(path: Path, add: tuple[str, ...], _state: tuple[tuple[str, int], ...]) -> Tokenizer:
     with tempfile.TemporaryDirectory() as temporary:
-        return import_tokenizer(path, Path(temporary), add=add)
+        tokenizer = import_tokenizer(path, Path(temporary))
+        missing = find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary)
+        return import_tokenizer(path, Path(temporary), add=missing) if missing else tokenizer
 
 
 def corrupt_first_row(

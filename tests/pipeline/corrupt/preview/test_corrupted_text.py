@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.corrupt.preview.view import Passage, View
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.published.importing import ask_child
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.vocabulary import SENTINELS
@@ -147,23 +148,25 @@ def test_wrong_types_get_a_message(arguments: dict[str, Any], said: str) -> None
         corrupt_text("masked_lm", **arguments)
 
 
-def test_a_tokenizer_is_imported_once_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Importing takes seconds, and a notebook calls again and again."""
+def test_a_published_tokenizer_is_read_once_until_its_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading it takes seconds, and a notebook calls again and again."""
     path = tmp_path / "vocab.txt"
     path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n", encoding="utf-8")
-    imports: list[Path] = []
+    asked: list[str] = []
 
-    def count(source: Path, folder: Path, **options: Any) -> Any:
-        imports.append(source)
-        return import_tokenizer(source, folder, **options)
+    def count(request: Mapping[str, Any]) -> str:
+        asked.append(request["path"])
+        return ask_child(request)
 
-    monkeypatch.setattr("clozeline.pipeline.corrupt.preview.corrupted_text.import_tokenizer", count)
+    monkeypatch.setattr("clozeline.pipeline.tokenize.published.importing.ask_child", count)
     for variant in range(3):
         corrupt_text("masked_lm", "the cat sat", variant=variant, tokenizer=tmp_path)
-    assert imports == [tmp_path]
+    assert asked == [str(tmp_path)]
     path.write_text(path.read_text(encoding="utf-8") + "further\n", encoding="utf-8")
     corrupt_text("masked_lm", "the cat sat", tokenizer=tmp_path)
-    assert imports == [tmp_path] * 2
+    assert asked == [str(tmp_path)] * 2
 
 
 def passages(view: View) -> dict[str, str]:
