@@ -53,6 +53,7 @@ def lines(title: str, series: Sequence[Series], x_name: str, *, levels: Mapping[
     xs, ys = zip(*(point for line in shown for point in line.points), strict=True)
     plot = Plot(xs, [*ys, *heights.values()], x_name)
     shapes, told, keys = [plot.y_axis(), plot.x_axis()], [], []
+    # curves over the axes, each with its points or its running mean
     for number, line in enumerate(shown):
         points, color = plot.place(line.points), shade(number)
         name, first, last = line.name, line.points[0][1], line.points[-1][1]
@@ -66,6 +67,7 @@ def lines(title: str, series: Sequence[Series], x_name: str, *, levels: Mapping[
             shapes += (dot(x, y, color) for x, y in points)
         told.append(f"{line.name} from {short(first)} to {short(last)}")
         keys.append(_key(name, color))
+    # levels have the colors after those of the curves
     for number, (name, level) in enumerate(heights.items(), len(shown)):
         ends = plot.place([(x, level) for x in plot.xs])
         shapes.append(polyline(ends, shade(number), width=1.3, dashed=True))
@@ -112,7 +114,7 @@ def short(value: float) -> str:
 
 def ticks(low: float, high: float) -> list[float]:
     """Return three to eight round values between two: 1, 2, 2.5 or 5 times a power of ten apart."""
-    least = (high - low) / 7
+    least = (high - low) / 7  # eight ticks at most; the next step is at most twice as wide, hence three at least
     power = 10.0 ** math.floor(math.log10(least))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least)
     return [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]

@@ -163,6 +163,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         return f"<td{' class=n' * is_number(value)}>{escape(shown)}</td>"
 
     lines = list(rows)
+    # a column is one of numbers if its first cell is
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in lines)
     right = [is_number(value) for value in (lines[0] if lines else header)]
     names = "".join(
