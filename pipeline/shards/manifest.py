@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, SerializerFunctionW
 from pydantic.functional_serializers import model_serializer
 from pydantic.functional_validators import AfterValidator, model_validator
 
-from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
 from clozeline.format_version import refuse_newer
 from clozeline.pipeline.rows import FIXED_COLUMNS
@@ -281,7 +281,6 @@ class Manifest(Strict):
         """Read and check a manifest, given its path or its folder.
 
         Raises:
-            ConfigurationError: the path is a file or folder of texts, of which no shards were made yet.
             StorageError: there is no manifest.
             ManifestError: it is too large, malformed, or was changed after it was written.
             NewerFormatError: a newer version wrote it.
@@ -289,13 +288,13 @@ class Manifest(Strict):
         path = manifest_path(path)
         try:
             return Manifest.parse(path, read_regular(path, SIZE_LIMIT))
-        except (OSError, ManifestError) as error:
-            if (problem := _explain_texts(path)) is not None:
-                raise ConfigurationError(problem) from error
-            if isinstance(error, ManifestError):
-                raise
+        except OSError as error:
             what = f"{path}: no shard set here, its manifest cannot be read ({error.strerror})"
             raise StorageError(f"{what}{_instead(path)}") from error
+        except ManifestError as error:
+            if path.name == "manifest.json":
+                raise
+            raise ManifestError(f"{error}{_how_to_make(path)}") from error
 
     @staticmethod
     def parse(where: Path | str, raw: bytes) -> Manifest:
@@ -323,38 +322,23 @@ def manifest_path(path: Path | str) -> Path:
     return path / "manifest.json" if path.is_dir() and path.name != "manifest.json" else path
 
 
-def _explain_texts(path: Path) -> str | None:
-    """Return how to make shards of texts that were given in place of a set; None for a missing or damaged manifest."""
-    root, what = path, "a file of texts or tables" if path.is_file() else None
-    if path.name == "manifest.json":
-        root, what = path.parent, None
-        names = {entry.name for entry in root.glob("[!.]*") if entry.is_file()}
-        if names and not (path.exists() or names & _OURS or _sets_below(root) or any(root.glob("*shard-*"))):
-            what = "a folder of texts or tables"
-    if what is None:
-        return None
-    return (
-        f"{root}: expected a shard set, got {what}; make shards of it: `clozeline pipeline --config recipe:demo "
-        f"input={root} output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
-    )
-
-
-# Files of runs, models and tokenizers.
-_OURS: Final = frozenset({"config.yaml", "config.json", "plan.json", "vocabulary.json", "index.arrow"})
-
-
 def _instead(path: Path) -> str:
     """Describe, for a message, what the folder holds instead of a manifest."""
+    folder = path.parent
     if path.name != "manifest.json":
         return ""
-    if sets := _sets_below(path.parent):
+    if sets := sorted(str(path.parent) for depth in ("*", "*/*") for path in folder.glob(f"{depth}/manifest.json")):
         return f"; there are sets in {', '.join(sets[:3])}{', ...' if len(sets) > 3 else ''}"
-    unfinished = any(path.parent.glob("shard-*"))
-    return "; it is written last: wait until this set is finished" if unfinished else ""
+    if any(folder.glob("shard-*")):
+        return "; it is written last: wait until this set is finished"
+    return _how_to_make(folder) if any(entry.is_file() for entry in folder.glob("[!.]*")) else ""
 
 
-def _sets_below(folder: Path) -> list[str]:
-    return sorted(str(path.parent) for depth in ("*", "*/*") for path in folder.glob(f"{depth}/manifest.json"))
+def _how_to_make(texts: Path) -> str:
+    return (
+        f"; if these are texts or tables, make shards of them: `clozeline pipeline --config recipe:demo input={texts} "
+        "output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
+    )
 
 
 def canonical_sha256(value: Any) -> str:
