@@ -176,13 +176,6 @@ class RemoteStore:
             listed = {key: facts_of(system.info(key)) for key in listed}
         return {key.removeprefix(root): facts for key, facts in listed.items()}
 
-    def require_writable(self) -> None:
-        """Raise ConfigurationError if the store takes no files."""
-        if self.is_web:
-            raise ConfigurationError(
-                f"{self._url}: a web server takes no files; give the URL of a store, or a local folder"
-            )
-
     def write(self, url: str, path: Path) -> None:
         """Copy a local file to an object, with retries; StorageError if the store refuses, or keeps other bytes."""
         size, system = path.stat().st_size, self._system()
