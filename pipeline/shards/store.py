@@ -166,9 +166,8 @@ class RemoteStore:
         path, system = self._path(url), self._system()
         system.invalidate_cache()
         root = path.removesuffix(pattern)
-        match = re.compile(
-            glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")
-        ).match  # `**` is a folder without name, too
+        anywhere = glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")  # `**` is a folder without name, too
+        match = re.compile(anywhere).match
         entries = self._ask(folder, "find", requests=_LISTING_REQUESTS, detail=True)
         listed = {key: facts_of(info) for key, info in entries.items() if info["type"] == "file" and match(key)}
         first = next(iter(listed), None)

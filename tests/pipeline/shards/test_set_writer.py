@@ -47,7 +47,7 @@ def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path: Pat
 
 def test_more_shards_than_a_manifest_may_list_are_refused_before_the_first_is_written(tmp_path: Path) -> None:
     SetWriter("set/train", SHARD_LIMIT, COLUMNS, block_rows=2)
-    with pytest.raises(ConfigurationError, match="set/train: 100001 shards, at most 100000 are in a set: .*variants"):
+    with pytest.raises(ConfigurationError, match=r"set/train: 100001 shards, at most 100000 are in a set: .*variants"):
         SetWriter("set/train", SHARD_LIMIT + 1, COLUMNS, block_rows=2)
 
 
