@@ -36,7 +36,7 @@ from clozeline.pipeline.dedup.component_passes import Levels
 from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.plan import LEAST_BYTES
-from clozeline.pipeline.execution.stage_order import stages_of
+from clozeline.pipeline.execution.stages import stages_of
 from clozeline.pipeline.recipe import load_recipe
 
 GROWTH = 1.1

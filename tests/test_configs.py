@@ -10,7 +10,7 @@ import pytest
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.tools.experiments.multirun.study_plan import Study, Variant, load_study
 from clozeline.tools.runs.prompting.template import Template

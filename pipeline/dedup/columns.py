@@ -14,8 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.pieces import PieceWriter
+from clozeline.pipeline.execution.exchange import Exchange, PieceWriter
 from clozeline.pipeline.execution.unit_record import Output, require_equal
 from clozeline.recorded_file import RecordedFile
 

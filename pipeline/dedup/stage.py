@@ -24,8 +24,7 @@ from clozeline.pipeline.dedup.removal import Removals
 from clozeline.pipeline.dedup.repeat_passes import PieceDrops, PieceHashes
 from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans
 from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.stage_order import documents_folder
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
 

@@ -8,16 +8,19 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import xxhash
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
+from clozeline.pipeline.ingest.reader_options import other_files
 from clozeline.pipeline.ingest.readers import is_guess
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url, local_path
@@ -228,3 +231,64 @@ def check_kinds(files: Sequence[SourceFile]) -> None:
         f"(input='{folder}/**/*.jsonl'), or choose a reader for all of the folder "
         f"(input='{{path: {folder}, reader: text}}')"
     )
+
+
+_END_BYTES: Final = 1 << 16
+_CHUNK_BYTES: Final = 1 << 20
+
+
+def file_version(path: Path | RemoteFile) -> dict[str, Any]:
+    """Return the time of the last change of a file, or its version in its store."""
+    return {"version": path.version} if isinstance(path, RemoteFile) else {"mtime_ns": path.stat().st_mtime_ns}
+
+
+def observe_file(path: Path | RemoteFile) -> tuple[int, int | str]:
+    """Return the present size of a file, and the time of its last change or its version in its store."""
+    if isinstance(path, RemoteFile):
+        return path.observe()
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+def fingerprint_file(path: Path | RemoteFile, size: int) -> dict[str, Any]:
+    """Return the time of the last change of a file, or its version, and the hash of its first and last 64 KiB."""
+    try:
+        first = range_hash(path, 0, _END_BYTES)
+        last = first if size <= _END_BYTES else range_hash(path, size - _END_BYTES, size)
+        return {**file_version(path), "ends_xxh3": first + last}
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def fingerprint_other_files(reader: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return size, time and ends of the further files of an input, by the option that names each."""
+    facts = {}
+    for option, path in other_files(reader, options).items():
+        if not path.is_file():
+            raise StorageError(f"{path}: no such file; `{option}` of the input names it")
+        size = path.stat().st_size
+        facts[option] = {"bytes": size, **fingerprint_file(path, size)}
+    return facts
+
+
+def other_name(source: str, option: str) -> str:
+    """Return the name of a further file of an input in messages and records."""
+    return f"{source} {option}"
+
+
+def range_hash(path: Path | RemoteFile, start: int, end: int) -> str:
+    """Return the XXH3-128 (hex) of a range of a file, as far as the file goes."""
+    if isinstance(path, RemoteFile):
+        return path.range_hash(start, end)
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        file.seek(start)
+        while chunk := file.read(min(_CHUNK_BYTES, end - start)):
+            digest.update(chunk)
+            start += len(chunk)
+    return digest.hexdigest()
+
+
+def range_name(source: str, start: int, end: int) -> str:
+    """Return the name under which the record of a unit holds the hash of a range that it read."""
+    return f"{source} {start}-{end}"

@@ -6,7 +6,7 @@ digest covers no time, so moving or copying the inputs keeps every uid.
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -16,19 +16,26 @@ from typing import Any, Final
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json
-from clozeline.pipeline.execution.input_changes import (
-    OBSERVED,
+from clozeline.pipeline.execution.inputs import (
+    SourceFile,
+    check_kinds,
     file_version,
-    find_input_changes,
     fingerprint_file,
     fingerprint_other_files,
+    other_name,
+    range_hash,
+    range_name,
+    source_files,
 )
-from clozeline.pipeline.execution.inputs import SourceFile, check_kinds, source_files
 from clozeline.pipeline.execution.remote_file import RemoteFile
+from clozeline.pipeline.execution.unit_record import records
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.ingest.readers import detect, is_guess
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.sealed_json import seal, unseal
+
+OBSERVED: Final = ("mtime_ns", "version", "ends_xxh3", "others")
+"""Facts of an input that say whether it changed; they are no part of the plan's digest."""
 
 PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
@@ -236,3 +243,58 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
                 "them, or use another output folder"
             )
     return _make_plan(recipe, files, saved)
+
+
+def find_input_changes(
+    folder: Path,
+    inputs: Sequence[Mapping[str, Any]],
+    ranges: Iterable[tuple[str, int, int]],
+    files: Sequence[SourceFile],
+    *,
+    verify: bool,
+) -> list[str]:
+    """Return the sources that are new, missing or have changed content.
+
+    A file of the same size and time is taken as unchanged. Of one with another time (with `verify`, of all), as after a
+    copy, the ends are compared with the plan, and all that units have read with their records in `folder`. `inputs` and
+    `ranges` (source, start and end) are those of the plan.
+    """
+    before = {facts["source"]: facts for facts in inputs}
+    changed = before.keys() ^ {file.source for file in files}
+    compared: dict[str, Path | RemoteFile] = {}
+    whole: list[tuple[str, int, int]] = []
+    for name, path, facts in _iter_files_of_plan(before, files):
+        if not path.is_file() or path.stat().st_size != facts["bytes"]:
+            changed.add(name)
+        elif verify or _may_differ(facts, path):
+            compared[name] = path
+            whole.append((name, 0, facts["bytes"]))
+            if facts["ends_xxh3"] != fingerprint_file(path, facts["bytes"])["ends_xxh3"]:
+                changed.add(name)
+    known: dict[str, str] = {}
+    if compared:
+        units = [record for name in ("score", "main") for record in records(folder, name)]
+        known = {name: digest for record in units for name, digest in record.inputs.items()}
+    for source, start, end in {*ranges, *whole}:
+        expected = known.get(range_name(source, start, end))
+        if expected is not None and source in compared and expected != range_hash(compared[source], start, end):
+            changed.add(source)
+    return sorted(changed)
+
+
+def _may_differ(facts: Mapping[str, Any], path: Path | RemoteFile) -> bool:
+    """Return whether the time or version of a file differs from the plan."""
+    return not file_version(path).items() <= facts.items()
+
+
+def _iter_files_of_plan(
+    before: Mapping[str, Mapping[str, Any]], files: Sequence[SourceFile]
+) -> Iterator[tuple[str, Path | RemoteFile, Mapping[str, Any]]]:
+    """Yield name, path and planned facts of the inputs in the plan, and of their further files under the same path."""
+    for file in files:
+        if (facts := before.get(file.source)) is None:
+            continue
+        yield file.source, file.path, facts
+        for option, more in facts.get("others", {}).items():
+            if file.entry.options.get(option) == facts["options"][option]:
+                yield other_name(file.source, option), Path(file.entry.options[option]), more

@@ -1,18 +1,24 @@
-"""Foresee what a plan costs: pieces between passes, opens, disk and memory. Refuse what cannot be run."""
+"""Foresee what a plan costs: pieces between passes, opens, disk and memory. Refuse what cannot be run.
+
+A stage writes about as much as the one before it: in a run on pages of English novels, 0.6 to 1.1 times as much, if it
+drops no document. What its own finished units wrote says it better.
+"""
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.plan import MOST_UNITS, Plan
 from clozeline.pipeline.execution.stages import Stage
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
+from clozeline.report.axis_units import size_text
 
 MOST_PIECES: Final = 10**10
 """Pieces of an exchange: each takes 24 bytes of an index and some 50 microseconds to write and read."""
@@ -116,3 +122,29 @@ def exchange_text(exchanges: Sequence[Exchange]) -> str:
         return ""
     pieces, opens = (sum(getattr(each, name) for each in exchanges) for name in ("pieces", "opens"))
     return f"; {pieces:,} pieces between passes, {opens:,} opens"
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the file system of a folder, which need not exist yet."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    return shutil.disk_usage(existing).free
+
+
+def check_free_space(name: str, folder: Path, expected: int, least: int = 0) -> str:
+    """Return a warning if a stage may need more than the free space, or "".
+
+    `expected` is about what it writes, or most if it may drop documents; `least` is what it writes in any case.
+
+    Raises:
+        StorageError: there is less than that.
+    """
+    free = free_bytes(folder)
+    if free >= expected:
+        return ""
+    needed = f"{'' if least else 'up to '}about {size_text(expected)}"
+    sizes = f"{name}: expected {needed} to write into {folder}, got {size_text(free)} of free space"
+    if free < least:
+        raise StorageError(
+            f"{sizes}: free some, or move the folder to a larger disk and set `output` to it; finished units are kept"
+        )
+    return f"{sizes}: it may not be enough; set `output` to a larger disk, or give fewer files as `input`"

@@ -67,7 +67,7 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     if options.config is None:
         parser.error("--config FILE is missing")
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
-    from clozeline.pipeline.execution.stage_order import check_recipe
+    from clozeline.pipeline.execution.stages import check_recipe
 
     skip_pandas()  # pyarrow has been imported
     check_recipe(recipe)
@@ -82,9 +82,8 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
     from clozeline.pipeline.execution.progress import Progress
     from clozeline.pipeline.execution.report import write_run_report
     from clozeline.pipeline.execution.runner import run_recipe
-    from clozeline.pipeline.execution.stage_order import stages_of
     from clozeline.pipeline.execution.stage_report import earlier_report
-    from clozeline.pipeline.execution.stages import StageSummary
+    from clozeline.pipeline.execution.stages import StageSummary, stages_of
     from clozeline.pipeline.execution.summary_table import print_table
     from clozeline.terminal import Terminal
 
@@ -108,10 +107,11 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
 def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
     from clozeline.pipeline.execution import plan_size
-    from clozeline.pipeline.execution.free_space import check_free_space, free_bytes, size_text
     from clozeline.pipeline.execution.plan import load_plan
+    from clozeline.pipeline.execution.plan_size import check_free_space, free_bytes
     from clozeline.pipeline.execution.runner import stage_runs
-    from clozeline.pipeline.execution.stage_order import stage_of, stages_of
+    from clozeline.pipeline.execution.stages import stage_of, stages_of
+    from clozeline.report.axis_units import size_text
     from clozeline.terminal import Terminal
 
     console = Terminal()
@@ -155,7 +155,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
 
 def _to_do(run: "StageRun[Any]", before: int) -> str:
     """Return the units that a stage would make, and about how many bytes they take, given the bytes that it reads."""
-    from clozeline.pipeline.execution.free_space import size_text
+    from clozeline.report.axis_units import size_text
 
     missing = run.missing()
     if not missing:

@@ -2,7 +2,8 @@
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Generic, cast
@@ -11,32 +12,27 @@ from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish, sweep
 from clozeline.pipeline.execution.deciders import deciders_of
-from clozeline.pipeline.execution.free_space import check_free_space
+from clozeline.pipeline.execution.executors import Deal, Executor
 from clozeline.pipeline.execution.inputs import files_to_skip
 from clozeline.pipeline.execution.output_lock import one_at_a_time
-from clozeline.pipeline.execution.pending_units import PendingUnits
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input
-from clozeline.pipeline.execution.plan_size import check_memory, check_plan_size
-from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.run_units import run_units
-from clozeline.pipeline.execution.stage_keys import stage_key
-from clozeline.pipeline.execution.stage_order import stage_of, stages_of
-from clozeline.pipeline.execution.stage_records import StageRecords
+from clozeline.pipeline.execution.plan_size import check_free_space, check_memory, check_plan_size
+from clozeline.pipeline.execution.progress import PendingUnits, Progress
 from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
-from clozeline.pipeline.execution.stages import Pass, Stage, StageSummary
+from clozeline.pipeline.execution.stages import Pass, Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
 from clozeline.pipeline.execution.unit_record import (
     DOCUMENTS_FOLDER,
     LOGS,
     TEMPORARY,
     C,
     Counts,
+    StageRecords,
     UnitRecord,
     add_counts,
     outputs_digest,
     require_equal,
 )
-from clozeline.pipeline.execution.unit_runner import UnitRunner
-from clozeline.pipeline.recipe import Recipe, recipe_text
+from clozeline.pipeline.recipe import ExecutorConfig, Recipe, recipe_text
 from clozeline.pipeline.shards.quarantine import QUARANTINE
 
 # Files of a stage's folder that records do not list.
@@ -311,3 +307,25 @@ class StageRun(Generic[C]):
         summary = StageSummary(self.stage.name, counts, self.stage.row(counts), size, seconds, len(records), skipped)
         progress.stage_done(summary.name, seconds, skipped=skipped)
         return summary
+
+
+def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:
+    """Run every unit that is not done, dealt to tasks in this order; `tick` is called repeatedly, in this process."""
+    if not units:
+        return
+    executor: Executor = config.chosen().build(config)
+    deaths: Counter[int] = Counter()
+    remaining = list(units)
+    fruitless = 0
+    while remaining:
+        deal = Deal(step, remaining, min(config.tasks, len(remaining)))
+        ends = executor.run(deal, tick)
+        lost = [unit for unit in remaining if not step.has_result(unit)]
+        began = [unit for unit in lost if step.has_started(unit)]
+        deaths.update(began)
+        # Workers that die before they begin a unit would die in every round.
+        fruitless = 0 if began or len(lost) < len(remaining) else fruitless + 1
+        for unit in lost:
+            if executor.final or deaths[unit] > config.retries or fruitless > config.retries:
+                step.give_up(unit, ends.get(deal.task_of(unit), "its worker process died (killed, or out of memory)"))
+        remaining = [unit for unit in lost if not step.has_result(unit)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from clozeline.pipeline.execution.parent_process import die_with
+from clozeline.stop_signals import die_with
 
 _EARNED_S: Final = 0.02
 """CPU seconds that each message adds to what is left of `cpu_s`: a template cannot hold a worker row by row."""

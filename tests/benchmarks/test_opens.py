@@ -10,10 +10,10 @@ import yaml
 from benchmarks.capacity import MEASURED, foresee
 from benchmarks.corpus_size import opens
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS, Plan
 from clozeline.pipeline.execution.plan_size import check_memory, worker_memory
 from clozeline.pipeline.recipe import Recipe
+from clozeline.report.axis_units import size_text
 
 _TABLE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 _WORDS = {"thousand": 1e3, "million": 1e6}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, read_rejects, write_documents

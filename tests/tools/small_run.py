@@ -10,9 +10,8 @@ import yaml
 
 from clozeline import registry
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.stages import UnitRunner, stage_of
 from clozeline.pipeline.execution.unit_record import UnitRecord
-from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.recipe import Recipe

@@ -25,8 +25,8 @@ from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors._extractor import ExtractorOptions
 from clozeline.pipeline.clean.extractors._nesting_depth import is_deeper
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
-from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.registry import Chosen, choose
+from clozeline.stop_signals import die_with
 
 BATCH: Final = 16
 """Pages per message: a round trip for each page would cost CPU time in both processes."""

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.pieces import PieceWriter
+from clozeline.pipeline.execution.exchange import Exchange, PieceWriter
 from clozeline.pipeline.ingest.documents.document import Document
 
 _FLUSH_BYTES: Final = 1 << 26

@@ -8,8 +8,7 @@ import numpy as np
 from clozeline.configuration.config import to_plain
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.stage_order import documents_folder, tokenizer_stage
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.shards.splits import split_amount

@@ -10,7 +10,7 @@ from clozeline import HOME
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.tools.start.new import grouping_of
 from clozeline.tools.start.project.templates import (
