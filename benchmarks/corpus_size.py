@@ -178,8 +178,14 @@ def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
     exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.startswith(("exact", "near"))]
     exchanges += Levels(parts).exchanges()
     # Three passes read documents; signatures are written and read, documents and rejections written.
-    dedup = sum(exchange.opens for exchange in exchanges) + (3 + 2 + 2) * units
-    return {"clean": 3 * units, "dedup": dedup, "encode": units + Exchange("runs", units, units).opens + 2 * units}
+    dedup = sum(map(opens_of, exchanges)) + (3 + 2 + 2) * units
+    return {"clean": 3 * units, "dedup": dedup, "encode": units + opens_of(Exchange("runs", units, units)) + 2 * units}
+
+
+def opens_of(exchange: Exchange) -> int:
+    """Return how often a file of pieces is opened to be written or read, once by each destination."""
+    bundled = exchange.sources + exchange.bundles if exchange.bundles else 0
+    return exchange.sources + bundled + (exchange.bundles or exchange.sources) * exchange.destinations
 
 
 def foresee_opens() -> list[Any]:

@@ -12,18 +12,17 @@ from clozeline.pipeline.dedup.against import OtherOutput, open_output
 from clozeline.pipeline.dedup.apply import Apply
 from clozeline.pipeline.dedup.cluster_passes import NearClusters, NearDrops, NearMembers
 from clozeline.pipeline.dedup.clusters import CLUSTERS_VERSION
-from clozeline.pipeline.dedup.component_passes import Levels, level_passes
+from clozeline.pipeline.dedup.component_passes import level_passes
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.counts import DedupCounts
 from clozeline.pipeline.dedup.exact import EXACT_VERSION
 from clozeline.pipeline.dedup.exact_passes import ExactHashes, ExactSurvivors
 from clozeline.pipeline.dedup.near import NEAR_VERSION
 from clozeline.pipeline.dedup.near_passes import NearCandidates, NearSignatures, SignatureParameters
-from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
+from clozeline.pipeline.dedup.parts import Parts, count_ranges
 from clozeline.pipeline.dedup.removal import Removals
 from clozeline.pipeline.dedup.repeat_passes import PieceDrops, PieceHashes
 from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans
-from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
@@ -60,13 +59,6 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def _parts(self) -> Parts:
         plan, documents = self.plan, documents_folder(self.recipe, self.name)
         return Parts(documents, self.folder, len(plan.units), count_ranges(plan.shards), self._other)
-
-    def exchanges(self) -> Sequence[Exchange]:
-        parts, given = self._parts, {"exact": self.config.exact, "near": self.config.near}
-        used = {name for name, options in given.items() if options is not None}
-        used |= {each.NAME for each in chosen_pieces(self.config)}
-        exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.partition("-")[0] in used]
-        return exchanges + (Levels(parts).exchanges() if "near" in used else [])
 
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         parts = self._parts

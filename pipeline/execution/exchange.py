@@ -145,17 +145,6 @@ class Exchange:
         """Number of bundles, 0 where the destinations open the sources' files themselves, fewer than 8,192 times."""
         return -(-self.sources // _GROUP) if self.sources * self.destinations >= _FEWEST else 0
 
-    @property
-    def pieces(self) -> int:
-        """Number of pieces, empty ones included, that a source writes once."""
-        return self.sources * self.destinations
-
-    @property
-    def opens(self) -> int:
-        """Number of times that a file of pieces is opened to be written or read, once by each destination."""
-        bundled = self.sources + self.bundles if self.bundles else 0
-        return self.sources + bundled + (self.bundles or self.sources) * self.destinations
-
     def passes(self) -> list[Pass[Any]]:
         """Return the pass that bundles the files, or none."""
         return [Bundles(self)] if self.bundles else []

@@ -48,6 +48,8 @@ LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
 MOST_UNITS: Final = 8_192
 """Units and shards of a large one, so that their product, the pieces of an exchange, stays below 7 * 10^7."""
+MOST_PIECES: Final = 10**10
+"""Pieces of an exchange: each takes 24 bytes of an index and some 50 microseconds to write and read."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, so its first start freezes the plan."""
 
@@ -115,7 +117,14 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
         bounds = [file.bytes * index // count for index in range(count + 1)]
         planned = PlannedRange(0, file.source, file.entry.source, facts["reader"], 0, 0, file.entry, file.path)
         pieces.append([replace(planned, start=start, end=end) for start, end in pairwise(bounds)])
-    return Plan(_number_units(pieces, unit_bytes), max(1, -(-total // shard_bytes)), tuple(inputs))
+    plan = Plan(_number_units(pieces, unit_bytes), max(1, -(-total // shard_bytes)), tuple(inputs))
+    if len(plan.units) * plan.shards > MOST_PIECES:
+        raise ConfigurationError(
+            f"plan: {len(plan.units):,} units and {plan.shards:,} shards make {len(plan.units) * plan.shards:,} pieces "
+            f"between two passes, expected at most {MOST_PIECES:,}: leave plan.unit_bytes and plan.shard_bytes out, or "
+            f"set both to {default:,}"
+        )
+    return plan
 
 
 def _check_readers(

@@ -1,5 +1,6 @@
 """Run the stages of a recipe in order: skip finished units, verify counts, write reports."""
 
+import os
 import shutil
 import time
 from collections import Counter
@@ -7,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Generic, cast
+
+import psutil
 
 from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
@@ -16,7 +19,6 @@ from clozeline.pipeline.execution.executors import Deal, Executor
 from clozeline.pipeline.execution.inputs import files_to_skip
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan, require_input
-from clozeline.pipeline.execution.plan_size import check_free_space, check_memory, check_plan_size
 from clozeline.pipeline.execution.progress import PendingUnits, Progress
 from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import Pass, Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
@@ -34,11 +36,14 @@ from clozeline.pipeline.execution.unit_record import (
 )
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe, recipe_text
 from clozeline.pipeline.shards.quarantine import QUARANTINE
+from clozeline.report.axis_units import size_text
 
 # Files of a stage's folder that records do not list.
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
-# Share of the expected bytes that is certain of a stage that drops no document: an objective may read one set of many.
-_LEAST_WRITTEN: Final = 0.1
+_BASE_BYTES: Final = 300e6
+"""Memory of Python and its libraries."""
+_PER_DOCUMENT_BYTE: Final = 15.0
+"""Memory of `encode` for each byte of documents in a shard, which it sorts: 117 MB of documents took 2.0 GB."""
 
 
 def run_recipe(
@@ -57,9 +62,6 @@ def run_recipe(
         if starts:
             require_input(recipe)
         plan = load_plan(recipe, verify=verify)
-        check_plan_size(plan, [stage_of(recipe, name, plan) for name in names])
-        if "encode" in names and not recipe.folder("encode").exists() and (warning := check_memory(recipe, plan)):
-            progress.report(warning)
         if starts:
             freeze_plan(recipe, plan)
             if skipped := files_to_skip(recipe.input):
@@ -179,22 +181,9 @@ class StageRun(Generic[C]):
             if name.startswith(folder) and not name.startswith(f"{TEMPORARY}/")
         )
 
-    def expected_bytes(self, missing: Sequence[Sequence[int]], before: int) -> tuple[int, int]:
-        """Return about how many bytes the missing units will write, and how many at least.
-
-        They follow from finished units of the same stage, or else from `before`, the bytes that it reads. A stage that
-        writes documents may drop nearly all that it reads.
-        """
-        expected, key = 0, self.runners[0].key
-        for work, units in zip(self.passes, missing, strict=False):
-            finished = [record.bytes for record in self.records.of_pass(work.name) if record.key == key]
-            if finished:
-                expected += sum(finished) * len(units) // len(finished)
-            elif units and not work.intermediate:
-                expected = round(self.stage.expansion() * before)
-                sure = self.stage.needs and not self.stage.writes_documents  # it reads all that an earlier stage wrote
-                return expected, round(_LEAST_WRITTEN * expected) if sure else 0
-        return expected, expected // 2
+    def expected_bytes(self, missing: Sequence[Sequence[int]], before: int) -> int:
+        """Return about how many bytes the missing units will write, if the stage reads `before` and drops nothing."""
+        return round(self.stage.expansion() * before * sum(map(len, missing)) / sum(work.units for work in self.passes))
 
     def counts(self) -> C:
         """Return the sums over all records."""
@@ -234,9 +223,9 @@ class StageRun(Generic[C]):
         folder, stale = self.stage.folder, list[UnitRecord]()
         if missing:  # find records of another configuration, which no sum and no manifest may hold; nothing changes yet
             stale = [record for record in self.records if self._is_stale(record)]
-            warnings = [check_free_space(self.stage.name, folder, *self.expected_bytes(missing, before))]
+            warnings = [check_free_space(self.stage.name, folder, self.expected_bytes(missing, before))]
             if self.stage.name == "encode":
-                warnings.append(check_memory(self.stage.recipe, self.stage.plan, before))
+                warnings.append(check_memory(self.stage.recipe.executor, self.stage.plan.shards, before))
             for warning in filter(None, warnings):
                 progress.report(warning)
         with publish(folder / "config.yaml") as temporary:
@@ -307,6 +296,42 @@ class StageRun(Generic[C]):
         summary = StageSummary(self.stage.name, counts, self.stage.row(counts), size, seconds, len(records), skipped)
         progress.stage_done(summary.name, seconds, skipped=skipped)
         return summary
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the file system of a folder, which need not exist yet."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    return shutil.disk_usage(existing).free
+
+
+def check_free_space(name: str, folder: Path, expected: int) -> str:
+    """Return a warning if a stage may need more than the free space, or ""."""
+    if (free := free_bytes(folder)) >= expected:
+        return ""
+    return (
+        f"{name}: expected up to about {size_text(expected)} to write into {folder}, got {size_text(free)} of free "
+        "space; if it is not enough, set `output` to a larger disk, or give fewer files as `input`"
+    )
+
+
+def worker_memory(shards: int, documents: float) -> float:
+    """Return about how many bytes of memory a worker of `encode` needs for one of the shards of all documents."""
+    return _BASE_BYTES + _PER_DOCUMENT_BYTE * documents / shards
+
+
+def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str:
+    """Return a warning if a worker of `encode` may need more memory than it has, or ""."""
+    options, remedy = executor.chosen().options, "lower executor.workers"
+    if executor.name == "local":
+        room = psutil.virtual_memory().total / min(executor.workers or os.cpu_count() or 1, executor.tasks, shards)
+    else:
+        room, remedy = options.mem_per_cpu_gb * options.cpus_per_task * 2**30, "raise executor.options.mem_per_cpu_gb"
+    if (needed := worker_memory(shards, documents)) <= room:
+        return ""
+    return (
+        f"memory: a worker of 'encode' needs about {size_text(needed)} if no document is dropped, got "
+        f"{size_text(room)}: {remedy}, or set plan.shard_bytes to less"
+    )
 
 
 def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
@@ -26,9 +26,6 @@ from clozeline.pipeline.execution.slow_units import finished_marker, started_mar
 from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord
 from clozeline.pipeline.recipe import Recipe, part_of_stage
 from clozeline.pipeline.vocabulary import Vocabulary
-
-if TYPE_CHECKING:  # its passes are those of this module
-    from clozeline.pipeline.execution.exchange import Exchange
 
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
@@ -138,10 +135,6 @@ class Stage(ABC, Generic[K, C]):
     @abstractmethod
     def passes(self) -> Sequence[Pass[C]]:
         """Return the passes, in order."""
-
-    def exchanges(self) -> Sequence[Exchange]:
-        """Return what its passes exchange in pieces, as far as the plan tells."""
-        return ()
 
     @abstractmethod
     def row(self, counts: C) -> Row:

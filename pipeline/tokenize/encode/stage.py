@@ -41,12 +41,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         switch = self.config.code_switch
         return {} if switch is None else {str(path): file_hash(path) for path in switch.dictionaries}
 
-    def exchanges(self) -> Sequence[Exchange]:
-        return [Exchange("runs", len(self.plan.units), self.plan.shards)]
-
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
-        recipe, (runs,) = self.recipe, self.exchanges()
-        units, shards = runs.sources, runs.destinations
+        recipe, units, shards = self.recipe, len(self.plan.units), self.plan.shards
+        runs = Exchange("runs", units, shards)
         documents = documents_folder(recipe, self.name)
         source = tokenizer_stage(recipe)
         tokenizer = source.folder / "tokenizer"

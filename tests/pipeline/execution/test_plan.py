@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 import xxhash
 
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.pipeline.execution import plan as plans
 from clozeline.pipeline.execution.inputs import fingerprint_file, range_hash
-from clozeline.pipeline.execution.plan import freeze_plan, load_plan
+from clozeline.pipeline.execution.plan import Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
 from clozeline.pipeline.execution.stages import StageSummary
+from clozeline.pipeline.recipe import Recipe
 from clozeline.sealed_json import seal
 from clozeline.seeding import hash64
 from tests.pipeline.clean.cleaning import recipe_for
@@ -261,3 +264,28 @@ def test_another_size_or_place_of_the_other_side(aligned, tmp_path):
         start(recipe)
     entry = {"path": str(tmp_path / "in" / "pairs.en"), "reader": "moses", "target_path": str(moved)}
     assert start(recipe_for(entry, tmp_path / "out")) == [False], "another option of the input is another plan"
+
+
+def test_units_and_shards_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / f"in/{number}.jsonl").write_text('{"text": "a"}\n' * 3000)  # 42,000 bytes
+
+    def load(most: int, **sizes: int) -> Plan:
+        monkeypatch.setattr(plans, "LEAST_BYTES", 4096)
+        monkeypatch.setattr(plans, "MOST_UNITS", most)
+        plain = {"corpus": "c", "input": [str(tmp_path / "in")], "output": str(tmp_path / "out"), "clean": {}}
+        return load_plan(validate(Recipe, {**plain, "plan": sizes}, "test"))
+
+    assert (len(load(1000).units), load(1000).shards) == (33, 31)  # as with 4,096 bytes given
+    assert load(1000).digest == load(1000, unit_bytes=4096, shard_bytes=4096).digest
+    assert (len(load(10).units), load(10).shards) == (12, 10)
+    assert (len(load(10, unit_bytes=4096).units), load(10, unit_bytes=4096).shards) == (33, 10)
+
+
+def test_a_plan_with_too_many_pieces_is_refused_with_the_keys_to_change(tmp_path: Path, monkeypatch) -> None:
+    recipe = recipe_for(str(rows(tmp_path / "in", "a.jsonl", "b.jsonl")), tmp_path, plan={"unit_bytes": 5000})
+    assert len(load_plan(recipe).units) == 6
+    monkeypatch.setattr(plans, "MOST_PIECES", 5)
+    with pytest.raises(ConfigurationError, match=r"6 units and 1 shards make 6 pieces .* at most 5: leave plan.unit_"):
+        load_plan(recipe)
