@@ -211,20 +211,15 @@ def saved_plan(recipe: Recipe) -> Plan | None:
         ) from error
 
 
-def require_input(recipe: Recipe) -> None:
-    """Raise ConfigurationError unless the recipe has an input."""
-    if not recipe.input:
-        raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
-
-
-def freeze_plan(recipe: Recipe, plan: Plan | None = None) -> Plan:
-    """Return the plan (default: that of the recipe), after writing it to `clean/plan.json` if the file differs.
+def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
+    """Return the plan of the recipe's inputs, after writing it to `clean/plan.json` if the file differs.
 
     The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
     plan, and every stage is done again.
     """
-    require_input(recipe)
-    plan, saved = plan or load_plan(recipe), saved_plan(recipe)
+    if not recipe.input:
+        raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
+    plan, saved = load_plan(recipe, verify=verify), saved_plan(recipe)
     if saved is None or saved.as_json() != plan.as_json():
         publish_json(_path(recipe), seal(plan.as_json()))
     return plan

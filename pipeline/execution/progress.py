@@ -13,7 +13,6 @@ from rich.progress import Progress as RichProgress
 
 from clozeline.command import Detail, wrap_log
 from clozeline.pipeline.execution.inputs import join_names
-from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.report.axis_units import time_left
 from clozeline.terminal import Terminal
 
@@ -99,34 +98,18 @@ def speed_text(done: int, total: int, seconds: float) -> str:
 
 
 _INTERVAL_S: Final = 1.0
-# A listing may take at most this share of the time, however many names the folder holds.
-_SHARE: Final = 0.02
 
 
-class PendingUnits:
-    """Units of a pass whose records have not been seen yet.
+def done_counter(folder: Path, names: set[str], clock: Callable[[], float] = time.monotonic) -> Callable[[], int]:
+    """Return a function that counts which of the named records there are, as of the last listing, one a second."""
+    total, due = len(names), -float("inf")
 
-    Args:
-        folder: of the stage.
-        pass_name: of the pass.
-        units: those that run now, without records at the start.
-        clock: seconds.
-    """
+    def count() -> int:
+        nonlocal due
+        if names and clock() >= due:
+            with suppress(FileNotFoundError):
+                names.difference_update(os.listdir(folder))  # noqa: PTH208 (names alone, many)
+            due = clock() + _INTERVAL_S
+        return total - len(names)
 
-    def __init__(
-        self, folder: Path, pass_name: str, units: Sequence[int], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        paths = [UnitRecord.path(folder, pass_name, unit) for unit in units]
-        self._folder, self._names = folder / "records", {path.name for path in paths}
-        self._total, self._clock = len(paths), clock
-        self._next = -float("inf")
-
-    def count_done(self) -> int:
-        """Return the number of units with a record, as of the last listing."""
-        start = self._clock()
-        if self._names and start >= self._next:
-            with suppress(FileNotFoundError), os.scandir(self._folder) as entries:  # names alone: no stat
-                self._names.difference_update(entry.name for entry in entries)
-            end = self._clock()
-            self._next = end + max(_INTERVAL_S, (end - start) / _SHARE)
-        return self._total - len(self._names)
+    return count

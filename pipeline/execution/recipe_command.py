@@ -154,5 +154,5 @@ def _to_do(run: "StageRun[Any] | None") -> str:
     """Return the units that a stage would make."""
     if run is None:
         return "follows from the stages before it"
-    named = zip(run.passes, run.missing(), strict=False)
+    named = [(runner.work, units) for runner, units in zip(run.runners, run.missing(), strict=False)]
     return ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
