@@ -14,7 +14,7 @@ import xxhash
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution import plan as plans
-from clozeline.pipeline.execution.inputs import fingerprint_file, range_hash
+from clozeline.pipeline.execution.inputs import range_hash
 from clozeline.pipeline.execution.plan import Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
@@ -135,7 +135,7 @@ def test_mistakes_are_named(tmp_path):
         load_plan(recipe_for([], tmp_path / "out"))
     path = tmp_path / "out" / "clean" / "plan.json"
     path.parent.mkdir(parents=True)
-    for content, message in ((json.dumps(seal({"format": 0})), "format 0, this version reads 1"), ("{}", "not a plan")):
+    for content, message in ((json.dumps(seal({"format": 0})), "not a plan"), ("{}", "not a plan")):
         path.write_text(content)
         with pytest.raises(IntegrityError, match=message):
             load_plan(recipe_for([], tmp_path / "out"))
@@ -197,7 +197,7 @@ def test_a_touched_and_a_copied_input_go_on_and_the_plan_holds_the_new_time(star
     path, recipe = started
     os.utime(path, ns=(5, 5))
     assert start(recipe) == [True]
-    assert load_plan(recipe).inputs[0]["mtime_ns"] == 5
+    assert load_plan(recipe).states["default/a.jsonl"][1] == 5
     other = tmp_path / "moved" / "a.jsonl"
     other.parent.mkdir()
     shutil.copyfile(path, other)
@@ -211,14 +211,12 @@ def test_the_digest_does_not_depend_on_the_time(started, tmp_path):
     assert freeze_plan(recipe).digest == load_plan(recipe_for([], tmp_path / "out")).digest == first
 
 
-def test_ends_and_ranges_are_hashed_as_they_are(tmp_path):
+def test_ranges_are_hashed_as_they_are(tmp_path):
     content = bytes(range(256)) * 1000
     path = tmp_path / "a"
     path.write_bytes(content)
     assert range_hash(path, 100, 2000) == xxhash.xxh3_128_hexdigest(content[100:2000])
     assert range_hash(path, 255_000, 300_000) == xxhash.xxh3_128_hexdigest(content[255_000:])
-    ends = xxhash.xxh3_128_hexdigest(content[:65536]) + xxhash.xxh3_128_hexdigest(content[-65536:])
-    assert fingerprint_file(path, len(content))["ends_xxh3"] == ends
 
 
 @pytest.fixture
@@ -258,9 +256,9 @@ def test_another_size_or_place_of_the_other_side(aligned, tmp_path):
     path, recipe = aligned
     os.utime(path, ns=(5, 5))
     assert start(recipe) == [True]
-    assert load_plan(recipe).inputs[0]["others"]["target_path"]["mtime_ns"] == 5
+    assert load_plan(recipe).states["default/pairs.en target_path"][1] == 5
     moved = path.rename(tmp_path / "moved.de")
-    with pytest.raises(ConfigurationError, match="target_path"):
+    with pytest.raises(StorageError, match="target_path"):
         start(recipe)
     entry = {"path": str(tmp_path / "in" / "pairs.en"), "reader": "moses", "target_path": str(moved)}
     assert start(recipe_for(entry, tmp_path / "out")) == [False], "another option of the input is another plan"
