@@ -28,8 +28,8 @@ from clozeline.pipeline.shards.token_set import (
     token_columns,
     write_table,
 )
-from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
+from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_facts
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary

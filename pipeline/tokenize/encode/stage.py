@@ -13,9 +13,8 @@ from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.shards.splits import split_amount
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
-from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
-from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, TokenizeDocuments
+from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, EncodeCounts, TokenizeDocuments
 
 
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
