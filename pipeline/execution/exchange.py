@@ -9,8 +9,8 @@ Hashes cover the name of the file and the number of the piece too, so pieces and
 
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final, Self, TypeAlias
@@ -21,6 +21,10 @@ from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 
+# Files that one bundle holds, which is also the most that a process has open.
+_GROUP: Final = 256
+# Pairs of files and destinations from which files are bundled.
+_FEWEST: Final = 8_192
 _ROW: Final = struct.Struct("<QQQ")
 _END: Final = struct.Struct("<QQ")
 
@@ -60,16 +64,14 @@ class PieceFile:
     """A finished file of pieces, open while the `with` block lasts; IntegrityError if it is not the one named so."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._path = folder / name
-        self._name = name
+        self._path, self._name = folder / name, name
         try:
             self._file = self._path.open("rb", buffering=0)
         except OSError as error:
             reason = "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
             raise StorageError(
-                f"{self._path}: {reason}; delete {folder / 'tmp'} and run the stage again, which makes it again"
+                f"{self._path}: {reason}; delete {folder / TEMPORARY} and run the stage again, which makes it again"
             ) from error
-        self._stage = folder.name
         end = os.fstat(self._file.fileno()).st_size - _END.size
         self._count, checked = _END.unpack(self._read(_END.size, end)) if end >= 0 else (0, 0)
         self._index = end - self._count * _ROW.size
@@ -110,15 +112,9 @@ class PieceFile:
 
     def _damage_error(self, what: str) -> IntegrityError:
         return IntegrityError(
-            f"{self._path}: {what} is not what '{self._stage}' wrote: delete this file and run the stage again, which "
-            "makes it again"
+            f"{self._path}: {what} is not what was written: delete this file and run the stage again, which makes it "
+            "again"
         )
-
-
-# Files that one bundle holds, which is also the most that a process has open.
-_GROUP: Final = 256
-# Pairs of files and destinations from which files are bundled.
-_FEWEST: Final = 8_192
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +145,27 @@ class Exchange:
         """Return the pass that bundles the files, or none."""
         return [Bundles(self)] if self.bundles else []
 
+    def write(self, output: Output, source: int) -> AbstractContextManager[PieceWriter]:
+        """Yield the writer of a source's file."""
+        return _write(output, self.file(source))
+
     def read(self, folder: Path, destination: int) -> Iterator[bytes]:
         """Yield the pieces for a destination, in the order of the sources."""
-        numbered, name = (range(self.bundles), self.bundle) if self.bundles else (range(self.sources), self.file)
-        for number in numbered:
-            with PieceFile(folder, name(number)) as file:
-                yield from self._pieces(file, destination)
+        for number in range(self.bundles or self.sources):
+            with PieceFile(folder, self.bundle(number) if self.bundles else self.file(number)) as file:
+                yield from self.pieces(file, destination)
 
-    def _pieces(self, file: PieceFile, destination: int) -> Iterator[bytes]:
-        for number in range(destination, len(file), self.destinations):
-            yield file.piece(number)
+    def pieces(self, file: PieceFile, destination: int) -> Iterator[bytes]:
+        """Yield the pieces of a file for a destination."""
+        return map(file.piece, range(destination, len(file), self.destinations))
 
-    def merge(self, folder: Path, bundle: int, writer: PieceWriter) -> None:
-        """Write a bundle from the files of its members."""
-        with ExitStack() as stack:
-            members = range(bundle * _GROUP, min(self.sources, (bundle + 1) * _GROUP))
-            files: Sequence[PieceFile] = [stack.enter_context(PieceFile(folder, self.file(each))) for each in members]
-            for destination in range(self.destinations):
-                writer.add(piece for file in files for piece in self._pieces(file, destination))
+
+@contextmanager
+def _write(output: Output, name: str) -> Iterator[PieceWriter]:
+    with output.file(name) as path, path.open("wb") as sink:
+        writer = PieceWriter(sink, name)
+        yield writer
+        writer.close()
 
 
 class Bundles(Pass[Counts]):
@@ -178,9 +177,10 @@ class Bundles(Pass[Counts]):
         self.exchange, self.name, self.units = exchange, f"{exchange.kind}-bundles", exchange.bundles
 
     def run(self, unit: int, output: Output) -> Counts:
-        relative = self.exchange.bundle(unit)
-        with output.file(relative) as path, path.open("wb") as sink:
-            writer = PieceWriter(sink, relative)
-            self.exchange.merge(output.folder, unit, writer)
-            writer.close()
+        exchange = self.exchange
+        members = range(unit * _GROUP, min(exchange.sources, (unit + 1) * _GROUP))
+        with _write(output, exchange.bundle(unit)) as writer, ExitStack() as stack:
+            files = [stack.enter_context(PieceFile(output.folder, exchange.file(member))) for member in members]
+            for destination in range(exchange.destinations):
+                writer.add(piece for file in files for piece in exchange.pieces(file, destination))
         return {}

@@ -17,7 +17,7 @@ from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureE
 from clozeline.files import publish_text, sweep
 from clozeline.pipeline.execution.deciders import deciders_of
 from clozeline.pipeline.execution.executors import Deal, Executor
-from clozeline.pipeline.execution.inputs import files_to_skip
+from clozeline.pipeline.execution.inputs import files_to_skip, join_names
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, done_counter
@@ -62,7 +62,7 @@ def run_recipe(
         if only in (None, PLAN_STAGE) and PLAN_STAGE in names:
             plan = freeze_plan(recipe, verify=verify)
             if skipped := files_to_skip(recipe.input):
-                progress.report_skips(skipped)
+                progress.report(f"input: {len(skipped):,} files of no known format skipped: {join_names(skipped)}")
         else:
             plan = load_plan(recipe, verify=verify)
         before, provided = plan.bytes, dict[str, tuple[str, int]]()
@@ -215,7 +215,7 @@ class StageRun(Generic[C]):
             if path.relative_to(folder).parts[0] not in (LOGS, TEMPORARY) and path not in listed and path.is_file():
                 path.unlink()
                 if path.name == QUARANTINE:
-                    progress.report_removal(path)
+                    progress.report(f"{path} is removed: what it speaks of is made again")
 
     def _run_pass(self, runner: UnitRunner, units: Sequence[int], progress: Progress) -> None:
         """Run units of a pass, and read their records; PartialFailureError where some failed."""

@@ -59,10 +59,9 @@ class RunWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write the rest of the buffer and the index."""
+        """Write the rest of the buffer."""
         if self._rows:
             self._flush()
-        self._writer.close()
 
     def _flush(self) -> None:
         self._rows.sort(key=lambda row: row[:2])
