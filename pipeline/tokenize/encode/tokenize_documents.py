@@ -17,7 +17,7 @@ from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
 from clozeline.pipeline.text.code_switching import WordSwitcher
 from clozeline.pipeline.text.sentences import Sentences
