@@ -49,7 +49,7 @@ def run_in_memory(
     (root / "clean" / "documents").mkdir(parents=True)
     unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
     units = [{"unit": number, **unit} for number in range(len(parts))]
-    plan = {"format": 1, "shards": shards, "inputs": [], "units": units}
+    plan = {"format": 1, "shards": shards, "inputs": [], "units": units, "states": {}}
     (root / "clean" / "plan.json").write_text(json.dumps(seal(plan)))
     for number, part in enumerate(parts):
         write_documents(root / "clean" / "documents" / f"{number:06d}.arrow", part)
