@@ -1,11 +1,14 @@
-"""A console for tables, and times as people read them; help and mistakes do not wait for its library."""
+"""A console for tables, and times and sizes as people read them; help and mistakes do not wait for its library."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from rich.console import Console
 from rich.segment import Segment
 
 from clozeline.errors import show_controls
+
+_BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
 class Terminal(Console):
@@ -28,3 +31,12 @@ def time_left(seconds: float) -> str:
     """Return the rest of a run in hours, minutes and seconds: 0:49:00 left."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02} left"
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes in decimal units: `7.3 GB`."""
+    for unit in _BYTES[:-1]:
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == _BYTES[0] else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} {_BYTES[-1]}"

@@ -12,11 +12,9 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from clozeline.files import publish_json, publish_text
-from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
-from clozeline.pipeline.execution.stage_order import stage_of
 from clozeline.pipeline.execution.stage_report import REPORT_FORMAT, earlier_report, read_report
-from clozeline.pipeline.execution.stages import Row, Stage
+from clozeline.pipeline.execution.stages import Row, Stage, stage_of
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_malformed, read_rejects
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import Manifest
@@ -34,7 +32,7 @@ from clozeline.report.html_page import (
     table,
 )
 from clozeline.sealed_json import seal
-from clozeline.terminal import duration
+from clozeline.terminal import duration, size_text
 
 Reports: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Contents of `report.json` by stage, in the order the stages run."""

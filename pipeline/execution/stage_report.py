@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.stages import Stage
-from clozeline.pipeline.execution.unit_record import TEMPORARY, C, UnitRecord
+from clozeline.pipeline.execution.unit_record import C, UnitRecord, unit_marker
 from clozeline.sealed_json import seal, unseal
 
 REPORT_FORMAT: Final = 1
@@ -53,11 +53,6 @@ def earlier_report(path: Path) -> dict[str, Any]:
         return read_report(path, "")
     except (IntegrityError, StorageError):
         return {}
-
-
-def unit_marker(folder: Path, state: Literal["running", "finished"], pass_name: str, unit: int) -> Path:
-    """Return the file whose time is the start of a unit: `running` stays where its process died."""
-    return folder / TEMPORARY / state / f"{pass_name}-{unit:06d}"
 
 
 def slowest_units(folder: Path, records: Iterable[UnitRecord]) -> list[dict[str, Any]]:

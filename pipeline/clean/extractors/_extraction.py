@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import ExtractorOptions
 from clozeline.pipeline.clean.extractors._preparation import is_deeper, prepare_page
-from clozeline.pipeline.execution.parent_process import die_with
+from clozeline.process import die_with
 from clozeline.registry import Chosen, choose
 
 EXTRACTION_REASONS: Final = ("html_depth", "timeout", "extractor_crash", "extractor_error", "extract_empty")

@@ -14,9 +14,8 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Deal
-from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.pipeline.recipe import ExecutorConfig
-from clozeline.process import guard_streams
+from clozeline.process import die_with, guard_streams
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
