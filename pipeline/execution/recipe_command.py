@@ -77,12 +77,10 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
 def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> int:
     """Run the stages, or one of them, print the table and write the report."""
     from clozeline.native.library import missing_note
-    from clozeline.pipeline.execution.progress import Progress
-    from clozeline.pipeline.execution.report import write_run_report
+    from clozeline.pipeline.execution.progress import Progress, print_table
+    from clozeline.pipeline.execution.report import earlier_report, write_run_report
     from clozeline.pipeline.execution.runner import run_recipe
-    from clozeline.pipeline.execution.stage_report import earlier_report
     from clozeline.pipeline.execution.stages import StageSummary, stages_of
-    from clozeline.pipeline.execution.summary_table import print_table
     from clozeline.terminal import Terminal
 
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here

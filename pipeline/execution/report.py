@@ -1,20 +1,25 @@
-"""Write the report of a run: `report.json`, and `report.html` with amounts, reasons and samples of documents.
+"""Write and read the reports of a run: `report.json` of each stage and of all of them, and the page `report.html`.
 
-Samples are read from at most 16 files of a stage, so that a report costs the same for any corpus.
+The page shows amounts, reasons and samples of documents. Samples are read from at most 16 files of a stage, so that a
+report costs the same for any corpus.
 """
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
+import platform
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from clozeline.files import publish_json, publish_text
+from clozeline.errors import IntegrityError, StorageError
+from clozeline.files import parse_json, publish_json, publish_text
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
-from clozeline.pipeline.execution.stage_report import REPORT_FORMAT, earlier_report, read_report
 from clozeline.pipeline.execution.stages import Row, Stage, stage_of
+from clozeline.pipeline.execution.unit_record import C, UnitRecord, unit_marker
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_malformed, read_rejects
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import Manifest
@@ -31,12 +36,16 @@ from clozeline.report.html_page import (
     section,
     table,
 )
-from clozeline.sealed_json import seal
+from clozeline.sealed_json import seal, unseal
 from clozeline.terminal import duration, size_text
 
+REPORT_FORMAT: Final = 1
+"""Number in every `report.json`; raised when a key of it gets another meaning."""
 Reports: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Contents of `report.json` by stage, in the order the stages run."""
 
+# Slowest units that a report lists.
+_SLOWEST: Final = 5
 # Files of a folder that samples are drawn from.
 _FILES: Final = 16
 # Texts shown of what is kept, and for each reason; malformed records for each reason.
@@ -48,6 +57,74 @@ _CHARACTERS: Final = 400
 _LISTED: Final = 50
 # Amounts in which the first sentence counts what was made of the documents, by stage.
 _MADE: Final = {"encode": "tokens", "corrupt": "examples", "tasks": "examples"}
+
+
+def write_stage_report(stage: Stage[Any, C], counts: C, records: Sequence[UnitRecord], seconds: float) -> None:
+    """Write `report.json` of a stage from its records, with what decided its output."""
+    size = sum(file["bytes"] for record in records for file in record.outputs.values())
+    decided = {
+        "version": stage.version(),
+        "files": dict(sorted(stage.files().items())),
+        "packages": _package_versions(),
+    }
+    content = {
+        "format": REPORT_FORMAT, "stage": stage.name, "counts": counts, "units": len(records), "bytes": size,
+        "seconds": round(seconds, 3), "slowest": slowest_units(stage.folder, records), "deciders": decided,
+    }  # fmt: skip
+    publish_json(stage.folder / "report.json", seal(content))
+
+
+def read_report(path: Path, remedy: str) -> dict[str, Any]:
+    """Return the content of a `report.json`; `remedy` is what writes it again, for messages."""
+    try:
+        data = unseal(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
+    except (ValueError, AttributeError) as error:
+        raise IntegrityError(f"{path}: damaged: {error}; {remedy}") from error
+    return data
+
+
+def earlier_report(path: Path) -> dict[str, Any]:
+    """Return the content of a `report.json`, empty where it is missing or damaged; NewerFormatError is raised."""
+    try:
+        return read_report(path, "")
+    except (IntegrityError, StorageError):
+        return {}
+
+
+def slowest_units(folder: Path, records: Iterable[UnitRecord]) -> list[dict[str, Any]]:
+    """Return up to five units of a stage, the slowest first, with the seconds from their marker to their record.
+
+    A unit of an earlier start has no marker. No file that later stages read holds a time, so that two runs have equal
+    bytes.
+    """
+    times = []
+    for record in records:
+        try:
+            start = unit_marker(folder, "finished", record.pass_name, record.unit).stat().st_mtime_ns
+            end = UnitRecord.path(folder, record.pass_name, record.unit).stat().st_mtime_ns
+        except OSError:
+            continue
+        times.append((max(0, end - start), record))
+    slowest = heapq.nlargest(_SLOWEST, times, key=lambda item: item[0])
+    return [
+        {"pass_name": record.pass_name, "unit": record.unit, "seconds": round(elapsed / 1e9, 3)}
+        for elapsed, record in slowest
+    ]
+
+
+@cache
+def _package_versions() -> dict[str, str]:
+    """Return the versions of Python, of Clozeline and of each package that it needs and that is installed."""
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in requires("clozeline") or []]
+    versions = {"python": platform.python_version(), "clozeline": version("clozeline")}
+    for name in sorted(set(names)):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:  # an extra that is not installed
+            continue
+    return versions
 
 
 def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:

@@ -20,7 +20,7 @@ from clozeline.pipeline.execution.inputs import files_to_skip, join_names
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, done_counter
-from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
+from clozeline.pipeline.execution.report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
 from clozeline.pipeline.execution.unit_record import (
     DOCUMENTS_FOLDER,

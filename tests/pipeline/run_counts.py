@@ -11,7 +11,7 @@ import pyarrow as pa
 from clozeline.files import file_hash
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import PLAN_STAGE
-from clozeline.pipeline.execution.stage_report import read_report
+from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE

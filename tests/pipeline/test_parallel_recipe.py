@@ -12,7 +12,7 @@ import pytest
 from clozeline.files import publish_json
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.execution.stage_report import read_report
+from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards

@@ -179,7 +179,7 @@ def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
         return load_tokenizer(own.files[0].parent)
     with tempfile.TemporaryDirectory() as temporary:
         tokenizer = import_tokenizer(path, Path(temporary))
-        missing = find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary)
+        missing = tuple(find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary))
         return import_tokenizer(path, Path(temporary), add=missing) if missing else tokenizer
 
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from clozeline.pipeline.execution.progress import accounting_lines
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.summary_table import accounting_lines
 from clozeline.registry import find, names
 from tests.declarations import declared
 from tests.pipeline.captures import members, record, responses

@@ -13,7 +13,7 @@ import pytest
 from clozeline.files import file_hash
 from clozeline.pipeline.decontaminate.passes import Apply
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.execution.stage_report import read_report
+from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.kernels import ngram_index
 from clozeline.pipeline.shards import open_shards

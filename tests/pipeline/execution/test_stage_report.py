@@ -12,7 +12,7 @@ import pytest
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.clean.stage import CleanStage
-from clozeline.pipeline.execution.stage_report import (
+from clozeline.pipeline.execution.report import (
     earlier_report,
     read_report,
     slowest_units,
