@@ -10,22 +10,22 @@ import dataclasses
 import difflib
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast, dataclass_transform
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast, dataclass_transform
 
 import yaml
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from clozeline import HOME
-from clozeline.configuration.overrides import override
-from clozeline.configuration.redaction import MASK, iter_masked_keys, redact, remember, without_masks
+from clozeline.configuration.overrides import dump_yaml as dump_yaml
+from clozeline.configuration.overrides import override as override
+from clozeline.configuration.overrides import parse_word as parse_word
+from clozeline.configuration.overrides import parse_yaml as parse_yaml
+from clozeline.configuration.redaction import redact, remember, without_masks
 from clozeline.configuration.schema import describe as describe
-from clozeline.configuration.schema import iter_keys, iter_unknown_keys
-from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
 from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -44,6 +44,27 @@ def config_class(cls: type[T]) -> type[T]:
     """
     return cast(type[T], dataclass(frozen=True, kw_only=True, config=_STRICT)(cls))
 
+
+def _expand(value: Any) -> Any:
+    """Return a path, or the paths in a list or mapping, with `~` or `~user` replaced by the home folder."""
+    if isinstance(value, list):
+        return [_expand(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _expand(item) for key, item in value.items()}
+    if value is None or not str(value).startswith("~"):
+        return value
+    try:
+        return type(value)(Path(value).expanduser())
+    except RuntimeError as error:
+        raise ValueError(f"{value}: there is no such home folder; write ./{value} for a file of this name") from error
+
+
+HOME_EXPANDED: Final = AfterValidator(_expand)
+"""Annotation of a key that holds paths: shells do not expand `~` in `output=~/data`."""
+ONE_OR_MORE: Final = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+"""Annotation of a key with a list of texts or paths, which may also be one of them."""
+Names: TypeAlias = Annotated[list[str], ONE_OR_MORE]
+"""Names, such as those of columns."""
 
 _adapters: Final[dict[Any, TypeAdapter[Any]]] = {}
 
@@ -67,7 +88,10 @@ def config_file(location: str, kind: str) -> Path:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Read a YAML file of keys and values; ConfigurationError if it is missing or holds anything else."""
+    """Read a YAML file of keys and values; secrets that were masked when it was written count as not given.
+
+    ConfigurationError if it is missing or holds anything else.
+    """
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -79,67 +103,46 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: expected keys and values, got {type(data).__name__}")
-    return data
+    return cast(dict[str, Any], without_masks(data))
 
 
-def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, recorded: bool = False) -> T:
-    """Read a YAML file, apply `a.b=value` overrides (the values are YAML), validate.
-
-    In a file that a run has `recorded`, secrets are masked: they count as not given.
+def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+    """Read a YAML file, apply `a.b=value` overrides, validate.
 
     ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
     data = read_mapping(path)
-    remember(data)
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
-    if recorded:
-        resolved = without_masks(resolved)
-    elif (masked := next(iter_masked_keys(resolved), None)) is not None:
-        raise ConfigurationError(
-            f"{path}: {masked}: {MASK} marks a secret that was left out when the file was written: give it on the "
-            f"command line, or take it from the environment, such as {masked}: ${{oc.env:NAME}}"
-        )
-    unknown = _name_unknown_keys(schema, resolved, "")
-    value: Any
-    value, mistakes = (None, unknown) if unknown else _validate(schema, resolved, "")
+    value, mistakes = _validate(schema, resolved)
     if mistakes:
         in_file = [] if overrides else mistakes
         with suppress(ConfigurationError):  # without overrides, a reference in the file may lead nowhere
-            alone = override(schema, data, [], str(path)) if overrides else {}
-            in_file = in_file or (_name_unknown_keys(schema, alone, "") if unknown else _validate(schema, alone, "")[1])
+            in_file = in_file or _validate(schema, override(schema, data, [], str(path)))[1]
         lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
         raise ConfigurationError("\n".join(lines))
-    validated: T = value
-    return validated
+    return cast(T, value)
 
 
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
-    """Validate plain data against a type, strictly; all unknown keys in one message, or else all mistakes.
+    """Validate plain data against a type, strictly; all mistakes in one message.
 
     `where` is the file or algorithm, named in front of each mistake; `prefix` that of the keys in messages, for example
     `clean.`.
     """
-    unknown = _name_unknown_keys(schema, data, prefix)
-    value, mistakes = (None, unknown) if unknown else _validate(schema, data, prefix)
+    value, mistakes = _validate(schema, data, prefix)
     if mistakes:
         head = f"{where}: " if where else ""
         raise ConfigurationError("\n".join(f"{head}{line}" for line in mistakes))
     return value
 
 
-def _name_unknown_keys(schema: Any, data: Any, prefix: str) -> list[str]:
-    """Return a line for each unknown key; found without the algorithms that values name, whose import takes seconds."""
-    unknown = iter_unknown_keys(schema, data)
-    return [_explain(schema, {"type": "extra_forbidden", "loc": key}, prefix) for key in unknown]
-
-
-def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
+def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]:
     """Return the validated value, and the mistakes, one per line; the value is valid if there are none."""
     try:
-        text = json.dumps(data)
-    except TypeError as error:
+        text = json.dumps(data, ensure_ascii=False).encode()
+    except (TypeError, UnicodeEncodeError) as error:
         return None, [str(error)]
     try:
         adapter = adapter_of(schema) if isinstance(schema, type) else TypeAdapter(schema)
@@ -150,28 +153,32 @@ def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
 
 
 def _explain(schema: Any, error: Any, prefix: str) -> str:
-    location = [str(part) for part in error["loc"]]
+    """Return a mistake that pydantic found in one sentence; an unknown key with the nearest known one."""
+    # pydantic names the types of a union among the keys
+    location = [str(part) for part in error["loc"] if "[" not in str(part) and not str(part).startswith("constrained-")]
     key = (prefix + ".".join(location)).removesuffix(".")
     if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         plain = ".".join(part for part in location if not part.isdigit())
-        known = [name for name, *_ in iter_keys(schema)]
-        # the same last word elsewhere, or the nearest one among the keys of the class, or else of all
-        path, _, last = plain.rpartition(".")
-        words = {name.rpartition(".")[2]: name for name in reversed(known)}
-        siblings = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == path}
-        close = (of[word] for of in (siblings, words) for word in difflib.get_close_matches(last, of, n=1))
-        near = words.get(last) or next(close, None)
-        every = f"; it has {', '.join(siblings)}" if 0 < len(siblings) <= _FEW_KEYS else "; --help lists the keys"
-        hint = f"; did you mean '{prefix}{near}'?" if near else every
-        return f"unknown key '{key}'{hint}"
+        return f"unknown key '{key}'{_hint(schema, plain, prefix)}"
     if error["type"] == "missing":
         return f"'{key}' is missing and has no default"
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-    key = re.sub(r"\.(constrained-\w+|literal\[.*\])$", "", key)  # pydantic's name of one of several types
     if error["type"] == "value_error":
         named = not key or f"'{key}." in message or message.startswith((f"{key}.", f"{key}:"))
         return message if named else f"{key}: {message}"
     return f"{key}: {message}, got {error['input']!r}"
+
+
+def _hint(schema: Any, key: str, prefix: str) -> str:
+    """Name the known key with the same last word, or the nearest one of the same class, or of all."""
+    known = [name for name, *_ in describe(schema)]
+    path, _, last = key.rpartition(".")
+    words = {name.rpartition(".")[2]: name for name in reversed(known)}
+    siblings = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == path}
+    close = (of[word] for of in (siblings, words) for word in difflib.get_close_matches(last, of, n=1))
+    if (near := words.get(last) or next(close, None)) is not None:
+        return f"; did you mean '{prefix}{near}'?"
+    return f"; it has {', '.join(siblings)}" if 0 < len(siblings) <= _FEW_KEYS else "; --help lists the keys"
 
 
 def to_plain(config: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tokenize.published.source_files import SOURCE, kept_files

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class, load_config, validate
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig

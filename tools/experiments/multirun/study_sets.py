@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.shards.store import as_url

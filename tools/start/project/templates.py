@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clozeline import HOME
-from clozeline.configuration.overrides import parse_word
-from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
+from clozeline.configuration.overrides import dump_yaml, parse_word, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.stop_words import STRINGS
