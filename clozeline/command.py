@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
 from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
-from clozeline.configuration.schema import describe
+from clozeline.configuration.config import describe
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
 from clozeline.messages import READER_GONE, ReaderGone, guard_streams
 from clozeline.registry import find, names

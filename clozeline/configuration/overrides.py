@@ -2,23 +2,22 @@
 
 YAML is without the traps of version 1.1: `3e-4` is a number, `no` and `12:30` are strings, duplicate keys are errors.
 
-A mapping is merged into the one that the file has, with two exceptions that replace it: a mapping with a `name`, which
-chooses an algorithm, and a mapping whose keys are names, such as that of `model.heads`.
-
 A value is a word of the shell: where its key takes a text or path, it is one as it stands. Lists and mappings in
 brackets and texts in quotes are YAML, as in a file.
 """
 
+import functools
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Final
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from clozeline.configuration.redaction import remember
-from clozeline.configuration.schema import below, default_of, is_scalar, maps_names, scalars_of, word_key
 from clozeline.errors import ConfigurationError
 
 _NODES: Final = 100_000
@@ -32,6 +31,7 @@ _TYPES: Final[Mapping[str, set[type]]] = {
     "tag:yaml.org,2002:float": {float},
 }
 """Types that a plain word may have in YAML, each with the types of a key that takes it."""
+_SCALARS: Final = (str, int, float, bool, Path, NoneType)
 _LINE_BREAKS: Final = re.compile("[\x85\u2028\u2029\ufeff]")
 
 
@@ -123,9 +123,8 @@ def dump_yaml(data: Any) -> str:
 def override(schema: Any, data: Mapping[str, Any], overrides: Sequence[str], where: str) -> Any:
     """Return the data of the file `where` with `a.b=value` overrides applied and references resolved.
 
-    `a.b=null` removes an entry of a mapping of names. A key below a list reaches every entry, or one by its index:
-    `a.0.b`. Longer keys are applied after shorter ones. A word that is not `key=value`, or names no key, is a
-    ConfigurationError.
+    The value takes the place of what the file has at the key. A key below a list reaches every entry, or one by its
+    index: `a.0.b`. Longer keys are applied after shorter ones. A word that is not `key=value` is a ConfigurationError.
     """
     try:
         remember(data)
@@ -159,7 +158,7 @@ def _split(item: str) -> tuple[list[str], str]:
 def _set(kind: Any, node: Any, keys: Sequence[str], text: str, depth: int = 0) -> Any:
     """Return the value `node`, of type `kind`, with a word of the command line at the keys from `depth` on."""
     if depth == len(keys):
-        return _merge(kind, node, parse_word(kind, text))
+        return parse_word(kind, text)
     key, path, argument = keys[depth], ".".join(keys[:depth]), f"argument '{'.'.join(keys)}={text}'"
     if isinstance(node, list):
         item_kind = below(kind, "0")
@@ -176,22 +175,10 @@ def _set(kind: Any, node: Any, keys: Sequence[str], text: str, depth: int = 0) -
     if isinstance(node, str) and (word := word_key(kind)) is not None:
         node = {word: node}  # `py3langid` is `{name: py3langid}`
     entries = node if isinstance(node, Mapping) else {}
-    before, is_last = entries.get(key), depth + 1 == len(keys)
-    if before is None and not is_last:
+    before = entries.get(key)
+    if before is None and depth + 1 < len(keys):
         before = default_of(kind, key)
-    after = _set(below(kind, key), before, keys, text, depth + 1)
-    if after is not None or not is_last or not maps_names(kind):
-        return {**entries, key: after}
-    if key not in entries:
-        known = ", ".join(map(str, entries)) or "none"
-        raise ConfigurationError(f"{argument}: there is no '{key}' to remove; {path} has: {known}")
-    return {name: value for name, value in entries.items() if name != key}
-
-
-def _merge(kind: Any, before: Any, value: Any) -> Any:
-    if not isinstance(before, Mapping) or not isinstance(value, Mapping) or "name" in value or maps_names(kind):
-        return value
-    return {**before, **{key: _merge(below(kind, key), before.get(key), item) for key, item in value.items()}}
+    return {**entries, key: _set(below(kind, key), before, keys, text, depth + 1)}
 
 
 def parse_word(kind: Any, text: str) -> Any:
@@ -207,3 +194,77 @@ def parse_word(kind: Any, text: str) -> Any:
         return text if is_text else StrictLoader("").construct_object(yaml.ScalarNode(tag, text))
     except (yaml.YAMLError, RecursionError, ValueError):  # a glob such as [ab]*.gz is no YAML, but a good string
         return text
+
+
+@functools.cache
+def fields_of(kind: Any) -> Mapping[str, tuple[Any, Any]]:
+    """Return each key of a config class with its annotated type and its field."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = kind.__pydantic_fields__.items()
+    return {field.alias or name: (hints[name], field) for name, field in fields if not field.exclude}
+
+
+def alternatives(kind: Any) -> list[Any]:
+    """Return the types in a union, or the one type, without annotations."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return alternatives(next((note.schema() for note in kind.__metadata__ if hasattr(note, "schema")), parts[0]))
+    if origin in (Union, UnionType):
+        return [alternative for part in parts for alternative in alternatives(part)]
+    return [kind]
+
+
+def below(kind: Any, key: str) -> Any:
+    """Return the type of a key, entry or list item of a value of type `kind`; None where it is not known."""
+    for alternative in alternatives(kind):
+        origin, parts = get_origin(alternative), get_args(alternative)
+        if origin is dict:
+            return parts[1]
+        if origin in (list, tuple) and key.isdecimal():
+            return parts[0]
+        if hasattr(alternative, "__pydantic_fields__") and key in fields_of(alternative):
+            return fields_of(alternative)[key][0]
+    return None
+
+
+def default_of(kind: Any, key: str) -> Any:
+    """Return the plain default of a key that names an algorithm; None for other keys, and where it has no default."""
+    for alternative in alternatives(kind):
+        if hasattr(alternative, "__pydantic_fields__") and key in fields_of(alternative):
+            default = fields_of(alternative)[key][1].get_default(call_default_factory=True)
+            return default.plain() if hasattr(default, "plain") else None
+    return None
+
+
+def word_key(kind: Any) -> str | None:
+    """Return the key that a word means where a mapping is expected: `name` of an algorithm, `path` of an input."""
+    for alternative in alternatives(kind):
+        if hasattr(alternative, "WORD"):
+            return str(alternative.WORD)
+        if get_origin(alternative) is list:
+            return word_key(get_args(alternative)[0])
+    return None
+
+
+def scalars_of(kind: Any) -> set[Any]:
+    """Return the scalar types that a value of type `kind` may have, also as the word that stands for a list or mapping.
+
+    That of a type that is not known, or may be anything, is empty.
+    """
+    found: set[Any] = set()
+    for alternative in alternatives(kind):
+        origin = get_origin(alternative)
+        if hasattr(alternative, "WORD") or alternative is Path:
+            found.add(str)
+        elif origin in (list, tuple):
+            found |= scalars_of(get_args(alternative)[0])
+        elif origin is Literal:
+            found |= set(map(type, get_args(alternative)))
+        elif alternative in _SCALARS:
+            found.add(alternative)
+    return found
+
+
+def is_scalar(kind: Any) -> bool:
+    """Return whether a value of type `kind` is neither a list nor a mapping; a type that is not known may be one."""
+    return all(alternative in _SCALARS for alternative in alternatives(kind))

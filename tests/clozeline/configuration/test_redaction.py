@@ -11,7 +11,7 @@ import yaml
 
 from clozeline import registry
 from clozeline.command import run_command
-from clozeline.configuration.config import load_config, save_yaml
+from clozeline.configuration.config import describe, load_config, save_yaml
 from clozeline.configuration.redaction import (
     MASK,
     is_secret,
@@ -20,7 +20,6 @@ from clozeline.configuration.redaction import (
     remember,
     without_masks,
 )
-from clozeline.configuration.schema import describe
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import DamagedBlock, StoreOptions

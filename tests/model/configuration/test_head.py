@@ -3,7 +3,7 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from clozeline.configuration.schema import describe
+from clozeline.configuration.config import describe
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from tests.model.small_models import small_config

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from clozeline.configuration.schema import describe
+from clozeline.configuration.config import describe
 from clozeline.model.configuration.layer import BiasConfig, DropoutConfig, InitConfig, ShareConfig
 
 

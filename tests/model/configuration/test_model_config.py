@@ -6,7 +6,7 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from clozeline.configuration.schema import describe
+from clozeline.configuration.config import describe
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline import registry
-from clozeline.configuration.schema import describe
+from clozeline.configuration.config import describe
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.rows import Ragged, Rows
