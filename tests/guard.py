@@ -30,7 +30,7 @@ SMALL: Final = (
     *("evaluate.every=null", "log.tensorboard=false", "schedule.steps=6", "checkpoint.every=3"),
 )
 T5: Final = (
-    *("model.family=encoder_decoder", "model.heads={lm: 1.0}", "model.position.kind=t5", "model.emb_norm=false"),
+    *("model.family=encoder_decoder", "model.heads={lm: 1.0}", "model.position={kind: t5}", "model.emb_norm=false"),
     *("model.first_norm=true", "model.final_norm=true"),
 )
 TASKS: Final = {

@@ -2,6 +2,9 @@
 
 Traps of YAML 1.1 are avoided: `3e-4` is a number, `no` and `on` are strings, duplicate keys are errors.
 
+A file may hold parts for two commands (`pipeline:` and `train:`, the `PART` of their classes), build on a shipped or
+own file (`base: tiny`, `base: ../train.yaml`), and name variants of itself (`variants: {tiny: {...}}`, `variant=tiny`).
+
 A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class whose mapping is
 written inline, next to its other keys, lists its key: `BESIDE: ClassVar = {"objective": "name"}`.
 """
@@ -26,16 +29,21 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 from pydantic.dataclasses import dataclass
 
 from clozeline import HOME
-from clozeline.configuration.overrides import alternatives, dump_yaml, fields_of, override, parse_yaml
+from clozeline.configuration.overrides import alternatives, below, dump_yaml, fields_of, merge, override, parse_yaml
 from clozeline.configuration.redaction import redact, remember, without_masks
 from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
 
 _STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
+_UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
+"""Types of pydantic's errors about a key that a class lacks."""
 _FEW_KEYS: Final = 8
 """Keys that a message about an unknown one lists."""
 _RECIPES: Final = HOME / "configs" / "recipes"
+_BASES: Final = HOME / "configs" / "bases"
+_PARTS: Final = {"pipeline", "train"}
+_MOST_BASES: Final = 8
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field, Field))
@@ -79,14 +87,19 @@ def adapter_of(kind: type[T]) -> TypeAdapter[T]:
 
 
 def config_file(location: str, kind: str) -> Path:
-    """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline."""
+    """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline.
+
+    A recipe is a folder with a file of this kind, or one file with a part for each command.
+    """
     name = location.removeprefix("recipe:")
     if name == location:
         return Path(location)
-    known = sorted(str(path.parent.relative_to(_RECIPES)) for path in _RECIPES.rglob(kind))
-    if name not in known:
-        raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; known: {', '.join(known)}")
-    return _RECIPES / name / kind
+    recipes = {str(path.parent.relative_to(_RECIPES)): path for path in _RECIPES.rglob(kind)}
+    recipes |= {str(path.relative_to(_RECIPES).with_suffix("")): path for path in _RECIPES.glob("tasks/*.yaml")}
+    if name not in recipes:
+        known = ", ".join(sorted(recipes))
+        raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; known: {known}")
+    return recipes[name]
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
@@ -108,13 +121,69 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return cast(dict[str, Any], without_masks(data))
 
 
+def read_composed(schema: Any, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the keys of a file, merged over those of its base and changed by `variant=NAME`."""
+    return _compose(schema, path, overrides)[0]
+
+
+def _compose(schema: Any, path: Path, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the keys that a file and its bases give for a class of options, and the overrides without `variant=`.
+
+    A mapping is merged into that of the base as by an override: an algorithm with its `name`, and a mapping whose keys
+    are names, replace it.
+
+    Raises:
+        ConfigurationError: a base or variant does not exist, bases lead in a circle, or the file has no such part.
+    """
+    chosen = [word.removeprefix("variant=") for word in overrides if word.startswith("variant=")]
+    others = [word for word in overrides if not word.startswith("variant=")]
+    data = _with_base(schema, _take_part(schema, read_mapping(path), path), path)
+    variants = data.pop("variants", {}) if below(schema, "variants") is None else {}
+    if not isinstance(variants, Mapping):
+        raise ConfigurationError(f"{path}: variants: expected a mapping of names, got {variants!r}")
+    for name in chosen:
+        if not isinstance(keys := variants.get(name), Mapping):
+            known = ", ".join(map(str, variants)) or "it has none"
+            raise ConfigurationError(f"{path}: no variant '{name}'; known: {known}")
+        data = merge(schema, data, _with_base(schema, dict(keys), path))
+    return data, others
+
+
+def _take_part(schema: Any, data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the part of a file that belongs to a class of options; a file without parts is one."""
+    if not data or not set(data) <= _PARTS:
+        return data
+    part = data.get(getattr(schema, "PART", ""))
+    if not isinstance(part, dict):
+        raise ConfigurationError(f"{path}: expected the key '{getattr(schema, 'PART', '')}', got {', '.join(data)}")
+    return part
+
+
+def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) -> dict[str, Any]:
+    """Return the keys of a file merged over those of its `base`, a name in configs/bases or a path next to the file."""
+    if "base" not in data:
+        return data
+    name = data["base"]
+    if not isinstance(name, str) or depth == _MOST_BASES:
+        problem = f"expected a name or a path, got {name!r}" if depth < _MOST_BASES else "the files lead in a circle"
+        raise ConfigurationError(f"{path}: base: {problem}")
+    file = path.parent / name if name.endswith((".yaml", ".yml")) else _BASES / f"{name}.yaml"
+    if not file.is_file():
+        shipped = ", ".join(sorted(found.stem for found in _BASES.glob("*.yaml")))
+        raise ConfigurationError(f"{path}: base: {file}: no such file; expected a path ending in .yaml, or: {shipped}")
+    lower = _with_base(schema, _take_part(schema, read_mapping(file), file), file, depth + 1)
+    inherited = {key: value for key, value in lower.items() if key != "variants"}
+    merged: dict[str, Any] = merge(schema, inherited, {key: value for key, value in data.items() if key != "base"})
+    return merged
+
+
 def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
     """Read a YAML file, apply `a.b=value` overrides, validate.
 
     ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
-    data = read_mapping(path)
+    data, overrides = _compose(schema, path, overrides)
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
     value, mistakes = _validate(schema, resolved)
@@ -150,7 +219,9 @@ def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]
         adapter = adapter_of(schema) if isinstance(schema, type) else TypeAdapter(schema)
         return adapter.validate_json(text, strict=True), []
     except ValidationError as error:
-        lines = [line for item in error.errors() for line in _explain(schema, item, prefix).split("\n")]
+        # a misspelled key explains what is missing
+        mistakes = [item for item in error.errors() if item["type"] in _UNKNOWN] or error.errors()
+        lines = [line for item in mistakes for line in _explain(schema, item, prefix).split("\n")]
         return None, list(dict.fromkeys(lines))
 
 
@@ -159,7 +230,7 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
     # pydantic names the types of a union among the keys
     location = [str(part) for part in error["loc"] if "[" not in str(part) and not str(part).startswith("constrained-")]
     key = (prefix + ".".join(location)).removesuffix(".")
-    if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+    if error["type"] in _UNKNOWN:
         plain = ".".join(part for part in location if not part.isdigit())
         return f"unknown key '{key}'{_hint(schema, plain, prefix)}"
     if error["type"] == "missing":

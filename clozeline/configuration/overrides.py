@@ -123,7 +123,7 @@ def dump_yaml(data: Any) -> str:
 def override(schema: Any, data: Mapping[str, Any], overrides: Sequence[str], where: str) -> Any:
     """Return the data of the file `where` with `a.b=value` overrides applied and references resolved.
 
-    The value takes the place of what the file has at the key. A key below a list reaches every entry, or one by its
+    A mapping is merged into the one that the file has. A key below a list reaches every entry, or one by its
     index: `a.0.b`. Longer keys are applied after shorter ones. A word that is not `key=value` is a ConfigurationError.
     """
     try:
@@ -158,7 +158,7 @@ def _split(item: str) -> tuple[list[str], str]:
 def _set(kind: Any, node: Any, keys: Sequence[str], text: str, depth: int = 0) -> Any:
     """Return the value `node`, of type `kind`, with a word of the command line at the keys from `depth` on."""
     if depth == len(keys):
-        return parse_word(kind, text)
+        return merge(kind, node, parse_word(kind, text))
     key, path, argument = keys[depth], ".".join(keys[:depth]), f"argument '{'.'.join(keys)}={text}'"
     if isinstance(node, list):
         item_kind = below(kind, "0")
@@ -179,6 +179,20 @@ def _set(kind: Any, node: Any, keys: Sequence[str], text: str, depth: int = 0) -
     if before is None and depth + 1 < len(keys):
         before = default_of(kind, key)
     return {**entries, key: _set(below(kind, key), before, keys, text, depth + 1)}
+
+
+def merge(kind: Any, before: Any, value: Any) -> Any:
+    """Return a value of type `kind` merged over the one before it, if both are mappings of keys.
+
+    A mapping that chooses an algorithm by its `name`, another `family` of models, and a mapping whose keys are names
+    that the user gives or chooses, such as `model.heads`, replace the one before them.
+    """
+    if not isinstance(before, Mapping) or not isinstance(value, Mapping) or "name" in value:
+        return value
+    is_other_family = "family" in before and value.get("family", before["family"]) != before["family"]
+    if is_other_family or any(get_origin(alternative) is dict for alternative in alternatives(kind)):
+        return value
+    return {**before, **{key: merge(below(kind, key), before.get(key), item) for key, item in value.items()}}
 
 
 def parse_word(kind: Any, text: str) -> Any:

@@ -51,20 +51,22 @@ BEFORE: dict[str, Any] = {
     ("argument", "key", "after"),
     [
         ("sentences={name: lines}", "sentences", {"name": "lines"}),
-        ("sentences.option=2", "sentences", {"name": "regex", "option": 2}),
-        ("part={weight: 5.0}", "part", {"weight": 5.0}),
+        ("sentences={option: 2}", "sentences", {"name": "regex", "option": 2}),
+        ("part={weight: 5.0}", "part", {"weight": 5.0, "tags": {"a": 1, "b": 2}}),
+        ("part={tags: {c: 3}}", "part", {"weight": 2.0, "tags": {"c": 3}}),
         ("part.weight=5.0", "part", {"weight": 5.0, "tags": {"a": 1, "b": 2}}),
         ("part.tags={c: 3}", "part", {"weight": 2.0, "tags": {"c": 3}}),
         ("part.tags.c=3", "part", {"weight": 2.0, "tags": {"a": 1, "b": 2, "c": 3}}),
         ("part.weight=null", "part", {"weight": None, "tags": {"a": 1, "b": 2}}),
         ("parts={z: {}}", "parts", {"z": {}}),
+        ("parts.x={weight: 5.0}", "parts", {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}}),
         ("parts.x.weight=5.0", "parts", {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}}),
         ("parts=null", "parts", None),
         ("listed.0.tags={b: 2}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
-        ("listed.0={tags: {b: 2}}", "listed", [{"tags": {"b": 2}}]),
+        ("listed.0={tags: {b: 2}}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
     ],
 )
-def test_a_value_takes_the_place_of_what_the_key_has(argument: str, key: str, after: Any) -> None:
+def test_a_mapping_merges_or_replaces(argument: str, key: str, after: Any) -> None:
     before = deepcopy(BEFORE)
     assert override(Whole, BEFORE, [argument], "here") == {**BEFORE, key: after}
     assert before == BEFORE
@@ -73,6 +75,13 @@ def test_a_value_takes_the_place_of_what_the_key_has(argument: str, key: str, af
 def test_overrides_apply_in_their_order() -> None:
     found = override(Whole, BEFORE, ["parts={z: {weight: 1.0}}", "parts.z.weight=2.0", "parts.w={}"], "here")
     assert found["parts"] == {"z": {"weight": 2.0}, "w": {}}
+
+
+def test_keys_of_stages_are_known() -> None:
+    """`clean.sources` is a mapping of names below a class that the stage's folder holds."""
+    before = {"clean": {"sources": {"a": {"filters": []}, "b": {"filters": []}}, "keep_text": 0.5}}
+    found = override(Recipe, before, ["clean={sources: {c: {filters: []}}}"], "here")
+    assert found == {"clean": {"sources": {"c": {"filters": []}}, "keep_text": 0.5}}
 
 
 @pytest.mark.parametrize(
