@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.pipeline.corrupt.named_objective import NamedObjective, inline_options
+from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 from clozeline.pipeline.shards import StoreOptions
 from clozeline.pipeline.shards.store import as_url
 
