@@ -18,8 +18,15 @@ from pydantic.functional_serializers import model_serializer
 from pydantic.functional_validators import BeforeValidator
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.configuration.config import adapter_of, config_class, load_config, to_plain, validate, yaml_text
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import (
+    HOME_EXPANDED,
+    adapter_of,
+    config_class,
+    load_config,
+    to_plain,
+    validate,
+    yaml_text,
+)
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -227,9 +234,9 @@ class Recipe:
         return self.output_folder / stage
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = (), *, recorded: bool = False) -> Recipe:
-    """Read and validate a recipe, or the one that a run has `recorded`."""
-    return load_config(Recipe, path, overrides, recorded=recorded)
+def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read and validate a recipe."""
+    return load_config(Recipe, path, overrides)
 
 
 def recipe_text(recipe: Recipe) -> str:

@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.one_or_more import Names
+from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
