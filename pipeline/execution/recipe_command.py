@@ -1,8 +1,10 @@
 """Run a recipe, or one stage of it: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from clozeline.command import (
@@ -23,17 +25,9 @@ from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.runner import (
-    StageRun,
-    check_free_space,
-    check_memory,
-    free_bytes,
-    run_recipe,
-    stage_runs,
-    worker_memory,
-)
+from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stage_report import earlier_report
-from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stage_of, stages_of
+from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
 from clozeline.pipeline.execution.summary_table import print_table
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.report.axis_units import size_text
@@ -114,28 +108,18 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     _show(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
     _show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
+    _show(f"input: {size_text(plan.bytes)}; free space: {size_text(free_bytes(recipe.output_folder))}")
     runs = stage_runs(recipe, plan, verify=False)
-    disk, before, warnings = 0.0, float(plan.bytes), []
     for name in stages_of(recipe):
         run: StageRun[Any] | None = None
         with suppress(StorageError):  # its passes depend on files that an earlier stage must still write
             run = next(runs, None)
-        missing = None if run is None else run.missing()
         if only in (None, name):
             _show(f"{name}: {_to_do(run)}")
-        if name == "encode" and missing != []:
-            _show(f"memory: about {size_text(worker_memory(plan.shards, before))} for each worker of 'encode'")
-            warnings.append(check_memory(executor, plan.shards, before))
-        if expansion := stage_of(recipe, name, plan).expansion():
-            size = expansion * before
-            disk += 0 if missing == [] else size
-            before = run.bytes() if run is not None and not missing else size
-        runs = iter(()) if missing else runs
-    free = size_text(free_bytes(recipe.output_folder))
-    _show(f"disk: about {size_text(disk)} to write if no document is dropped; free space: {free}")
-    warnings.append(check_free_space("all stages", recipe.output_folder, round(disk)))
-    for warning in filter(None, warnings):
-        _show(warning)
+        if run is None or run.missing():
+            runs = iter(())
+            if run is not None and (warning := run.stage.warning()):
+                _show(warning)
     return 0
 
 
@@ -149,3 +133,9 @@ def _to_do(run: StageRun[Any] | None) -> str:
 
 def _show(text: str) -> None:
     Terminal().print(text, highlight=False, soft_wrap=True)
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the file system of a folder, which need not exist yet."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    return shutil.disk_usage(existing).free

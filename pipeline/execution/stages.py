@@ -139,13 +139,13 @@ class Stage(ABC, Generic[K, C]):
     def row(self, counts: C) -> Row:
         """Return the stage's row of the table of a run, from the sums over all its units."""
 
-    def expansion(self) -> float:
-        """Return about how many bytes it writes for each byte of the largest stage before it, or of the inputs."""
-        return 1.0
-
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with its configuration, as far as that can be known before any stage runs."""
         yield from ()
+
+    def warning(self) -> str:
+        """Return what may fail once it runs, known from the stages before it; or ""."""
+        return ""
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
         """Return what is known, before any stage runs, of the tokenizer that a stage with `writes_tokenizer` gives."""

@@ -7,7 +7,6 @@ the present one, and every output it lists is there with its size. Anything else
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,8 +36,6 @@ M = TypeVar("M", bound=Mapping[str, Any])
 
 LOGS: Final = "logs"
 """Folder of the executors' logs below a stage's folder."""
-DOCUMENTS_FOLDER: Final = "documents/"
-"""Folder of the documents below a stage's folder."""
 TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
 
@@ -71,12 +68,6 @@ class Output:
         with publish(self.folder / relative) as temporary:
             yield temporary
             self.files[relative] = {"bytes": temporary.stat().st_size, "xxh3_128": file_hash(temporary)}
-
-    def copy(self, folder: Path, relative: str) -> None:
-        """Publish a copy of every file of a folder below `relative`."""
-        for source in sorted(folder.iterdir()):
-            with self.file(f"{relative}/{source.name}") as path:
-                shutil.copyfile(source, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +108,6 @@ class UnitRecord:
         """Publish the record, which marks the unit as done."""
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
         publish_json(self.path(folder, self.pass_name, self.unit), seal(data))
-
-    def bytes(self, prefix: str = "") -> int:
-        """Return the bytes of the published outputs whose names begin with `prefix`, without intermediates."""
-        kept = (name for name in self.outputs if name.startswith(prefix) and not _is_intermediate(name))
-        return sum(self.outputs[name]["bytes"] for name in kept)
 
     def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
         """Return the first output that is missing, or has another size (or hash, with `verify`), and why; or "".
