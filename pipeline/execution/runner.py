@@ -21,6 +21,7 @@ from clozeline.pipeline.execution.progress import Progress, done_counter
 from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
 from clozeline.pipeline.execution.unit_record import (
+    DOCUMENTS_FOLDER,
     LOGS,
     TEMPORARY,
     C,
@@ -56,12 +57,12 @@ def run_recipe(
                 progress.report(f"input: {len(skipped):,} files of no known format skipped: {join_names(skipped)}")
         else:
             plan = load_plan(recipe, verify=verify)
-        provided: dict[str, tuple[str, int]] = {}
+        before, provided = plan.bytes, dict[str, tuple[str, int]]()
         for run in stage_runs(recipe, plan, verify=verify):
             stage, name = run.stage, run.stage.name
             gap = "" if only in (None, name) else run.gap()
             if only in (None, name) or (gap and stage.made_when_needed):
-                summaries.append(run.execute(progress))
+                summaries.append(run.execute(progress, before))
                 _check_handover(provided, stage, summaries[-1].counts)
                 if summaries[-1].counts.get("documents_out") == 0:
                     raise stage.nothing_left(summaries[-1].counts)
@@ -72,7 +73,8 @@ def run_recipe(
                 )
             if only == name:
                 break
-            provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
+            if given := stage.provides(run.counts()):
+                before, provided = run.bytes(), provided | {what: (name, amount) for what, amount in given.items()}
 
 
 def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool) -> Iterator["StageRun[Any]"]:
@@ -155,6 +157,10 @@ class StageRun(Generic[C]):
             of_pass = (self.records.get((runner.work.name, unit)) for unit in range(runner.work.units))
             yield from (record for record in of_pass if record is not None and record.status == "ok")
 
+    def bytes(self) -> int:
+        """Return the bytes of all outputs that later stages read: the documents of a stage that writes some."""
+        return sum(record.bytes(DOCUMENTS_FOLDER * self.stage.writes_documents) for record in self.finished())
+
     def counts(self) -> C:
         """Return the sums over all records."""
         counts: Counts = {}
@@ -166,8 +172,11 @@ class StageRun(Generic[C]):
         """Return the digest of everything published up to and with this stage."""
         return config_digest({"upstream": upstream, "outputs": outputs_digest(self.finished())})
 
-    def execute(self, progress: Progress) -> StageSummary:
-        """Run missing units, then sum counts, write the report and remove intermediate files."""
+    def execute(self, progress: Progress, before: int = 0) -> StageSummary:
+        """Run missing units, then sum counts, write the report and remove intermediate files.
+
+        `before` are the bytes that it reads, of the stage before it or of the inputs.
+        """
         start, stage, folder = time.monotonic(), self.stage, self.stage.folder
         previous, missing = earlier_report(folder / "report.json"), self.missing()
         if missing and (warning := stage.warning()):

@@ -36,6 +36,8 @@ M = TypeVar("M", bound=Mapping[str, Any])
 
 LOGS: Final = "logs"
 """Folder of the executors' logs below a stage's folder."""
+DOCUMENTS_FOLDER: Final = "documents/"
+"""Folder of the documents below a stage's folder."""
 TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
 
@@ -108,6 +110,11 @@ class UnitRecord:
         """Publish the record, which marks the unit as done."""
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
         publish_json(self.path(folder, self.pass_name, self.unit), seal(data))
+
+    def bytes(self, prefix: str = "") -> int:
+        """Return the bytes of the published outputs whose names begin with `prefix`, without intermediates."""
+        kept = (name for name in self.outputs if name.startswith(prefix) and not _is_intermediate(name))
+        return sum(self.outputs[name]["bytes"] for name in kept)
 
     def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
         """Return the first output that is missing, or has another size (or hash, with `verify`), and why; or "".
