@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
-from clozeline.files import cannot_write
+from clozeline.files import cannot_write, open_unlinked
 from clozeline.pipeline import all_stages as all_stages
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.slow_units import finished_marker, started_marker
@@ -280,7 +280,7 @@ class UnitRunner:
         try:
             for path in (marker, finished_marker(folder, self.work.name, unit)):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            marker.touch()
+            open_unlinked(marker, "w").close()
         except OSError as error:
             raise StorageError(cannot_write(marker, error)) from error
         output = Output(folder)
