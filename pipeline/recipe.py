@@ -5,10 +5,8 @@ A stage runs if the recipe has its key. `input` and `output` belong to the entir
 """
 
 import importlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -241,11 +239,6 @@ def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
 
 def recipe_text(recipe: Recipe) -> str:
     """Return a recipe as YAML without its secrets: the keys of stages last, in the order they run."""
-    return _text_of(json.dumps(to_plain(recipe)))
-
-
-@lru_cache(maxsize=1)  # every stage of a run saves the same text
-def _text_of(recipe: str) -> str:
-    plain = json.loads(recipe)
+    plain = to_plain(recipe)
     stages = {name: plain.pop(name) for name in all_stages()}
     return yaml_text({**plain, **stages})
