@@ -25,7 +25,7 @@ from scipy.stats import ttest_ind
 
 from clozeline.configuration.config import config_file
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.group_split import split_by_group
+from clozeline.pipeline.tasks.overlaps import split_by_group
 from clozeline.pipeline.tasks.readers import Rejected, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, text_lines
 from clozeline.registry import choose

@@ -1,12 +1,13 @@
 """Find the split that each input file holds, by the label of its input or the end of its file name."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.inputs import SourceFile
+from clozeline.pipeline.tasks.readers import TaskReader
 from clozeline.pipeline.tasks.readers._column_files import PART
 
 _SPLITS: Final = ("train", "dev", "test")
@@ -24,18 +25,14 @@ _UNNAMED: Final = "default"
 
 
 def split_files(
-    files: Sequence[SourceFile],
-    *,
-    has_parts: bool = False,
-    in_folders: bool = False,
-    split_names: Mapping[str, str] | None = None,
+    files: Sequence[SourceFile], reader: type[TaskReader]
 ) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
     """Return the files of a task by split, and the other files.
 
     The split is `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, validation.parquet, or an input of `source: dev`.
-    With `has_parts`, the first part stands for all parts of a split, and files that describe tables are left out. With
-    `in_folders`, the first text file stands for all of a split, which is a folder of folders: `train/pos/0_9.txt`.
-    `split_names` are the splits of further file names.
+    The first part of a split stands for all of them, if the reader `has_parts`; files that describe tables are left
+    out. If it reads `in_folders`, the first text file of a split, which is a folder of folders, does:
+    `train/pos/0_9.txt`. Its `split_names` are the splits of further file names.
     If two files of a folder match one split, the shorter name wins: GLUE's folders hold `train.tsv` and the files it
     was made from.
 
@@ -44,11 +41,11 @@ def split_files(
     """
     splits: dict[str, SourceFile] = {}
     others: list[SourceFile] = []
-    kept = [file for file in files if not has_parts or is_first_part(file.path.name)]
-    if in_folders:
+    kept = [file for file in files if not reader.has_parts or _is_first_part(file.path.name)]
+    if reader.in_folders:
         kept, others = _first_texts(kept)
     for file in sorted(kept, key=lambda file: (len(file.path.name), file.source)):
-        split = _split_of(file, in_folders=in_folders, split_names=split_names or {})
+        split = _split_of(file, reader)
         if split is None:
             others.append(file)
         elif split not in splits:
@@ -66,7 +63,7 @@ def split_files(
             f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; name them by "
             "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to take dev from a single file: "
             "input='[{path: FILE, source: train}]' tasks.carve='{dev: 0.2}'"
-            + (", or name folders train, dev and test, with folders of .txt files in them" if in_folders else "")
+            + (", or name folders train, dev and test, with folders of .txt files in them" if reader.in_folders else "")
         )
     return dict(sorted(splits.items())), tuple(others)
 
@@ -84,7 +81,7 @@ def _first_texts(files: Sequence[SourceFile]) -> tuple[list[SourceFile], list[So
     return [*first.values()], others
 
 
-def _split_of(file: SourceFile, *, in_folders: bool, split_names: Mapping[str, str]) -> str | None:
+def _split_of(file: SourceFile, reader: type[TaskReader]) -> str | None:
     if file.entry.source != _UNNAMED:
         if not _LABEL.fullmatch(file.entry.source):
             raise ConfigurationError(
@@ -95,15 +92,15 @@ def _split_of(file: SourceFile, *, in_folders: bool, split_names: Mapping[str, s
     path = PurePosixPath(file.source)
     part = PART.fullmatch(path.name)
     name = path.name.partition(".")[0] if part is None else path.parent.name if part["name"] == "data" else part["name"]
-    if in_folders:
+    if reader.in_folders:
         name = path.parent.parent.name
-    if name in split_names:
-        return split_names[name]
+    if name in reader.split_names:
+        return reader.split_names[name]
     match = _NAME.fullmatch(name.replace("-", "_"))
     return _DEV.sub("dev", match[1]) if match else None
 
 
-def is_first_part(name: str) -> bool:
+def _is_first_part(name: str) -> bool:
     """Return whether a file holds rows of a split and is the first of its parts, or the only one."""
     part = PART.fullmatch(name)
     return name not in _DESCRIPTIONS and (part is None or int(part["part"]) == 0)

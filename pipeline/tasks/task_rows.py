@@ -5,15 +5,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.execution.unit_record import add_counts
+from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Feature, Ragged, Rows
-from clozeline.pipeline.tasks.counts import SplitCounts
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
 from clozeline.pipeline.tasks.special_token_templates import Frame
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
@@ -22,9 +21,42 @@ from clozeline.seeding import hash64, mix
 Item = TypeVar("Item", bound=TaskItem)
 
 INPUT_IDS: Final = Feature("input_ids", "ids", 1, "framed text, or pair of texts")
+SEGMENT_STARTS: Final = Feature(
+    "segment_starts", "uint16", 1, "places in input_ids where the texts' segments start, first 0"
+)
 RECORD: Final = Feature("record", "uint8", 1, "what scores are computed from: JSON in UTF-8, which no model reads")
 _BATCH: Final = 1024
 """Rows encoded at a time."""
+
+
+class SplitCounts(TypedDict, total=False):
+    """Rows of a split and the examples built from them."""
+
+    rows_in: int
+    """lines of the split that hold a row or are damaged"""
+    examples: int
+    windows: int
+    """further windows of rows that are longer than an example"""
+    refused: dict[str, int]
+    """rejected rows by reason"""
+    tokens: int
+    truncated: int
+    """examples truncated to `max_length`"""
+    truncated_tokens: int
+    labels: dict[str, int]
+    """examples, or their words, by label"""
+    notes: dict[str, int]
+    """further counts of the rows of a head, by name"""
+    layout: dict[str, int]
+    """the layout detected in the file"""
+
+
+class TaskCounts(SplitCounts, Counts, total=False):
+    """Counts summed over the splits, and per split."""
+
+    splits: dict[str, SplitCounts]
+    files_left: dict[str, int]
+    """input files that are not a split of the task, by source name"""
 
 
 def record_bytes(record: Mapping[str, Any]) -> NDArray[np.uint8]:

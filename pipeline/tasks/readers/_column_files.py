@@ -20,8 +20,8 @@ from clozeline.pipeline.ingest.readers._tables import Table, TableFile, iterate_
 from clozeline.pipeline.ingest.readers.arrow import Arrow
 from clozeline.pipeline.ingest.readers.csv import Csv
 from clozeline.pipeline.ingest.readers.parquet import Parquet
-from clozeline.pipeline.tasks.readers._task_items import Rejected, keep_texts
-from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, text_lines
+from clozeline.pipeline.tasks.readers._task_items import GROUP, Rejected, keep_texts
+from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, sentence_lines, text_lines
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -42,8 +42,6 @@ class TaskFile:
     """name in reports, such as `official`"""
     rows: Callable[[], Iterator[tuple[int, Row | Rejected]]]
     """start reading: yields the index and the fields of each row, or the reason why it has none"""
-    has_labels: bool = True
-    """published test files often have none"""
     others: tuple[Path, ...] = ()
     """further files that are read for the rows, such as those of the answers"""
     names: tuple[str, ...] = ()
@@ -135,7 +133,7 @@ def open_table(
         raise ConfigurationError(f"{path}: {why}")
     info = path.with_name("dataset_info.json")
     others = (*paths[1:], *([info] if format_ in _TABLES and info.is_file() else []))
-    return TaskFile(path, f"{format_} with columns", rows, True, others, tuple(names), class_names)
+    return TaskFile(path, f"{format_} with columns", rows, others, tuple(names), class_names)
 
 
 def open_lines(
@@ -166,6 +164,32 @@ def open_lines(
     if isinstance(first, Rejected):
         why = first.detail or f"expected {expected}, got {first.reason.replace('_', ' ')}"
         raise ConfigurationError(f"{path}: line 1: {why}")
+    return TaskFile(path, layout, rows)
+
+
+def open_sentences(
+    path: Path, limits: Limits, layout: str, document: re.Pattern[str], parse: Callable[[str], Sequence[str] | None]
+) -> TaskFile:
+    """Return a file with a word a line, and blank lines between sentences.
+
+    `parse` returns the word and the tag of a line, nothing for a line without a word, or None if it is damaged; lines
+    that match `document` start documents.
+    """
+
+    def rows() -> Iterator[tuple[int, Row | Rejected]]:
+        documents = 0
+        for sentence in sentence_lines(path, limits):
+            documents += sum(document.match(line) is not None for line in sentence.lines)
+            found = [parse(line) for line in sentence.lines if not document.match(line)]
+            words = [word for word in found if word]
+            damage = sentence.damage or ("fields" if None in found else "" if words else "no_words")
+            if damage and found:
+                yield sentence.index, keep_texts(Rejected(damage, sentence.index), " ".join(word for word, _ in words))
+            elif found:
+                group = f"document {documents}" if documents else None
+                fields = {"words": [word for word, _ in words], "tags": [tag for _, tag in words], GROUP: group}
+                yield sentence.index, fields
+
     return TaskFile(path, layout, rows)
 
 

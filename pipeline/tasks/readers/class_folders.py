@@ -8,10 +8,9 @@ from typing import ClassVar
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFile
-from clozeline.pipeline.tasks.readers._label_cells import ClassNames
-from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
+from clozeline.pipeline.tasks.readers._labels import ClassNames
 from clozeline.pipeline.tasks.readers._text_lines import read_text, text_files
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
 
 
 class ClassFolders(OfficialLayout):

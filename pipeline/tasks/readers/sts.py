@@ -10,10 +10,9 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_lines
-from clozeline.pipeline.tasks.readers._label_cells import number_of
-from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
+from clozeline.pipeline.tasks.readers._labels import number_of
 from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
 
 _BENCHMARK: Final = 7
 """Fields of STS-B: genre, file, year, index, score, two sentences; some rows add their sources."""

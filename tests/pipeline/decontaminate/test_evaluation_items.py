@@ -119,7 +119,7 @@ ROWS_NO_TASK_KEEPS: list[tuple[dict[str, object], dict[str, str]]] = [
     ({"name": "superglue", "task": "record"},
      {"a.jsonl": lines({"passage": {"text": "He."}, "qas": [{"query": SAID}]})}),
     ({"name": "glue", "task": "sst2"}, {"a.tsv": f"index\tsentence\n0\t{SAID}\n1\t{SAID}\tmore\n"}),
-    ({"name": "text_glue", "task": "sst2"}, {"a.tsv": f"sentence\tlabel\n{SAID}\t7\n"}),
+    ({"name": "glue", "task": "sst2", "as_text": True}, {"a.tsv": f"sentence\tlabel\n{SAID}\t7\n"}),
     ({"name": "labelled", "text": ["t"], "label": "l", "classes": ["a", "b"], "keep": {"k": ["1"]}},
      {"a.jsonl": lines({"t": SAID, "k": "1"}, {"t": SAID, "l": "z", "k": "1"}, {"t": SAID, "l": "a", "k": 2})}),
     ({"name": "labelled", "words": "w", "label": "l", "classes": ["a", "b"]},

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeline.pipeline.tasks.labeled_rows import LabeledRows
+from clozeline.pipeline.tasks.head_rows import LabeledRows
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.tasks.labeled_rows import PairRows
+from clozeline.pipeline.tasks.head_rows import PairRows
 from clozeline.pipeline.tasks.readers import LabeledText, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form

@@ -10,9 +10,9 @@ from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.config import SimilarityConfig
-from clozeline.pipeline.tasks.passes import open_reader
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, facts_of
-from clozeline.pipeline.tasks.similar_pairs import SimilarPairs
+from clozeline.pipeline.tasks.stage import open_reader
+from clozeline.pipeline.tasks.training_items import SimilarPairs
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.generation_rows import TurnRows
+from clozeline.pipeline.tasks.head_rows import TurnRows
 from clozeline.pipeline.tasks.readers import Dialogue, Part
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form

@@ -10,7 +10,7 @@ import torch
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.tasks.group_split import split_by_group
+from clozeline.pipeline.tasks.overlaps import split_by_group
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.task_rows import Form
