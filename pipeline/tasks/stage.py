@@ -18,11 +18,17 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.config import TasksConfig
 from clozeline.pipeline.tasks.head_rows import ROW_TYPES, set_writer
 from clozeline.pipeline.tasks.overlaps import SHOWN_NOTES, check_rows, exclude_overlaps, keys_of, split_by_group
-from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFacts, TaskItem, TaskReader
 from clozeline.pipeline.tasks.special_token_templates import FRAMES
 from clozeline.pipeline.tasks.split_files import split_files
 from clozeline.pipeline.tasks.task_rows import Form, SplitCounts, TaskCounts
-from clozeline.pipeline.tasks.training_items import SimilarPairs, check_switched_head, code_switch
+from clozeline.pipeline.tasks.training_items import (
+    check_switched_head,
+    code_switch,
+    pair_facts,
+    reject_negative,
+    to_pair,
+)
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_facts
 from clozeline.recorded_file import check_files
 
@@ -39,10 +45,9 @@ def _is_training(split: str) -> bool:
     return split.partition("_")[0] == "train"
 
 
-def open_reader(config: TasksConfig, limits: Limits) -> TaskReader:
-    """Return the reader of a task, wrapped in `SimilarPairs` for a similarity task."""
-    reader: TaskReader = config.reader.build(limits)
-    return reader if config.similarity is None else cast(TaskReader, SimilarPairs(reader, config.similarity))
+def task_facts(config: TasksConfig, reader: TaskReader) -> TaskFacts:
+    """Return the metadata of the task that the rows of a reader become."""
+    return reader.facts if config.similarity is None else pair_facts(reader.facts, config.similarity.alike)
 
 
 @dataclass(frozen=True)
@@ -79,20 +84,21 @@ class TaskSets(Pass[TaskCounts]):
     def run(self, unit: int, output: Output) -> TaskCounts:
         """Read, encode and write one split; a file without labels is counted and writes no set."""
         source, form, config = self.sources[unit], self.form, self.config
-        reader, is_training = open_reader(config, self.limits), _is_training(source.split)
+        reader: TaskReader = config.reader.build(self.limits)
+        facts, is_training = task_facts(config, reader), _is_training(source.split)
         file = reader.open(source.path)
-        row_type = ROW_TYPES[reader.facts.head, form.frame.architecture]
-        builder = row_type(reader.facts, form, self.open_tokenizer(), self.corpus, source.source)
+        row_type = ROW_TYPES[facts.head, form.frame.architecture]
+        builder = row_type(facts, form, self.open_tokenizer(), self.corpus, source.source)
         read = self.read(source, reader)
         training = [] if is_training else [other for other in self.sources if _is_training(other.split)]
         learned = keys_of(item for other in training for item in self.read(other, reader)) if training else None
         notes = check_rows(read, learned)
         items: Iterable[TaskItem | Rejected] = read
-        if is_training and isinstance(reader, SimilarPairs):
-            items = map(reader.select_for_training, items)
+        if is_training and config.similarity is not None:
+            items = (reject_negative(item, facts) for item in items)
         if is_training and config.code_switch is not None:
             switcher = read_switcher(config.code_switch, self.limits, self.seed, "tasks")
-            items = code_switch(items, switcher, reader.facts)
+            items = code_switch(items, switcher, facts)
         rows = builder.rows(reader.complete(items, builder.tokenizer))
         counts, details = builder.counts, _details(builder.rejected, reader.unit)
         add_counts(counts, {"notes": notes})
@@ -100,7 +106,7 @@ class TaskSets(Pass[TaskCounts]):
         if len(rows):
             if details:
                 _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(details))
-            writer = set_writer(reader.facts, source.split, form, builder.tokenizer.vocabulary)
+            writer = set_writer(facts, source.split, form, builder.tokenizer.vocabulary)
             info = writer.write_shard(output, 0, rows)
             require_written(f"tasks {source.split}", (counts["examples"], counts["tokens"]), (info.rows, info.tokens))
         elif "no_label" not in counts["refused"]:
@@ -122,14 +128,18 @@ class TaskSets(Pass[TaskCounts]):
             excluded += [
                 other.path for other in self.sources if _is_training(other.split) and other.path != source.path
             ]
-        rows = list(reader.read(reader.open(source.path)))
+        rows = list(self._read_file(source.path, reader))
         if excluded:
-            known = (item for path in excluded for item in reader.read(reader.open(path)))
+            known = (item for path in excluded for item in self._read_file(path, reader))
             rows = exclude_overlaps(rows, (item for item in known if not isinstance(item, Rejected)))
         if config.carve and (source.split == "train" or source.split in config.carve):
             splits = split_by_group(rows, config.carve, "train", self.seed)
             rows = [item for item, split in zip(rows, splits, strict=True) if split == source.split]
         return rows
+
+    def _read_file(self, path: Path, reader: TaskReader) -> Iterable[TaskItem | Rejected]:
+        items, similarity = reader.read(reader.open(path)), self.config.similarity
+        return items if similarity is None else (to_pair(item, reader.facts, similarity.alike) for item in items)
 
     def open_tokenizer(self) -> Tokenizer:
         """Load the tokenizer published by an earlier stage, after checking its files."""
@@ -159,7 +169,7 @@ class TaskManifests(Pass[TaskCounts]):
 
     def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
         work, vocabulary, config = self.sets, tokenizer.vocabulary, self.sets.config
-        facts, frame = open_reader(config, work.limits).facts, work.form.frame
+        facts, frame = task_facts(config, config.reader.build(work.limits)), work.form.frame
         writer = set_writer(facts, source.split, work.form, vocabulary)
         manifest = writer.write_manifest(
             output, name=f"{facts.name}/{source.split}", kind="examples", seed=work.seed,
@@ -216,7 +226,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         """Yield what is missing: files of a split, a tokenizer, a special token of the template."""
         splits, _ = self._files
         self.config.check_tokens(tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary)
-        frame, facts = FRAMES[self.config.frame], open_reader(self._complete_config, self.recipe.limits).facts
+        config = self._complete_config
+        frame, facts = FRAMES[config.frame], task_facts(config, config.reader.build(self.recipe.limits))
         head, switch = facts.head, self.config.code_switch
         if switch is not None:
             check_switched_head(facts)

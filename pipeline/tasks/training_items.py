@@ -2,19 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.config import SimilarityConfig
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,
     SourceTarget,
     TaggedWords,
     TaskFacts,
-    TaskFile,
     TaskItem,
-    TaskReader,
 )
 from clozeline.pipeline.text.code_switching import WordSwitcher
 
@@ -22,65 +19,47 @@ _HEADS: Final = ("classification", "regression", "tagging")
 """Heads of tasks whose answers do not move with the words."""
 
 
-class SimilarPairs:
-    """The pairs of a task reader, each with a score: its own, or 1 for positive and 0 for negative pairs.
+def pair_facts(facts: TaskFacts, alike: float | str | None) -> TaskFacts:
+    """Return the metadata of the similarity task that a task becomes, whose positive pairs are those of `alike`.
 
-    The reader is one of pairs with a score or a class, or of sources and targets; others raise a ConfigurationError.
-    Whatever is not said here is as in the reader.
+    ConfigurationError if it is no task of pairs with a score or a class, or of sources and targets, or has no `alike`.
     """
+    made = TaskFacts(name=facts.name, head="similarity", metrics=("accuracy",), texts=2, alike=1.0)
+    if facts.head == "lm":  # aligned texts, all positive, are scored by retrieval accuracy
+        expected, fits = "null", alike is None
+    elif facts.head == "classification" and facts.texts == 2:
+        expected, fits = f"one of {', '.join(facts.labels)}", _class_name(alike) in facts.labels
+        made = replace(made, metrics=("spearman", "pearson"))
+    elif facts.head == "regression" and facts.texts == 2:  # without a threshold, no score is too low
+        expected = f"a number above {facts.low:g} and up to {facts.high:g}, or null"
+        fits = alike is None or (isinstance(alike, float) and facts.low < alike <= facts.high)
+        made = replace(facts, head="similarity", alike=alike if isinstance(alike, float) else None)
+    else:
+        raise ConfigurationError(f"tasks.similarity: the task {facts.name} has no pairs of texts")
+    if not fits:
+        raise ConfigurationError(f"tasks.similarity.alike: expected {expected} of the task {facts.name}, got {alike}")
+    return made
 
-    def __init__(self, reader: TaskReader, config: SimilarityConfig) -> None:
-        self._reader, self._class = reader, -1
-        self._threshold: float | None = None
-        facts, alike = reader.facts, config.alike
-        name = f"{alike:g}" if isinstance(alike, float) else str(alike)  # MRPC's paraphrases have class 1
-        has_pairs = facts.texts == 2 or facts.head == "lm"
-        expected = {
-            "regression": f"a number above {facts.low:g} and up to {facts.high:g}, or null",
-            "classification": f"one of {', '.join(facts.labels)}", "lm": "null",
-        }.get(facts.head if has_pairs else "")  # fmt: skip
-        if expected is None:
-            raise ConfigurationError(f"tasks.similarity: the task {facts.name} has no pairs of texts")
-        if facts.head == "regression" and isinstance(alike, float) and facts.low < alike <= facts.high:
-            self._threshold = alike
-        elif facts.head == "classification" and name in facts.labels:
-            self._class, self._threshold = facts.labels.index(name), 1.0
-        elif facts.head == "lm" and alike is None:
-            self._threshold = 1.0
-        elif facts.head != "regression" or alike is not None:  # without a threshold, no score is too low
-            raise ConfigurationError(
-                f"tasks.similarity.alike: expected {expected} of the task {facts.name}, got {alike}"
-            )
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
+def to_pair(item: TaskItem | Rejected, facts: TaskFacts, alike: float | str | None) -> LabeledText | Rejected:
+    """Return an item of a task as a pair with a score: its own, or 1 for a positive and 0 for a negative pair."""
+    if isinstance(item, SourceTarget):
+        return LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
+    if isinstance(item, LabeledText):
+        names = {facts.labels[index] for index in (item.classes or (item.label,)) if index is not None}
+        return replace(item, label=None, target=float(_class_name(alike) in names)) if item.target is None else item
+    return Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
 
-    @property
-    def facts(self) -> TaskFacts:
-        """Metadata of the similarity task."""
-        facts = self._reader.facts
-        if facts.head == "regression":
-            return replace(facts, head="similarity", alike=self._threshold)
-        # aligned texts are scored by retrieval accuracy
-        metrics = ("spearman", "pearson") if facts.head == "classification" else ("accuracy",)
-        return TaskFacts(name=facts.name, head="similarity", metrics=metrics, texts=2, alike=self._threshold)
 
-    def read(self, file: TaskFile) -> Iterator[LabeledText | Rejected]:
-        """Yield every row of a file."""
-        for item in self._reader.read(file):
-            if isinstance(item, SourceTarget):
-                yield LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
-            elif isinstance(item, LabeledText):
-                yield item if self._class < 0 else replace(item, label=None, target=float(item.label == self._class))
-            else:
-                yield Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
+def _class_name(alike: float | str | None) -> str:
+    return f"{alike:g}" if isinstance(alike, float) else str(alike)  # MRPC's paraphrases have class 1
 
-    def select_for_training(self, item: TaskItem | Rejected) -> TaskItem | Rejected:
-        """Return a training row, or a rejection if the pair is negative."""
-        target, lowest = item.target if isinstance(item, LabeledText) else None, self._threshold
-        if target is not None and lowest is not None and target < lowest:
-            return Rejected("not_alike", item.index)
-        return item
+
+def reject_negative(item: TaskItem | Rejected, facts: TaskFacts) -> TaskItem | Rejected:
+    """Return an item of a similarity task to train on, or a rejection if the pair is negative."""
+    target = item.target if isinstance(item, LabeledText) else None
+    is_negative = target is not None and facts.alike is not None and target < facts.alike
+    return Rejected("not_alike", item.index) if is_negative else item
 
 
 def check_switched_head(facts: TaskFacts) -> None:
