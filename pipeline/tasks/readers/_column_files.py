@@ -168,29 +168,58 @@ def open_lines(
 
 
 def open_sentences(
-    path: Path, limits: Limits, layout: str, document: re.Pattern[str], parse: Callable[[str], Sequence[str] | None]
+    path: Path, limits: Limits, layout: str, document: re.Pattern[str], parse: Callable[[str], Sequence[str]]
 ) -> TaskFile:
     """Return a file with a word a line, and blank lines between sentences.
 
-    `parse` returns the word and the tag of a line, nothing for a line without a word, or None if it is damaged; lines
-    that match `document` start documents.
+    `parse` returns the word and the tag of a line, the word alone if the line is damaged, or nothing if it has none.
+    Lines that match `document` start documents.
     """
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
         documents = 0
         for sentence in sentence_lines(path, limits):
-            documents += sum(document.match(line) is not None for line in sentence.lines)
             found = [parse(line) for line in sentence.lines if not document.match(line)]
+            documents += len(sentence.lines) - len(found)
             words = [word for word in found if word]
-            damage = sentence.damage or ("fields" if None in found else "" if words else "no_words")
-            if damage and found:
-                yield sentence.index, keep_texts(Rejected(damage, sentence.index), " ".join(word for word, _ in words))
-            elif found:
+            damage = sentence.damage or ("" if words else "no_words")
+            if not found and not sentence.damage:
+                continue  # only the start of a document
+            if damage or any(len(word) == 1 for word in words):
+                text = " ".join(word for word, *_ in words)
+                yield sentence.index, keep_texts(Rejected(damage or "fields", sentence.index), text)
+            else:
                 group = f"document {documents}" if documents else None
-                fields = {"words": [word for word, _ in words], "tags": [tag for _, tag in words], GROUP: group}
-                yield sentence.index, fields
+                columns = {"words": [word for word, _ in words], "tags": [tag for _, tag in words]}
+                yield sentence.index, {**columns, GROUP: group}
 
     return TaskFile(path, layout, rows)
+
+
+def open_folder(
+    path: Path,
+    files: Sequence[Path],
+    limits: Limits,
+    layout: str,
+    parse: Callable[[Path, str], Iterable[Row | Rejected]],
+) -> TaskFile:
+    """Return the rows that `parse` makes of text files and their texts, or why a file has none."""
+
+    def rows_of(file: Path) -> Iterable[Row | Rejected]:
+        if file.stat().st_size > limits.record_bytes:
+            why = f"{file.name} is longer than limits.record_bytes, {limits.record_bytes}"
+            return [Rejected("record_bytes", 0, why)]
+        try:
+            text = file.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            return [Rejected("bad_utf8", 0, f"{file.parent.name}/{file.name} is not UTF-8 ({error})")]
+        return parse(file, text)
+
+    def rows() -> Iterator[tuple[int, Row | Rejected]]:
+        for index, row in enumerate(row for file in files for row in rows_of(file)):
+            yield index, replace(row, index=index) if isinstance(row, Rejected) else row
+
+    return TaskFile(path, layout, rows, tuple(files))
 
 
 def value_at(row: Row, name: str) -> Any:

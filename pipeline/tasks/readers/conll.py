@@ -82,8 +82,8 @@ class Conll(OfficialLayout):
                 f"{path}: expected a column {word} of words and a column {tag} of tags, got {name}: {first!r}"
             )
 
-        def parse(line: str) -> Sequence[str] | None:
+        def parse(line: str) -> Sequence[str]:
             cells = _split(line, separator)
-            return (cells[word].removeprefix(prefix).strip(), cells[tag].strip()) if len(cells) == count else None
+            return (cells[word].removeprefix(prefix).strip(), cells[tag].strip()) if len(cells) == count else [""]
 
         return open_sentences(path, self.limits, name, _DOCUMENT, parse)

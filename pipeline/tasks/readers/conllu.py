@@ -61,10 +61,10 @@ class Conllu(OfficialLayout):
             )
         return open_sentences(path, self.limits, "CoNLL-U", _DOCUMENT, self._word)
 
-    def _word(self, line: str) -> Sequence[str] | None:
+    def _word(self, line: str) -> Sequence[str]:
         cells = line.split("\t")
         if line.startswith("#"):
             return ()
         if len(cells) != len(_COLUMNS) or not _ID.fullmatch(cells[0]):
-            return None
+            return ["".join(cells[1:2])]
         return (cells[1].strip(), cells[_COLUMNS.index(self.options.column)]) if _WORD.fullmatch(cells[0]) else ()

@@ -131,7 +131,6 @@ ROWS_NO_TASK_KEEPS: list[tuple[dict[str, object], dict[str, str]]] = [
     ({"name": "multiple_choice", "context": "sent1", "choices": ["ending0", "ending1"]},
      {"a.csv": f"sent1,sent2,ending0,ending1\n{SAID},x,a,b\nv,{SAID}\n"}),
     ({"name": "trec", "classes": ["NUM"]}, {"a.label": f"HUM:ind {SAID}\nHUM {SAID}\n"}),
-    ({"name": "sts"}, {"a.csv": f"g\tf\ty\ti\t3\ta\tb\ng\tf\ty\ti\t9\t{SAID}\tb\n{SAID}\n"}),
     ({"name": "text_to_text", "source": "de", "target": "en"}, {"a.de": f"{SAID}\n{SAID}\n", "a.en": "\n"}),
     ({"name": "conll", "entities": ["PER"]}, {"a.txt": "".join(f"{word} B-LOC\n" for word in SAID.split())}),
     ({"name": "conllu", "tags": ["NOUN"]},

@@ -292,3 +292,12 @@ def test_texts_keep_their_white_space(tmp_path: Path) -> None:
     assert items_of(reader_of("labelled", label="label", text="sentence", classes=["0", "1"]), path)[0].texts == (
         "fine film",
     )
+
+
+def test_scored_pairs_of_sts(tmp_path: Path) -> None:
+    """Columns as `cut` and `paste` make them of the authors' files; most pairs of 2015 have no score."""
+    path = written(tmp_path, '5.000\tA "plane.\tPlanes"\n\ta\tb\n6\tc\td\n', "train.tsv")
+    columns = {"columns": ["score", "first", "second"], "text": "first", "text_pair": "second", "score": "score"}
+    items = items_of(reader_of("labelled", range=[0, 5], **columns), path)
+    assert items[0] == LabeledText(('A "plane.', 'Planes"'), None, 5.0, 0)
+    assert reasons(items) == {"no_label": 1, "bad_label": 1}
