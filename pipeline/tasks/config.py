@@ -61,6 +61,6 @@ class TasksConfig:
 
     def check_tokens(self, vocabulary: Vocabulary) -> None:
         """Raise ConfigurationError if the vocabulary lacks a special token of the template."""
-        from clozeline.pipeline.tasks.special_token_templates import FRAMES
+        from clozeline.pipeline.tasks.task_rows import FRAMES
 
         FRAMES[self.frame].check(vocabulary)

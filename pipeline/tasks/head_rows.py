@@ -18,13 +18,14 @@ from clozeline.pipeline.tasks.readers import (
     TaskFacts,
     answer_runs,
 )
-from clozeline.pipeline.tasks.special_token_templates import Architecture, Frame
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     RECORD,
     SEGMENT_STARTS,
+    Architecture,
     BuiltExample,
     Form,
+    Frame,
     TaskRows,
     record_bytes,
 )
@@ -64,7 +65,7 @@ class LabeledRows(TaskRows[LabeledText]):
         ids = [encoding.ids for encoding in encodings]
         if not all(map(len, ids)):
             return "no_tokens"
-        row = self.form.frame.row(ids, self.tokenizer.vocabulary, self.form.max_length)
+        row = self.framed(*ids)
         classes = item.classes or (() if item.label is None else (item.label,))
         labels = {self.facts.labels[index]: 1 for index in classes}
         columns = {"input_ids": row.ids, "segment_starts": row.segment_starts, "label": [item.label],
@@ -86,8 +87,7 @@ class PairRows(LabeledRows):
         """Return both framed rows; `no_tokens` if a text is empty."""
         if not all(len(encoding.ids) for encoding in encodings):
             return "no_tokens"
-        vocabulary, length = self.tokenizer.vocabulary, self.form.max_length
-        first, second = (self.form.frame.row([encoding.ids], vocabulary, length) for encoding in encodings)
+        first, second = (self.framed(encoding.ids) for encoding in encodings)
         columns = {"input_ids": first.ids, "input_ids_b": second.ids, "target": [item.target]}
         return [BuiltExample(columns, cut=first.cut + second.cut)]
 
@@ -112,8 +112,7 @@ class ChoiceRows(TaskRows[Choices]):
         context, *choices = (encoding.ids for encoding in encodings)
         if not len(context) or not all(map(len, choices)):
             return "no_tokens"
-        vocabulary, length = self.tokenizer.vocabulary, self.form.max_length
-        rows = [self.form.frame.row([context, choice], vocabulary, length) for choice in choices]
+        rows = [self.framed(context, choice) for choice in choices]
         starts = np.cumsum([0, *(len(row.ids) for row in rows)])[:-1]
         columns = {
             "input_ids": np.concatenate([row.ids for row in rows]),
@@ -155,7 +154,7 @@ class TargetRows(GenerationRows):
 
     def build(self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return one row per answer but one that opens a dialogue; `no_tokens` if a source or target is empty."""
-        frame, vocabulary, length = self.form.frame, self.tokenizer.vocabulary, self.form.max_length
+        frame, vocabulary = self.form.frame, self.tokenizer.vocabulary
         parts = part_ids(item.parts, encodings, vocabulary)
         rows: list[BuiltExample] = []
         for number, (begin, end) in enumerate(answer_runs(item.parts)):
@@ -169,7 +168,7 @@ class TargetRows(GenerationRows):
             )
             if not len(source) or not len(target):
                 return "no_tokens"
-            source_row, target_row = (frame.row([ids], vocabulary, length) for ids in (source, target))
+            source_row, target_row = self.framed(source), self.framed(target)
             text, targets = item.answers[number]
             record = record_bytes({"source": text, "targets": list(targets)})
             columns = {"input_ids": source_row.ids, "target_ids": target_row.ids, "record": record}

@@ -17,11 +17,16 @@ from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.config import TasksConfig
 from clozeline.pipeline.tasks.head_rows import ROW_TYPES, set_writer
-from clozeline.pipeline.tasks.overlaps import SHOWN_NOTES, check_rows, exclude_overlaps, keys_of, split_by_group
 from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFacts, TaskItem, TaskReader
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.split_files import split_files
-from clozeline.pipeline.tasks.task_rows import Form, SplitCounts, TaskCounts
+from clozeline.pipeline.tasks.splits import (
+    SHOWN_NOTES,
+    check_rows,
+    exclude_overlaps,
+    keys_of,
+    split_by_group,
+    split_files,
+)
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, SplitCounts, TaskCounts
 from clozeline.pipeline.tasks.training_items import (
     check_switched_head,
     code_switch,

@@ -11,8 +11,15 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Feature
 from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import Frame
-from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, SEGMENT_STARTS, BuiltExample, TaskRows, record_bytes
+from clozeline.pipeline.tasks.task_rows import (
+    INPUT_IDS,
+    RECORD,
+    SEGMENT_STARTS,
+    BuiltExample,
+    Frame,
+    TaskRows,
+    record_bytes,
+)
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 NO_WORD: Final = 65_535
@@ -177,7 +184,7 @@ class AnswerRows(TaskRows[Question]):
         record = {"id": item.key, "question": item.question, "context": item.context, "answers": answers}
         rows = []
         for number, (start, end) in enumerate(windows):
-            row = frame.row([question_ids, context.ids[start:end]], self.tokenizer.vocabulary, max_length)
+            row = self.framed(question_ids, context.ids[start:end])
             has_answer = start <= first and last < end
             offsets = np.zeros((len(row.ids), 2), np.int64)
             offsets[begin : begin + end - start] = spans[start:end]
@@ -239,7 +246,7 @@ class TaggedRows(TaskRows[TaggedWords]):
             if not len(own):
                 continue
             ids = encoding.ids[firsts[start] : firsts[end]]
-            framed = frame.row([ids], self.tokenizer.vocabulary, self.form.max_length)
+            framed = self.framed(ids)
             # words with a token in this window, and the position of the first one
             kept = numbers[firsts[start] : firsts[end]][: len(ids) - framed.cut]
             words, positions = np.unique(kept, return_index=True)

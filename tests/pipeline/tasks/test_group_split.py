@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from clozeline.pipeline.tasks.overlaps import exclude_overlaps, split_by_group
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskItem
+from clozeline.pipeline.tasks.splits import exclude_overlaps, split_by_group
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data
 
 SHARES = {"dev": 0.2, "test": 0.3}

@@ -11,7 +11,7 @@ from clozeline.pipeline.tasks.readers.class_folders import ClassFolders
 from clozeline.pipeline.tasks.readers.glue import Glue
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 from clozeline.pipeline.tasks.readers.trec import Trec
-from clozeline.pipeline.tasks.split_files import split_files
+from clozeline.pipeline.tasks.splits import split_files
 
 
 def files(*names: str, source: str = "default") -> list[SourceFile]:

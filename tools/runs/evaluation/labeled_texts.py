@@ -13,8 +13,7 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.head_rows import LabeledRows
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.registry import find
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 

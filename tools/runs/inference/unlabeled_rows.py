@@ -25,8 +25,7 @@ from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
 from clozeline.pipeline.tasks.readers.instructions import Instructions
 from clozeline.pipeline.tasks.readers.squad import Squad
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 
 Item: TypeAlias = tuple[TaskItem | Rejected, Any]
