@@ -36,6 +36,7 @@ from clozeline.pipeline.tasks.training_items import (
 )
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_facts
 from clozeline.recorded_file import check_files
+from clozeline.seeding import hash64
 
 _VERSION: Final = 2
 _LOG: Final = logging.getLogger(__name__)
@@ -273,8 +274,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         reader: TaskReader = self.config.reader.build(self.recipe.limits)
         hashes = {f"{split} {file.source}": file_hash(file.local_path) for split, file in splits.items()}
         dictionaries = [] if switch is None else switch.dictionaries
-        for file in splits.values():
-            hashes |= {f"{file.source} {path.name}": file_hash(path) for path in reader.open(file.local_path).others}
+        for split, file in splits.items():
+            if others := reader.open(file.local_path).others:
+                hashes[f"{split}: {len(others)} further files"] = f"{hash64(*map(file_hash, others)):016x}"
         return hashes | {str(path): file_hash(path) for path in (*self.config.exclude, *dictionaries) if path.is_file()}
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:

@@ -329,3 +329,21 @@ def test_the_language_of_the_input_stands_in_the_manifest(tmp_path: Path) -> Non
     manifest = open_split(sets, "dev").manifest
     assert manifest.languages == ("en",)
     assert manifest.totals.tokens_by_language == {"en": manifest.totals.tokens}
+
+
+def test_another_file_of_a_folder_is_another_set(tmp_path: Path) -> None:
+    """Files of one name in the folders of three classes count each."""
+    texts = {"neg/1.txt": "a plot", "no/1.txt": "a heart", "pos/1.txt": "a film"}
+    for name, text in texts.items():
+        (tmp_path / "files" / "train" / name).parent.mkdir(parents=True)
+        (tmp_path / "files" / "train" / name).write_text(text, encoding="utf-8")
+    make = ["--config", str(write_recipe(tmp_path)), f"tokenizer.path={write_vocabulary(tmp_path / 'words')}",
+            f"input={tmp_path / 'files'}", f"output={tmp_path / 'out'}",
+            "tasks.reader={name: class_folders, task: toy}"]  # fmt: skip
+    found = set()
+    for name in ("", *texts):
+        if name:
+            (tmp_path / "files" / "train" / name).write_text("dull heart", encoding="utf-8")
+        assert main(make) == 0
+        found.add(open_split(tmp_path / "out" / "tasks" / "toy", "train").digest)
+    assert len(found) == 4
