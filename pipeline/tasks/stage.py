@@ -10,8 +10,7 @@ from typing import ClassVar, Final, cast
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.inputs import SourceFile, source_files
-from clozeline.pipeline.execution.stage_order import tokenizer_stage
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal, require_written, total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
