@@ -1,5 +1,6 @@
 """Write files atomically, lock them, hash them, and remove temporary files."""
 
+import errno
 import fcntl
 import json
 import os
@@ -19,6 +20,7 @@ from clozeline.repair import cannot_write
 _LEASE_S: Final = 3600
 # The start of the machine is known to a second, by a clock that may be slowed down or set between two readings.
 _SAME_START_S: Final = 2.0
+_NO_LOCKS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 _HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
 
 
@@ -155,7 +157,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def lock(file: IO[Any]) -> bool:
-    """Lock an open file for this process; return False where another one holds it.
+    """Lock an open file for this process; return False where another one holds it, True on a disk without locks.
 
     The system releases the lock when the file is closed or the process ends.
     """
@@ -163,4 +165,7 @@ def lock(file: IO[Any]) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     return True

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
@@ -116,3 +117,17 @@ def test_durations_are_in_the_units_of_people() -> None:
 )
 def test_sizes_are_told_in_decimal_units(size: float, text: str) -> None:
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize(("columns", "width"), [("0", 80), ("100", 100)])
+def test_a_table_has_80_columns_where_the_environment_says_none(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    table = Table("name", "count")
+    table.add_row("documents", "12")
+    written = io.StringIO()
+    console = Terminal(file=written)
+    console.print(table)
+    assert console.width == width
+    assert "documents" in written.getvalue()
