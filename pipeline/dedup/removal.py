@@ -99,7 +99,7 @@ class Removal:
 
     def _read_runs(self, name: str) -> dict[int, list[tuple[int, int]]]:
         parts = self.removals.parts
-        rows = np.sort(read_rows(parts.folder, parts.exchange(f"{name}-drops"), self.part, PIECE_DROP))
+        rows = np.sort(read_rows(parts.folder, parts.shuffle(f"{name}-drops"), self.part, PIECE_DROP))
         runs: dict[int, list[tuple[int, int]]] = {}
         for row, first, last in rows.tolist():
             runs.setdefault(row, []).append((first, last))

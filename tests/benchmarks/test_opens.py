@@ -1,4 +1,4 @@
-"""The arithmetic of opens that the documentation shows, from the formula of the exchanges."""
+"""The arithmetic of opens that the documentation shows, from the formula of the shuffles."""
 
 from __future__ import annotations
 
