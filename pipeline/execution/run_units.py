@@ -12,8 +12,18 @@ from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.recipe import ExecutorConfig
 
 
-def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:
-    """Run every unit that is not done, dealt to tasks in this order; `tick` is called repeatedly, in this process."""
+def run_units(
+    step: UnitRunner,
+    units: Sequence[int],
+    config: ExecutorConfig,
+    tick: Callable[[], None],
+    report: Callable[[str], None] = print,
+    input_bytes: int | None = None,
+) -> None:
+    """Run every unit that is not done, dealt to tasks in this order; `tick` is called repeatedly, in this process.
+
+    `report` shows a line to the user; `input_bytes` says about how much the units read.
+    """
     if not units:
         return
     executor: Executor = config.chosen().build(config)
@@ -21,8 +31,8 @@ def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, ti
     remaining = list(units)
     fruitless = 0
     while remaining:
-        deal = Deal(step, remaining, min(config.tasks, len(remaining)))
-        ends = executor.run(deal, tick)
+        deal = Deal(step, remaining, min(config.tasks, len(remaining)), input_bytes)
+        ends = executor.run(deal, tick, report)
         lost = [unit for unit in remaining if not step.has_result(unit)]
         began = [unit for unit in lost if step.has_started(unit)]
         deaths.update(began)

@@ -252,20 +252,23 @@ class StageRun(Generic[C]):
             self.records.remove_unreadable()
             self._remove_stale_files(progress)
         for work, runner, units in zip(self.passes, self.runners, missing, strict=False):
-            failed = self._run_pass(work, runner, units, progress)
+            failed = self._run_pass(work, runner, units, progress, before)
             if failed:
                 self._raise(failed)
         return self._summarize(progress, time.monotonic() - start, previous, skipped=not missing)
 
     def _run_pass(
-        self, work: Pass[C], runner: UnitRunner, units: Sequence[int], progress: Progress
+        self, work: Pass[C], runner: UnitRunner, units: Sequence[int], progress: Progress, before: int
     ) -> list[UnitRecord]:
         folder = self.stage.folder
         self.records.remove(work.name, units)
         title = self.stage.name if work.name == "main" else f"{self.stage.name} · {work.name}"
         with progress.bar(title, len(units)) as bar:
             pending = PendingUnits(folder, work.name, units)
-            run_units(runner, units, self.stage.recipe.executor, lambda: bar(pending.count_done()))
+            run_units(
+                runner, units, self.stage.recipe.executor, lambda: bar(pending.count_done()), progress.report,
+                before * len(units) // max(1, work.units),
+            )  # fmt: skip
         self.records.read_again(work.name, units)
         failures = []
         for unit in units:
