@@ -32,7 +32,6 @@ from benchmarks.harness import ROOT, figure, parser, print_table, system_load, v
 import numpy as np
 
 from benchmarks.clean import prose, warc_record
-from clozeline.pipeline.dedup.component_passes import Levels
 from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.plan import LEAST_BYTES
@@ -176,7 +175,6 @@ def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
     ranges = count_ranges(units)
     parts = Parts(Path(), Path(), units, ranges)
     exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.startswith(("exact", "near"))]
-    exchanges += Levels(parts).exchanges()
     # Three passes read documents; signatures are written and read, documents and rejections written.
     dedup = sum(exchange.opens for exchange in exchanges) + (3 + 2 + 2) * units
     return {"clean": 3 * units, "dedup": dedup, "encode": units + Exchange("runs", units, units).opens + 2 * units}

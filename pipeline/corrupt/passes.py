@@ -16,7 +16,7 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, SetWriter, ShardSet, open_shards
-from clozeline.pipeline.shards.splits import Splits
+from clozeline.pipeline.shards.layout import Splits
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.recorded_file import check_files
 

@@ -9,7 +9,7 @@ from clozeline.pipeline.corrupt.passes import CorruptManifests, CorruptShards, e
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.splits import Splits
+from clozeline.pipeline.shards.layout import Splits
 
 
 class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
