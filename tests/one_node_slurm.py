@@ -38,7 +38,7 @@ SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket={folder}/munge.socket
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -124,8 +124,12 @@ def ask(variables: Mapping[str, str], *words: str) -> str:
 
 def _serve(stack: contextlib.ExitStack, folder: Path, variables: Mapping[str, str], *words: str) -> None:
     with (folder / f"{words[0]}.out").open("wb") as output:
-        process = subprocess.Popen(
-            words, env={**os.environ, **variables}, stdout=output, stderr=output, start_new_session=True
+        process = subprocess.Popen(  # it ends with this process, also with one that is killed
+            ["setpriv", "--pdeathsig", "TERM", *words],
+            env={**os.environ, **variables},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
 
     def end() -> None:

@@ -28,8 +28,8 @@ class Square(Pass[Any]):
         if self.fault == "die once" and unit == 1 and not flag.exists():
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        while self.fault == "wait" and unit == 1 and not (output.folder / "go").exists():
-            (output.folder / "waits").touch()
+        while self.fault == "wait" and unit == 1 and not (output.folder.parent / "go").exists():
+            (output.folder.parent / "waits").touch()
             time.sleep(0.05)
         if self.fault == "bug" and unit == 1:
             raise ZeroDivisionError

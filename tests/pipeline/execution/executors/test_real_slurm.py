@@ -117,7 +117,7 @@ def test_a_task_that_dies_is_submitted_again_and_named_in_the_end(cluster: None,
 
 def test_a_task_that_a_user_cancels_is_not_submitted_again(cluster: None, tmp_path: Path) -> None:
     def cancel() -> None:
-        until((tmp_path / "out/dedup/waits").exists)
+        until((tmp_path / "out/waits").exists)
         subprocess.run(["scancel", next(task for task in queued() if task.endswith("_1"))], check=True)
 
     thread = threading.Thread(target=cancel)
@@ -133,7 +133,7 @@ def test_a_task_that_a_user_cancels_is_not_submitted_again(cluster: None, tmp_pa
 def test_no_job_outlives_its_driver_for_long(cluster: None, tmp_path: Path, number: signal.Signals) -> None:
     words = [sys.executable, "-m", "tests.pipeline.execution.executors.test_real_slurm", str(tmp_path / "out")]
     with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as driver:
-        until((tmp_path / "out/dedup/waits").exists)
+        until((tmp_path / "out/waits").exists)
         os.killpg(driver.pid, number)
         driver.wait(60)
     if number != signal.SIGKILL:
@@ -141,7 +141,7 @@ def test_no_job_outlives_its_driver_for_long(cluster: None, tmp_path: Path, numb
         until(lambda: not queued())
     left = set(queued())
     assert bool(left) == (number == signal.SIGKILL)
-    (tmp_path / "out/dedup/go").touch()
+    (tmp_path / "out/go").touch()
     execute(tmp_path / "out", fault="wait", **REAL)
     assert not left & set(queued())
 
