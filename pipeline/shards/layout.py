@@ -1,4 +1,4 @@
-"""What lies where: training and held-out splits, the shard of a document, names and blocks of shards."""
+"""Training and held-out splits, the shard of a document, names and blocks of shards."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -166,22 +166,14 @@ class RemoteStore:
         path, system = self._path(url), self._system()
         system.invalidate_cache()
         root = path.removesuffix(pattern)
-        match = re.compile(
-            glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")
-        ).match  # `**` is a folder without name, too
+        anywhere = glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")  # `**` is a folder without name, too
+        match = re.compile(anywhere).match
         entries = self._ask(folder, "find", requests=_LISTING_REQUESTS, detail=True)
         listed = {key: facts_of(info) for key, info in entries.items() if info["type"] == "file" and match(key)}
         first = next(iter(listed), None)
         if first is not None and facts_of(system.info(first)) != listed[first]:  # other versions in lists
             listed = {key: facts_of(system.info(key)) for key in listed}
         return {key.removeprefix(root): facts for key, facts in listed.items()}
-
-    def require_writable(self) -> None:
-        """Raise ConfigurationError if the store takes no files."""
-        if self.is_web:
-            raise ConfigurationError(
-                f"{self._url}: a web server takes no files; give the URL of a store, or a local folder"
-            )
 
     def write(self, url: str, path: Path) -> None:
         """Copy a local file to an object, with retries; StorageError if the store refuses, or keeps other bytes."""

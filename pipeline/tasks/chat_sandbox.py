@@ -99,4 +99,5 @@ def serve() -> None:
             answer = rendering.render(messages)
         except (Exception, MemoryError) as error:  # whatever a template raises is about its row
             answer = {"refused": "template", "detail": f"{type(error).__name__}: {error}"[:500]}
-        print(json.dumps(answer), flush=True)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()

@@ -9,8 +9,8 @@ import numpy as np
 
 from clozeline import registry
 from clozeline.configuration.config import to_plain
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.dedup.near import MinHash
-from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents, read_rejects
 from clozeline.pipeline.recipe import load_recipe

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 
 from clozeline.files import file_hash
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.rows import Rows

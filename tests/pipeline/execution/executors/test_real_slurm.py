@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import PartialFailureError
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.execution.stage_order import all_stages
 from tests.distributed import ROOT
 from tests.one_node_slurm import MISSING, WHY, ask, one_node
 from tests.pipeline.execution.executors.test_slurm import data, execute

@@ -19,7 +19,7 @@ from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureE
 from clozeline.pipeline.execution.executors import slurm
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun
-from clozeline.pipeline.execution.stage_keys import stage_key
+from clozeline.pipeline.execution.stages import stage_key
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.launchers import noted, stand_in
 from tests.pipeline.execution.executors.cluster import install
