@@ -38,17 +38,13 @@ _ENDED: Final = frozenset({
 # Answers of `sbatch` that a later try may change: the jobs of the user or the cluster are too many, or it is away.
 _LIMIT: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
 _AWAY: Final = re.compile("Unable to contact|timed out")
-# Looks at the queue without an answer before the driver gives up.
-_SILENT_LOOKS: Final = 30
-# Looks for the records of tasks that completed: a network file system may show them late.
-_VISIBLE_LOOKS: Final = 6
-# Seconds between two looks for records, which cost less than a look at the queue.
-_BEAT_S: Final = 1.0
+_SILENT_LOOKS: Final = 30  # at the queue without an answer before the driver gives up
+_VISIBLE_LOOKS: Final = 6  # for the records of tasks that completed: a network file system may show them late
+_BEAT_S: Final = 1.0  # between two looks for records, which cost less than a look at the queue
 # A user's defaults and the variables of an outer job would be options of our commands. Those kept lead to the cluster.
 _OPTIONS: Final = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SCANCEL_", "SCONTROL_")
 _KEPT: Final = ("SLURM_CONF", "SLURM_JWT")
-# Largest array where the cluster does not tell: Slurm's default.
-_LARGEST_ARRAY: Final = 1001
+_LARGEST_ARRAY: Final = 1001  # where the cluster does not tell: Slurm's default
 _WORK: Final = "tasks.pickle"
 _SCRIPT: Final = "job.sh"
 
@@ -199,8 +195,7 @@ class _Arrays:
         """Submit an array; return its job id, or "" and the reason for which the cluster does not take it now."""
         options, given = self._options, self._options.sbatch_args
         words: dict[str, object] = {"partition": options.partition, "time": options.time, "nodes": 1, "ntasks": 1}
-        words |= {"qos": options.qos} if options.qos else {}
-        words |= {"cpus-per-task": options.cpus_per_task, "requeue": ""}
+        words |= {"cpus-per-task": options.cpus_per_task, "requeue": ""} | ({"qos": options.qos} if options.qos else {})
         if not any(name.startswith("mem") for name in given):  # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
             words["mem-per-cpu"] = f"{options.mem_per_cpu_gb}G"
         at_once = f"%{self._workers}" if self._workers else ""
@@ -255,9 +250,7 @@ def _sbatch(words: Sequence[str]) -> tuple[int, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the task of the array index in the environment; return the exit code."""
-    if len(arguments) != 2:
-        raise ConfigurationError(f"expected the file {_WORK} of a pass and the first task of the job")
+    """Run a task of the file `tasks.pickle`: the first one of the job plus the array index in the environment."""
     path = Path(arguments[0])
     with path.open("rb") as file:
         facts = os.fstat(file.fileno())
