@@ -185,7 +185,7 @@ class StageRun(Generic[C]):
         if missing:
             self._remove_stale_files(progress)
         for runner, units in zip(self.runners, missing, strict=False):
-            self._run_pass(runner, units, progress)
+            self._run_pass(runner, units, progress, before)
         return self._summarize(progress, time.monotonic() - start, previous, skipped=not missing)
 
     def _remove_stale_files(self, progress: Progress) -> None:
@@ -199,7 +199,7 @@ class StageRun(Generic[C]):
                 if path.name == QUARANTINE:
                     progress.report(f"{path} is removed: what it speaks of is made again")
 
-    def _run_pass(self, runner: UnitRunner, units: Sequence[int], progress: Progress) -> None:
+    def _run_pass(self, runner: UnitRunner, units: Sequence[int], progress: Progress, before: int) -> None:
         """Run units of a pass, and read their records; PartialFailureError where some failed."""
         folder, name = self.stage.folder, runner.work.name
         paths = {unit: UnitRecord.path(folder, name, unit) for unit in units}
@@ -209,7 +209,8 @@ class StageRun(Generic[C]):
         title = self.stage.name if name == "main" else f"{self.stage.name} · {name}"
         with progress.bar(title, len(units)) as bar:
             count_done = done_counter(folder / "records", {path.name for path in paths.values()})
-            run_units(runner, units, self.stage.recipe.executor, lambda: bar(count_done()))
+            read = before * len(units) // max(1, runner.work.units)
+            run_units(runner, units, self.stage.recipe.executor, lambda: bar(count_done()), progress.report, read)
         for unit, path in paths.items():
             record = UnitRecord.read(path)
             if record is None or record.key != runner.key:
@@ -252,8 +253,18 @@ class StageRun(Generic[C]):
         return StageSummary(stage.name, counts, stage.row(counts), size, seconds, len(records), skipped)
 
 
-def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:
-    """Run every unit that is not done, dealt to tasks in this order; `tick` is called repeatedly, in this process."""
+def run_units(
+    step: UnitRunner,
+    units: Sequence[int],
+    config: ExecutorConfig,
+    tick: Callable[[], None],
+    report: Callable[[str], None] = print,
+    input_bytes: int | None = None,
+) -> None:
+    """Run every unit that is not done, dealt to tasks in this order; `tick` is called repeatedly, in this process.
+
+    `report` shows a line to the user; `input_bytes` says about how much the units read.
+    """
     if not units:
         return
     executor: Executor = config.chosen().build(config)
@@ -261,8 +272,8 @@ def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, ti
     remaining = list(units)
     fruitless = 0
     while remaining:
-        deal = Deal(step, remaining, min(config.tasks, len(remaining)))
-        ends = executor.run(deal, tick)
+        deal = Deal(step, remaining, min(config.tasks, len(remaining)), input_bytes)
+        ends = executor.run(deal, tick, report)
         lost = [unit for unit in remaining if not step.has_result(unit)]
         began = [unit for unit in lost if step.has_started(unit)]
         deaths.update(began)
