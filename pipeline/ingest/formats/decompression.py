@@ -11,12 +11,11 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal, Protocol
 
 import lz4.frame
 import zstandard
 
-from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _SMALL_MEMBER: Final = 1 << 14  # bytes of the first read of a member; each further read doubles the total
@@ -28,6 +27,27 @@ _MOST_WASTED: Final = 1 << 29  # bytes of all bombs of a file that are decoded
 _BLOCK: Final = 1 << 20
 _LONGEST_MAGIC: Final = 16
 _ANY: Final = re.compile(b"")
+
+
+class FileFacts(Protocol):
+    """Facts of a file."""
+
+    @property
+    def st_size(self) -> int: ...
+
+
+class InputFile(Protocol):
+    """A file that can be read from any position: a `Path`, or a file of a store that looks like one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def suffix(self) -> str: ...
+
+    def open(self, mode: Literal["rb"]) -> BinaryIO: ...
+
+    def stat(self) -> FileFacts: ...
 
 
 @dataclass(frozen=True, slots=True)

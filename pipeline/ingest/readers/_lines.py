@@ -1,16 +1,14 @@
 """The base of line readers: a line is a document, and a bad byte costs only its line."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
 from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
-from clozeline.pipeline.ingest.formats.decompression import REASONS, detect_codec
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item
+from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
+from clozeline.pipeline.ingest.readers import Counted, Item, Reader
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -36,7 +34,7 @@ class EncodingOptions:
         return line.decode(find_encoding(self.encoding) or self.encoding)
 
 
-class LineFile(ABC):
+class LineFile(Reader):
     r"""A reader of lines split at `\n`; a subclass parses a line.
 
     The locator is the offset of the line in the decompressed stream. Of a truncated or damaged stream, all complete
@@ -47,10 +45,7 @@ class LineFile(ABC):
     """true if a partial line is never a record, so that a record right after damage is a complete line"""
     line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "line_bytes")
 
-    def __init__(self, options: Any, limits: Limits) -> None:
-        self._options, self._limits = options, limits
-        # a reader of somebody else need not have the option
-        self._encoding = options if isinstance(options, EncodingOptions) else EncodingOptions()
+    Options = EncodingOptions
 
     @staticmethod
     def splittable(head: bytes) -> bool:
@@ -77,7 +72,7 @@ class LineFile(ABC):
         if not raw or raw.isspace():
             return Counted("ignored", "blank_line")
         try:
-            return self.parse(self._encoding.decode(raw), offset, len(line))
+            return self.parse(self._options.decode(raw), offset, len(line))
         except UnicodeDecodeError:
             return Counted("malformed", "bad_utf8", offset)
 

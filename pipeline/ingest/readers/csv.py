@@ -12,17 +12,15 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.decompression import REASONS
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
+from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
+from clozeline.pipeline.ingest.readers import Counted, Item, Reader
 from clozeline.pipeline.ingest.readers._fields import FieldOptions, explain_unusable, make_record
 from clozeline.pipeline.ingest.readers._lines import EncodingOptions
 
 _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
 
 
-class Csv(OneRange):
+class Csv(Reader):
     r"""Reads rows by RFC 4180: a field in double quotes may contain delimiters, line ends and doubled quotes.
 
     The first row names the columns, unless `columns` does. The locator is the offset of the row in the decompressed
@@ -46,9 +44,6 @@ class Csv(OneRange):
         """character between two fields, such as `;`"""
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
         """column names of a file without a header; default: the first row"""
-
-    def __init__(self, options: Options, limits: Limits) -> None:
-        self._options, self._limits = options, limits
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value

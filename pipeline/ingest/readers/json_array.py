@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
+from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.readers import Counted, Item, Reader
 from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, make_record, parse_integer
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
@@ -24,7 +22,7 @@ _AHEAD: Final = 1 << 16
 _DECODER: Final = json.JSONDecoder(parse_int=parse_integer)
 
 
-class JsonArray(OneRange):
+class JsonArray(Reader):
     """Reads the array element by element; memory holds one element, up to the limit of a line.
 
     The locator is the offset of the element in the decompressed stream. An element that is no JSON object is counted as
@@ -35,13 +33,9 @@ class JsonArray(OneRange):
     """
 
     VERSION: ClassVar[int] = 3
-    suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
 
     Options = FieldOptions
-
-    def __init__(self, options: FieldOptions, limits: Limits) -> None:
-        self._options, self._limits = options, limits
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         text = _Text(recode_utf16(decompress_file(path, self._limits)), self._limits.line_bytes)

@@ -5,12 +5,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 from xml.parsers import expat
 
-from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
 from clozeline.pipeline.ingest.formats.wikitext import ENGLISH_NAMESPACES, strip_markup
-from clozeline.pipeline.ingest.readers import Counted, Item, OneRange, RawRecord
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 
 _PIECE: Final = 1 << 20  # bytes of XML at a time
 _FILES_AND_CATEGORIES: Final = frozenset({"6", "14"})
@@ -18,7 +15,7 @@ _FILES_AND_CATEGORIES: Final = frozenset({"6", "14"})
 _REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)
 
 
-class Mediawiki(OneRange):
+class Mediawiki(Reader):
     """Reads the last revision of each article; redirects and pages of other namespaces are counted as ignored.
 
     Headings, paragraphs, lists, code and formulas (as TeX) stay; templates, tables, references, files and categories
@@ -27,15 +24,7 @@ class Mediawiki(OneRange):
     """
 
     VERSION: ClassVar[int] = 2
-    suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_xml", "too_large")
-
-    @config_class
-    class Options:
-        """This reader has no options."""
-
-    def __init__(self, options: Options, limits: Limits) -> None:
-        self._limits = limits
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         pages = _Pages(self._limits.record_bytes)
