@@ -17,8 +17,6 @@ _EXTRA_BYTES: Final = 1 << 16
 _NAMES: Final = 10
 _NAME_CHARACTERS: Final = 40
 _SAFE_INTEGER: Final = 2**63
-_LONGEST_ESCAPE: Final = 12  # characters that JSON takes for one, outside the basic plane
-_OTHER_CHARACTERS: Final = 32  # of a number, quotes and separators, at most
 
 
 @config_class
@@ -61,14 +59,6 @@ def make_record(
 
 def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields as JSON, or a mark that they were dropped because their JSON takes too many bytes."""
-    characters = 0
-    for name, value in fields.items():
-        if not (_is_plain(value) and _is_plain(name)):
-            break
-        characters += len(name) + (len(value) if type(value) is str else 0) + _OTHER_CHARACTERS
-    else:
-        if characters * _LONGEST_ESCAPE <= _EXTRA_BYTES:
-            return fields  # so short that their JSON need not be written to know its size
     with suppress(RecursionError, ValueError):
         plain: dict[str, Any] = _to_json(fields)
         if len(json.dumps(plain)) <= _EXTRA_BYTES:
@@ -100,17 +90,6 @@ def _repair(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value other than a list or an object is one that `_to_json` leaves as it is."""
-    kind = type(value)
-    if kind is str:
-        return _repair(value) is value
-    if kind is int:
-        fits: bool = -_SAFE_INTEGER < value < _SAFE_INTEGER
-        return fits
-    return value is None or kind is bool or (kind is float and isfinite(value))
 
 
 def _to_json(value: Any) -> Any:

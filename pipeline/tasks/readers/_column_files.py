@@ -236,7 +236,7 @@ class _CsvRows(Csv):
         if len(row) != len(names):
             detail = f"it has {len(row)} fields instead of {len(names)}"
             return Counted("malformed", "fields", lacks="\n".join(row), detail=detail)
-        return RawRecord(lines.offset, "csv", lines.length, "", extra=dict(zip(names, row, strict=True)))
+        return RawRecord(lines.taken[0][0], "csv", lines.length, "", extra=dict(zip(names, row, strict=True)))
 
 
 def _csv_rows(path: Path, limits: Limits, options: Csv.Options) -> Iterator[Row | Rejected]:
