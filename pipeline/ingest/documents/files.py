@@ -56,7 +56,7 @@ class Rejection:
 
     @staticmethod
     def of(
-        document: Document, *, stage: str, reason: str, detail: str = "", keep_text: float = 0.01, seed: int = 0
+        document: Document, stage: str, reason: str, detail: str = "", keep_text: float = 0.01, seed: int = 0
     ) -> Rejection:
         """Return the rejection of a document; a fraction `keep_text`, chosen by uid, keeps the first characters."""
         shown = fraction(document.uid, "rejects", seed) < keep_text
