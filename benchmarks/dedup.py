@@ -25,9 +25,9 @@ from benchmarks.harness import figure, parser, print_figures, print_table, write
 
 from benchmarks.peers.datatrove_steps import PEER, ask, best_seconds
 from clozeline.native.library import numpy_only
-from clozeline.pipeline.dedup.exact_passes import ExactHashes
-from clozeline.pipeline.dedup.near import MinHash
-from clozeline.pipeline.dedup.near_passes import NearSignatures, SignatureParameters
+from clozeline.pipeline.dedup.config import NearConfig
+from clozeline.pipeline.dedup.exact import ExactHashes
+from clozeline.pipeline.dedup.near import MinHash, NearSignatures
 from clozeline.pipeline.dedup.parts import Parts
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
@@ -64,11 +64,11 @@ def passes(source: Path) -> list[Callable[[str], None]]:
     """Return the passes of the stage over one part, in the order of the cases."""
 
     def exact(folder: str) -> None:
-        ExactHashes(1, Parts(source, Path(folder), 1, 1), "text", "longest").run(0, Output(Path(folder)))
+        ExactHashes(1, Parts(source, Path(folder), 1, 1), "text").run(0, Output(Path(folder)))
 
     def near(folder: str) -> None:
-        parts, parameters = Parts(source, Path(folder), 1, 1), SignatureParameters(ngram=5, bands=14, rows=8, seed=1)
-        NearSignatures(1, parts, parameters, "longest", after_exact=False).run(0, Output(Path(folder)))
+        parts = Parts(source, Path(folder), 1, 1)
+        NearSignatures(1, parts, NearConfig(), after_exact=False).run(0, Output(Path(folder)))
 
     return [exact, near]
 

@@ -8,29 +8,24 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.registry import Chosen, Default, OneOf
 
 Within: TypeAlias = Literal["all", "source"]
 """Documents among which pieces are counted: `all`, or those of the same `source` of the input."""
-Keep: TypeAlias = Literal["longest", "first", "newest"]
-"""`longest` text, `first` = smallest uid, `newest` capture date (a document without a date counts as oldest)."""
 Key: TypeAlias = Literal["text", "match", "url"]
 """`text` = stored text, `match` = words without case, marks and digits, `url` = normalized URL."""
 
 
 @config_class
 class ExactConfig:
-    """Removal of documents with the same key."""
+    """Removal of documents with the same key; the longest text stays, of equal ones that of the smallest uid."""
 
     key: Key = "text"
     """key that must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
-    keep: Keep = "longest"
-    """copy to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
 
 
 @config_class
 class NearConfig:
-    """Removal of near-duplicates by MinHash LSH."""
+    """Removal of near-duplicates by MinHash LSH; the longest text stays, of equal ones that of the smallest uid."""
 
     ngram: Annotated[int, Field(ge=1, le=64)] = 5
     """words in a shingle, 1 to 64"""
@@ -39,12 +34,8 @@ class NearConfig:
     rows: Annotated[int, Field(ge=1, le=1024)] = 8
     """hash functions per band, 1 to 1024: more rows demand more similarity; half of all pairs are found at a Jaccard
     similarity near (1 / bands) ** (1 / rows)"""
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
-    """seed of the hash functions"""
-    verify: Annotated[float, Field(ge=0, le=1)] | None = 0.7
-    """minimum estimated Jaccard similarity to the kept document, 0 to 1; null keeps chains A ~ B ~ C in one cluster"""
-    keep: Keep = "longest"
-    """document of a cluster to keep: `longest`, `first` (smallest uid) or `newest`; ties go to the smallest uid"""
+    verify: Annotated[float, Field(ge=0, le=1)] = 0.7
+    """minimum estimated Jaccard similarity to the kept document, 0 to 1; 0 drops chains A ~ B ~ C for one document"""
 
 
 @config_class
@@ -67,10 +58,6 @@ class SpansConfig:
 
     sentences: Annotated[int, Field(ge=1, le=100)] = 3
     """sentences of a span, 1 to 100"""
-    splitter: Annotated[Chosen, OneOf("clozeline.pipeline.text.sentences")] = field(
-        default_factory=Default("clozeline.pipeline.text.sentences", "regex")
-    )
-    """sentence splitter, a file of pipeline/text/sentences/"""
     within: Within = "all"
     """documents among which spans are compared: `all`, or those of the same `source` of the input"""
 

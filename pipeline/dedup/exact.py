@@ -1,6 +1,7 @@
-"""Hash the key of documents for exact deduplication: the stored text, its match form, or the URL."""
+"""Exact dedup: hash the stored text, the match form or the URL of documents, then find equal hashes range by range."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 from urllib.parse import urlsplit
@@ -8,20 +9,37 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow as pa
 import xxhash
-from numpy.typing import NDArray
 
+from clozeline.arrays import Bool
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.dedup.config import Key
+from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, DedupCounts, Parts, write_clusters
+from clozeline.pipeline.dedup.rows import (
+    Uids,
+    choose_kept,
+    hash_bounds,
+    number_bounds,
+    pack_rows,
+    read_rows,
+    run_starts,
+    smallest_uids,
+    uid_column,
+    write_rows,
+)
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.text.hosts import host_of
 from clozeline.pipeline.text.normal_form import match_words
 
 EXACT_VERSION: Final = 2
 """Raised when a hash, and so a decision, changes."""
-
-EXACT_COLUMNS: Final = ("text", "target_text", "url")
+_COLUMNS: Final = ("uid", "text", "target_text", "url", "n_chars")
+_ROW: Final = (("hash", "S16"), ("uid", "S16"), ("merit", "<i8"), ("part", "<u4"))
 _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 
 
-def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[NDArray[np.bytes_], NDArray[np.bool_]]:
+def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
     """Return the XXH3-128 of each document's key, 16 bytes [n], and which documents have a key, bool [n].
 
     A document without a URL has no key, nor has one whose text, or a side of a pair, has no words to match. The key of
@@ -65,3 +83,81 @@ def normalize_url(url: str) -> str:
     shown = "" if port in (None, 80, 443) else f":{port}"
     query = f"?{parts.query}" if parts.query else ""
     return f"{host}{shown}{parts.path or '/'}{query}"
+
+
+@dataclass
+class ExactHashes(Pass[DedupCounts]):
+    """Per part: send (hash, uid, merit) of every document to the range of its hash."""
+
+    units: int
+    parts: Parts
+    key: Key
+    name: str = "exact-hashes"
+
+    def run(self, unit: int, output: Output) -> DedupCounts:
+        hashes, uids = [uid_column([])], [uid_column([])]
+        merit, without_key = [np.empty(0, dtype=np.int64)], 0
+        for batch in read_batches(self.parts.source(unit), _COLUMNS):
+            digests, present = content_hashes(batch, self.key)
+            without_key += len(present) - int(present.sum())
+            hashes.append(digests[present])
+            uids.append(uid_column(batch.column("uid").to_pylist())[present])
+            merit.append(self.parts.merits(unit, batch)[present])
+        columns = {"hash": np.concatenate(hashes), "uid": np.concatenate(uids), "merit": np.concatenate(merit)}
+        columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
+        rows = pack_rows(_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
+        bounds = hash_bounds(rows["hash"], self.parts.ranges)
+        write_rows(output, self.parts.exchange("exact-hashes"), unit, rows, bounds)
+        if unit >= self.parts.own:
+            return {"other": {"hashed": len(rows)}}
+        return {"hashed": len(rows), "without_key": without_key}
+
+
+@dataclass
+class ExactSurvivors(Pass[DedupCounts]):
+    """Per hash range: group equal hashes, choose the document to keep, and send the drops to their parts.
+
+    Before near dedup, also record which parts hold copies of a kept document, because near dedup may drop it.
+    """
+
+    units: int
+    parts: Parts
+    before_near: bool
+    name: str = "exact-survivors"
+
+    def run(self, unit: int, output: Output) -> DedupCounts:
+        rows = read_rows(self.parts.folder, self.parts.exchange("exact-hashes"), unit, _ROW)
+        uids, part = np.ascontiguousarray(rows["uid"]), rows["part"]
+        kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["merit"], uids)
+        own = part < self.parts.own
+        # a record of both outputs is a copy of itself
+        ordered = np.flatnonzero(own)
+        ordered = ordered[np.lexsort((uids[ordered], kept[ordered]))]
+        same = (uids[ordered][1:] == uids[ordered][:-1]) & (kept[ordered][1:] == kept[ordered][:-1])
+        if same.any():
+            uid = uids[ordered][1:][same][0].ljust(16, b"\0").hex()
+            raise IntegrityError(
+                f"dedup: document {uid} is there twice below {self.parts.documents}: the same record was read twice; "
+                "name each input once"
+            )
+        # drops, sorted by part and uid
+        dropped = np.flatnonzero(kept != np.arange(len(kept)))
+        order = dropped[np.lexsort((uids[dropped], part[dropped]))]
+        drops = pack_rows(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
+        bounds = number_bounds(part[order], self.parts.units)
+        write_rows(output, self.parts.exchange("exact-drops"), unit, drops, bounds)
+        if self.before_near:
+            # the distinct (kept uid, part) pairs
+            copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[order]})
+            copies = copies[np.lexsort((copies["part"], copies["uid"]))]
+            copies = copies[run_starts(copies)]
+            write_rows(output, self.parts.exchange("exact-kept"), unit, copies, [0, len(copies)])
+        # clusters, named by their smallest uid
+        members = np.flatnonzero(np.isin(kept, kept[dropped[own[dropped]]]))
+        stays = (kept[members] == members) | ~own[members]
+        columns = {"cluster": uids[members][smallest_uids(kept[members], uids[members])], "uid": uids[members]}
+        columns |= {"kept": stays, "similarity": np.ones(len(members), dtype=np.float32)}
+        with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
+            write_clusters(path, pack_rows(CLUSTER, columns))
+        clusters, removed = len(np.unique(kept[members])), int(own[dropped].sum())
+        return {"exact": {"compared": len(rows), "clusters": clusters, "dropped": removed}}

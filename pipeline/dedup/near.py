@@ -1,26 +1,57 @@
-"""MinHash signatures and band keys for near-duplicates (Broder 1997; bands: Leskovec et al., chapter 3).
+"""Near dedup: MinHash signatures of each part, candidates of each range of band keys, then clusters in one unit.
 
 A text is the set of its word n-grams in the match form. Each of `bands * rows` hash functions keeps its minimum over
 the set; two texts agree in a minimum with probability J, the Jaccard similarity of their sets. Texts that agree in all
-rows of a band are candidates: P(J) = 1 - (1 - J**rows)**bands, one half at J = 0.685 for 14 x 8.
+rows of a band are candidates: P(J) = 1 - (1 - J**rows)**bands, one half at J = 0.685 for 14 x 8 (Broder 1997; bands:
+Leskovec et al., chapter 3).
 """
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 import xxhash
 from numpy.typing import NDArray
 
-from clozeline.arrays import UInt64
+from clozeline.arrays import Int64, UInt64
+from clozeline.errors import ConfigurationError
 from clozeline.native import minhash
+from clozeline.pipeline.dedup.config import NearConfig
+from clozeline.pipeline.dedup.parts import CLUSTER, COPY, DROP, OTHER_MERIT, DedupCounts, Parts, write_clusters
+from clozeline.pipeline.dedup.rows import (
+    Schema,
+    Uids,
+    choose_kept,
+    hash_bounds,
+    locate_keys,
+    number_bounds,
+    pack_rows,
+    read_rows,
+    run_starts,
+    smallest_uids,
+    uid_column,
+    write_rows,
+)
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.text.normal_form import match_words
 from clozeline.pipeline.text.word_hashes import WordHashes, ngram_hashes
+from clozeline.recorded_file import find_file
 from clozeline.seeding import mix
 
-NEAR_VERSION: Final = 1
-"""Raised when a signature, and so a decision, changes."""
+NEAR_VERSION: Final = 2
+"""Raised when a signature, or the rule that forms clusters, and so a decision, changes."""
+MOST_CANDIDATES: Final = 1 << 30
+"""Band keys of candidates that one process takes in."""
 
 _BLOCK: Final = 256  # shingles hashed at once: 256 x 112 x 8 bytes fit into the L2 cache
+_PAIRS: Final = 1 << 16  # pairs of sketches compared at once
+_ROUNDS: Final = 32  # of cutting clusters out of a component; later documents are kept, so that the time is linear
+_KEY: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
+_CANDIDATE: Final = (("starts", "?"), ("part", "<u4"), ("row", "<u4"))
+"""Row of a document that has the band key of the rows before it, from the one that starts the group."""
 
 
 class MinHash:
@@ -69,12 +100,239 @@ class MinHash:
         return keys.reshape(*signatures.shape[:-1], self.bands)
 
 
-def sketch(signature: UInt64) -> NDArray[np.uint16]:
-    """Return the low 16 bits of each minimum, enough to estimate similarity (b-bit MinHash, arXiv 0910.3349)."""
-    return signature.astype(np.uint16)
+def _document_schema(options: NearConfig) -> Schema:
+    """Return the row of a document in the file of a part: the low 16 bits of its minima estimate similarity."""
+    return ("uid", "S16"), ("merit", "<i8"), ("sketch", f"({options.bands * options.rows},)<u2")
 
 
-def estimate_similarities(left: NDArray[np.uint16], right: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Return the estimated Jaccard similarity of sketches [n, functions], row by row; standard error below 0.05."""
-    likeness: NDArray[np.float32] = np.mean(left == right, axis=1, dtype=np.float32)
-    return likeness
+def _documents_file(part: int) -> str:
+    return f"tmp/near-documents/{part:06d}.rows"
+
+
+@dataclass
+class NearSignatures(Pass[DedupCounts]):
+    """Per part: write the sketches of the documents that exact dedup kept, and send their band keys to ranges."""
+
+    units: int
+    parts: Parts
+    options: NearConfig
+    after_exact: bool
+    name: str = "near-signatures"
+
+    def run(self, unit: int, output: Output) -> DedupCounts:
+        options, schema = self.options, _document_schema(self.options)
+        minhash = MinHash(options.ngram, options.bands, options.rows)
+        keys, documents = [np.empty((0, options.bands), np.uint64)], [np.empty(0, np.dtype(list(schema)))]
+        dropped = self.parts.drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
+        for batch in read_batches(self.parts.source(unit), ("uid", "text", "target_text", "n_chars")):
+            kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
+            if not kept.any():
+                continue
+            batch = batch.filter(pa.array(kept))
+            pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
+            texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
+            signatures = np.stack([minhash.signature(text) for text in texts])
+            keys.append(minhash.band_keys(signatures))
+            uids, merit = uid_column(batch.column("uid").to_pylist()), self.parts.merits(unit, batch)
+            documents.append(pack_rows(schema, {"uid": uids, "merit": merit, "sketch": signatures.astype(np.uint16)}))
+        rows = np.concatenate(documents)
+        with output.file(_documents_file(unit)) as path:
+            path.write_bytes(rows.tobytes())
+        # band keys [documents * bands], sorted by (key, row)
+        flat = np.concatenate(keys).reshape(-1)
+        owners = np.repeat(np.arange(len(rows), dtype=np.uint32), options.bands)
+        order = np.lexsort((owners, flat))
+        columns: dict[str, NDArray[Any]] = {"key": flat[order], "row": owners[order]}
+        columns["part"] = np.full(len(order), unit, np.uint32)
+        bounds = hash_bounds(columns["key"], self.parts.ranges)
+        write_rows(output, self.parts.exchange("near-keys"), unit, pack_rows(_KEY, columns), bounds)
+        counts: DedupCounts = {"near": {"keys": len(flat)}}
+        if unit >= self.parts.own:
+            return counts | {"other": {"signatures": len(rows)}}
+        return counts | {"signatures": len(rows)}
+
+
+@dataclass
+class NearCandidates(Pass[DedupCounts]):
+    """Per range of band keys: send the documents that share a key, group by group."""
+
+    units: int
+    parts: Parts
+    name: str = "near-candidates"
+
+    def run(self, unit: int, output: Output) -> DedupCounts:
+        rows = read_rows(self.parts.folder, self.parts.exchange("near-keys"), unit, _KEY)
+        rows = rows[np.argsort(rows["key"], kind="stable")]
+        starts = run_starts(rows["key"])
+        # a key that begins here and not in the next row belongs to one document
+        shared = ~(starts & np.append(starts[1:], True))
+        columns = {"starts": starts[shared], "part": rows["part"][shared], "row": rows["row"][shared]}
+        chosen = pack_rows(_CANDIDATE, columns)
+        write_rows(output, self.parts.exchange("near-candidates"), unit, chosen, [0, len(chosen)])
+        return {"near": {"compared_keys": len(rows), "candidates": len(chosen)}}
+
+
+@dataclass
+class NearClusters(Pass[DedupCounts]):
+    """A single unit: join candidates to clusters, write these, and send the drops to the parts that name them.
+
+    All candidates are in memory at once: about 75 bytes for each, and 330 for each document of them.
+    """
+
+    parts: Parts
+    options: NearConfig
+    after_exact: bool
+    name: str = "near-clusters"
+    units: int = 1
+
+    def run(self, unit: int, output: Output) -> DedupCounts:
+        # nodes are documents, (part << 32 | row), and then indices into the sorted nodes
+        rows = self._read_candidates()
+        names = rows["part"].astype(np.uint64) << np.uint64(32) | rows["row"]
+        nodes, holders = np.unique(names, return_inverse=True)
+        del names
+        documents = self._read_documents(nodes)
+        uids = np.ascontiguousarray(documents["uid"])
+        merit = np.ascontiguousarray(documents["merit"])
+        groups = np.cumsum(rows["starts"], dtype=np.uint32)
+        kept, similarity = resolve(groups, holders, uids, merit, documents["sketch"], self.options.verify)
+        dropped = np.flatnonzero(kept != np.arange(len(uids)))
+        members = np.flatnonzero(np.isin(kept, kept[dropped]))
+        self._write_clusters(output, members, kept, uids, similarity)
+        part = (nodes[dropped] >> np.uint64(32)).astype(np.uint32)
+        self._send_drops(output, pack_rows(DROP, {"uid": uids[dropped], "kept": uids[kept[dropped]]}), part)
+        return {"near": {"compared": len(rows), "members": len(nodes), "clusters": len(members) - len(dropped),
+                         "dropped": len(dropped)}}  # fmt: skip
+
+    def _read_candidates(self) -> NDArray[Any]:
+        exchange, dtype = self.parts.exchange("near-candidates"), np.dtype(list(_CANDIDATE))
+        pieces, size = list[bytes](), 0
+        for piece in exchange.read(self.parts.folder, 0):
+            pieces.append(piece)
+            size += len(piece) // dtype.itemsize
+            if size > MOST_CANDIDATES:
+                raise ConfigurationError(
+                    f"dedup.near: expected at most {MOST_CANDIDATES:,} band keys that documents share, which one "
+                    "process takes in, got more: raise near.rows, so that less similar documents share none, or clean "
+                    "the crawls one by one, each with dedup.against=EARLIER_OUTPUT"
+                )
+        return np.frombuffer(b"".join(pieces), dtype)
+
+    def _read_documents(self, nodes: UInt64) -> NDArray[Any]:
+        """Return the row of each node, from the files of the parts."""
+        dtype = np.dtype(list(_document_schema(self.options)))
+        documents, folder = np.empty(len(nodes), dtype), self.parts.folder
+        bounds = number_bounds(nodes >> np.uint64(32), self.parts.units)
+        for part in np.flatnonzero(np.diff(bounds)).tolist():
+            file = find_file(folder, f"near-signatures-{part:06d}", _documents_file(part))
+            inside = slice(bounds[part], bounds[part + 1])
+            documents[inside] = np.frombuffer(file.buffer(), dtype)[nodes[inside] & np.uint64(0xFFFFFFFF)]
+        return documents
+
+    def _write_clusters(
+        self, output: Output, members: Int64, kept: Int64, uids: Uids, similarity: NDArray[np.float32]
+    ) -> None:
+        names = uids[members][smallest_uids(kept[members], uids[members])]
+        order = np.argsort(names, kind="stable")
+        members, names = members[order], names[order]
+        columns = {"cluster": names, "uid": uids[members], "kept": kept[members] == members}
+        rows = pack_rows(CLUSTER, columns | {"similarity": similarity[members]})
+        bounds = hash_bounds(names, self.parts.ranges)
+        for number in range(self.parts.ranges):
+            with output.file(f"clusters/near/{number:06d}.arrow") as path:
+                write_clusters(path, rows[bounds[number] : bounds[number + 1]])
+
+    def _send_drops(self, output: Output, drops: NDArray[Any], part: NDArray[np.uint32]) -> None:
+        """Send drops to their parts, and to those with exact copies of a dropped document, which name what is kept."""
+        if self.after_exact:
+            order = np.argsort(drops["uid"])
+            drops, part = drops[order], part[order]
+            more = [(drops, part)]
+            for piece in self.parts.exchange("exact-kept").read(self.parts.folder, 0):
+                copies = np.frombuffer(piece, np.dtype(list(COPY)))
+                index, present = locate_keys(drops["uid"], copies["uid"])
+                more.append((drops[index[present]], copies["part"][present]))
+            drops, part = (np.concatenate(column) for column in zip(*more, strict=True))
+        order = np.lexsort((drops["uid"], part))
+        bounds = number_bounds(part[order], self.parts.units)
+        write_rows(output, self.parts.exchange("near-drops"), 0, drops[order], bounds)
+
+
+def resolve(
+    groups: NDArray[Any], nodes: Int64, uids: Uids, merit: Int64, sketches: NDArray[np.uint16], verify: float
+) -> tuple[Int64, NDArray[np.float32]]:
+    """Return the row that is kept for each of n documents (its own if it is kept), and the similarity to that row.
+
+    The result depends on the set of documents only, not on their order.
+
+    The representative of a component is the document of highest merit (ties: smallest uid). Members less similar to
+    it than `verify` leave, form new components by the band keys they share, and so on. This breaks chains: of
+    A ~ B ~ C where A and C differ, C is not dropped for A. With 0, no component is split.
+
+    `groups` tell band keys apart, shape [m], equal ones next to each other; `nodes` are the rows with each key, below
+    n. The others have a row per document: uids of 16 bytes and merits, shape [n], and sketches, shape [n, functions].
+    """
+    kept = np.arange(len(uids), dtype=np.int64)
+    similarity = np.ones(len(uids), dtype=np.float32)
+    for _ in range(_ROUNDS):
+        # components of the pending documents, and the representative of each
+        left, right = star_edges(groups, nodes)
+        if not len(left):
+            break
+        pending = np.zeros(len(uids), dtype=bool)
+        pending[left] = pending[right] = True
+        active, numbers = np.flatnonzero(pending), np.cumsum(pending) - 1
+        labels = find_components(len(active), numbers[left], numbers[right])
+        representatives = active[choose_kept(labels, merit[active], uids[active])]
+        # a document of another output always stays: it waits until it is a representative itself
+        stays = (merit[active] == OTHER_MERIT) & (representatives != active)
+        # members close enough to their representative are decided; the others stay pending
+        likeness = estimate_similarities(sketches, active, representatives)
+        close = ~stays & (likeness >= verify)
+        kept[active[close]], similarity[active[close]] = representatives[close], likeness[close]
+        pending[active[close]] = False
+        groups, nodes = groups[pending[nodes]], nodes[pending[nodes]]
+    return kept, similarity
+
+
+def star_edges(groups: NDArray[Any], nodes: Int64) -> tuple[Int64, Int64]:
+    """Return edges from the first node of each group to its others: k - 1 edges for k members, not k squared.
+
+    groups [7, 7, 7, 9], nodes [3, 1, 5, 4] -> left [3, 3], right [1, 5]
+    """
+    starts = run_starts(groups)
+    centers = nodes[starts][np.cumsum(starts) - 1]
+    others = centers != nodes
+    return centers[others], nodes[others]
+
+
+def find_components(count: int, left: Int64, right: Int64) -> Int64:
+    """Return the smallest node that each of `count` nodes can reach, shape [count].
+
+    Each round hooks the larger root of every edge under the smallest neighboring root, then jumps pointers to the
+    roots; edges inside a component are dropped, so the rounds get cheaper.
+
+    count 5, edges 3-1, 1-4 -> [0, 1, 2, 1, 1]
+    """
+    labels = np.arange(count, dtype=np.int64)
+    while True:
+        roots_left, roots_right = labels[left], labels[right]
+        apart = roots_left != roots_right
+        if not apart.any():
+            return labels
+        left, right = roots_left[apart], roots_right[apart]
+        np.minimum.at(labels, np.maximum(left, right), np.minimum(left, right))
+        while not np.array_equal(jumped := labels[labels], labels):
+            labels = jumped
+
+
+def estimate_similarities(sketches: NDArray[np.uint16], left: Int64, right: Int64) -> NDArray[np.float32]:
+    """Return the estimated Jaccard similarity of pairs of rows of sketches [n, functions]; standard error below 0.05.
+
+    Low bits are enough (b-bit MinHash, arXiv 0910.3349).
+    """
+    similarity = np.empty(len(left), np.float32)
+    for start in range(0, len(left), _PAIRS):
+        pairs = slice(start, start + _PAIRS)
+        similarity[pairs] = np.mean(sketches[left[pairs]] == sketches[right[pairs]], axis=1, dtype=np.float32)
+    return similarity

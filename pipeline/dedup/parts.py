@@ -1,22 +1,26 @@
-"""Files of `dedup`: the parts that its passes read, the files between the passes, and the clusters."""
+"""Passes of `dedup`: the parts that they read, and what they have in common."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from clozeline.pipeline.dedup.against import OTHER_MERIT, OtherOutput
-from clozeline.pipeline.dedup.columns import read_rows
-from clozeline.pipeline.dedup.config import Keep
-from clozeline.pipeline.dedup.keep_rules import merits
+from clozeline.arrays import Int64
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.dedup.rows import Uids, read_rows
 from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.plan import read_plan
+from clozeline.pipeline.execution.unit_record import Counts, outputs_digest, records
 from clozeline.pipeline.ingest.documents.document import row_schema
 from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.recorded_file import RecordedFile
 
+OTHER_MERIT: Final = 1 << 62
+"""Merit of a document of the other output: above that of any own one, which is the length of its text."""
 _RANGES: Final = 256
 DROP: Final = (("uid", "S16"), ("kept", "S16"))
 """Row of a dropped document: its uid, and the uid of the document kept instead."""
@@ -32,27 +36,99 @@ CLUSTER_SCHEMA: Final = row_schema(
 """Columns of `clusters/{exact,near}/<range:06d>.arrow`: `cluster` is the smallest uid of the cluster, `similarity`
 the estimated Jaccard similarity to the kept document. Every cluster has two or more members."""
 
-_Side = Literal["parts", "own", "ranges"]
+_Side = Literal["parts", "own", "ranges", "one"]
 EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
     "exact-hashes": ("parts", "ranges"),  # rows of documents, to ranges of their hash
-    "exact-drops": ("ranges", "parts"),  # exact copies, from ranges of their hash to parts
-    "exact-kept": ("ranges", "ranges"),  # kept by exact dedup, from ranges of their hash to those of their uid
+    "exact-drops": ("ranges", "parts"),  # exact copies, to their parts
+    "exact-kept": ("ranges", "one"),  # kept by exact dedup, to the unit that forms clusters of near-duplicates
     "near-keys": ("parts", "ranges"),  # band keys, to ranges of the key
-    "near-members": ("parts", "ranges"),  # documents that share a band key, to ranges of their component
-    "near-clusters": ("ranges", "ranges"),  # cluster members, from component ranges to those of the smallest uid
-    "near-decisions": ("ranges", "ranges"),  # near copies, from component ranges to ranges of their uid
-    "near-drops": ("ranges", "parts"),  # near copies, from ranges of their uid to the parts that name them
+    "near-candidates": ("ranges", "one"),  # documents that share a band key, to the unit that forms clusters
+    "near-drops": ("one", "parts"),  # near copies, to the parts that name them
     "lines-hashes": ("own", "ranges"),  # hashes of lines, to their ranges
     "lines-drops": ("ranges", "own"),  # lines to remove, to their parts
     "spans-hashes": ("own", "ranges"),  # the same for spans of sentences
     "spans-drops": ("ranges", "own"),
 }
 """Source and destination of each exchange of rows; `own` excludes the parts of another output."""
+_STAGES: Final = ("decontaminate", "dedup", "clean")
+"""Stages that write documents, the last first."""
+
+
+class DuplicateCounts(TypedDict, total=False):
+    """Counts of exact or near deduplication."""
+
+    keys: int  # band keys of all signatures
+    compared_keys: int  # the same, counted where they are compared
+    candidates: int  # band keys that two or more documents share, counted per document
+    members: int  # documents that share a band key with another document
+    compared: int  # exact dedup: documents with a key; near dedup: candidates, counted where clusters are formed
+    clusters: int
+    dropped: int
+
+
+class PieceCounts(TypedDict, total=False):
+    """Counts of repeated pieces of texts."""
+
+    documents: int  # documents that earlier types of duplicates leave
+    pairs: int  # those of them with a translation, which are not looked at
+    hashed: int  # pieces
+    compared: int  # the same, counted where they are compared
+    repeated: int  # pieces that repeat
+    dropped: int  # those of them that are removed
+    applied: int  # the same, counted where documents are written
+
+
+class DedupCounts(Counts, total=False):
+    """Counts of a unit of `dedup`."""
+
+    hashed: int  # documents with a key for exact dedup
+    without_key: int  # documents without one, such as those without a URL
+    signatures: int  # documents with a signature
+    other: dict[str, int]  # documents of another output that were hashed, or have a signature
+    exact: DuplicateCounts
+    near: DuplicateCounts
+    pieces: dict[str, PieceCounts]  # by type: lines, spans
+    edited: int  # documents without some pieces
+    edits: dict[str, int]  # characters removed from them, by type
+    rejected: dict[str, int]  # dropped documents, by type of duplicate
+    characters_in: int
+    characters_out: int
+    characters_removed: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherOutput:
+    """The last documents of another finished output, whose copies dedup removes from its own documents."""
+
+    documents: Path  # of a stage, which holds `documents/<unit:06d>.arrow`
+    units: int  # number of parts
+    digest: str  # of all files of the stage
+
+    @staticmethod
+    def open(path: Path) -> "OtherOutput":
+        """Return the last documents of an output; ConfigurationError if it has none, or their stage is incomplete."""
+        folder = next((path / name for name in _STAGES if (path / name / "records").is_dir()), None)
+        if folder is None:
+            raise ConfigurationError(
+                f"dedup.against: {path}: expected the output of a run with documents, got none: correct the path"
+            )
+        try:
+            plan = read_plan(path / "clean" / "plan.json")
+            units = 1 + max((int(each["unit"]) for each in plan["units"]), default=-1)
+        except (OSError, ValueError, KeyError, TypeError):
+            units = 0
+        finished = records(folder, "main")
+        if [record.unit for record in finished] != list(range(units)):
+            raise ConfigurationError(
+                f"dedup.against: {folder}: expected {units:,} finished units, got {len(finished):,}: finish that run "
+                "first"
+            )
+        return OtherOutput(folder, units, outputs_digest(finished))
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Paths of the documents that dedup reads, by part, and of the files between its passes."""
+    """The documents that dedup reads, by part, and the files between its passes."""
 
     documents: Path  # of the previous stage, which holds `documents/<unit:06d>.arrow`
     folder: Path  # of dedup
@@ -70,26 +146,24 @@ class Parts:
             return documents_of(self.other.documents, part - self.own)
         return documents_of(self.documents, part)
 
-    def merits(self, part: int, batch: pa.RecordBatch, keep: Keep) -> NDArray[np.int64]:
-        """Return the merit of each document of a part, int64 [n]; the other output's rank above all own ones."""
-        return merits(batch, keep) if part < self.own else np.full(len(batch), OTHER_MERIT, np.int64)
-
-    def temporary(self, kind: str, number: int) -> str:
-        """Return the path of an intermediate file, relative to the folder of the stage."""
-        return f"tmp/{kind}/{number:06d}.arrow"
+    def merits(self, part: int, batch: pa.RecordBatch) -> Int64:
+        """Return the merit of each document of a part, shape [n]; of copies, the one with the highest is kept."""
+        if part >= self.own:
+            return np.full(len(batch), OTHER_MERIT, np.int64)
+        return np.asarray(batch.column("n_chars"), dtype=np.int64)
 
     def exchange(self, kind: str) -> Exchange:
         """Return an exchange of rows between passes; `EXCHANGES` lists them."""
-        sizes = {"parts": self.units, "own": self.own, "ranges": self.ranges}
+        sizes = {"parts": self.units, "own": self.own, "ranges": self.ranges, "one": 1}
         source, destination = (sizes[side] for side in EXCHANGES[kind])
         return Exchange(kind, source, destination)
 
-    def drops(self, exchange: str, part: int) -> tuple[NDArray[np.bytes_], NDArray[np.bytes_]]:
+    def drops(self, kind: str, part: int) -> tuple[Uids, Uids]:
         """Return the dropped uids that a part must know, sorted, and the uid kept instead of each.
 
         `exact-drops` are documents of the part; `near-drops` also documents that its exact copies were dropped for.
         """
-        drops = read_rows(self.folder, self.exchange(exchange), part, DROP)
+        drops = read_rows(self.folder, self.exchange(kind), part, DROP)
         order = np.argsort(drops["uid"])
         return drops["uid"][order], drops["kept"][order]
 
@@ -99,10 +173,10 @@ def count_ranges(shards: int) -> int:
     return min(shards, max(_RANGES, -(-shards // 16)))
 
 
-def write_clusters(path: Path, rows: NDArray[Any]) -> int:
-    """Write cluster members sorted by (cluster, uid) and return their number."""
+def write_clusters(path: Path, rows: NDArray[Any]) -> None:
+    """Write cluster members, sorted by (cluster, uid)."""
     rows = rows[np.lexsort((rows["uid"], rows["cluster"]))]
-    identities = [
+    identities: Sequence[pa.Array] = [
         pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows[name]))])
         for name in ("cluster", "uid")
     ]
@@ -110,4 +184,3 @@ def write_clusters(path: Path, rows: NDArray[Any]) -> int:
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=3), use_threads=False)
     with path.open("wb") as file, pa.ipc.new_file(file, CLUSTER_SCHEMA, options=options) as writer:
         writer.write_batch(batch)
-    return int(batch.num_rows)

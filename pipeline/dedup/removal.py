@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from clozeline.pipeline.dedup.columns import read_rows, uid_bytes
-from clozeline.pipeline.dedup.counts import DedupCounts
-from clozeline.pipeline.dedup.parts import PIECE_DROP, Parts
+from clozeline.pipeline.dedup.parts import PIECE_DROP, DedupCounts, Parts
 from clozeline.pipeline.dedup.repeats import Pieces
+from clozeline.pipeline.dedup.rows import read_rows, uid_bytes
 from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
-from clozeline.pipeline.execution.unit_record import add_counts
+from clozeline.pipeline.execution.stages import Pass
+from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
-from clozeline.pipeline.ingest.documents.files import Rejection, read_documents
+from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, write_documents, write_rejects
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
@@ -31,10 +31,14 @@ class Removals:
         """Return the types that are removed before these pieces are looked at."""
         return replace(self, pieces=self.pieces[: self.pieces.index(pieces)])
 
+    def documents(self, part: int) -> Iterator[tuple[int, Document]]:
+        """Yield the row in the part and the rest of each document that stays."""
+        return Removal(self, part).documents()
+
 
 @dataclass
 class Removal:
-    """Documents of a part without the duplicates, and counts of both; `taken` are the rows read, by exchange."""
+    """Documents of a part without the duplicates, and counts of both."""
 
     removals: Removals
     part: int
@@ -42,7 +46,6 @@ class Removal:
     rejections: list[Rejection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.taken: dict[str, int] = {}
         self.counts: DedupCounts = {
             "documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0, "rejected": {},
             "characters_removed": {},
@@ -93,17 +96,40 @@ class Removal:
         self.rejections.append(Rejection.of(document, stage="dedup", reason=reason, detail=detail, seed=seed))
         add_counts(self.counts, {"rejected": {reason: 1}, "characters_removed": {reason: characters}})
 
-    def _read_drops(self, exchange: str) -> dict[bytes, bytes]:
+    def _read_drops(self, kind: str) -> dict[bytes, bytes]:
         """Return the kept uid of each dropped one; rows of near drops may repeat a uid."""
-        dropped, kept = map(uid_bytes, self.removals.parts.drops(exchange, self.part))
-        self.taken[exchange] = len(dropped)
+        dropped, kept = map(uid_bytes, self.removals.parts.drops(kind, self.part))
         return dict(zip(dropped, kept, strict=True))
 
     def _read_runs(self, name: str) -> dict[int, list[tuple[int, int]]]:
-        parts, exchange = self.removals.parts, f"{name}-drops"
-        rows = np.sort(read_rows(parts.folder, parts.exchange(exchange), self.part, PIECE_DROP))
-        self.taken[exchange] = len(rows)
+        parts = self.removals.parts
+        rows = np.sort(read_rows(parts.folder, parts.exchange(f"{name}-drops"), self.part, PIECE_DROP))
         runs: dict[int, list[tuple[int, int]]] = {}
         for row, first, last in rows.tolist():
             runs.setdefault(row, []).append((first, last))
         return runs
+
+    def count_pieces(self) -> DedupCounts:
+        """Return the pieces that were read to be removed, by type."""
+        runs = {name: sum(map(len, by_row.values())) for name, by_row in self._runs.items()}
+        return {"pieces": {name: {"applied": number} for name, number in runs.items()}} if runs else {}
+
+
+@dataclass
+class Apply(Pass[DedupCounts]):
+    """Per part: write the rest of the documents in their order, and rejections that name the document kept instead."""
+
+    units: int
+    removals: Removals
+    name: str = "main"
+
+    def run(self, unit: int, output: Output) -> DedupCounts:
+        removal = Removal(self.removals, unit, output.edits)
+        with output.file(f"documents/{unit:06d}.arrow") as path:
+            kept = write_documents(path, (document for _, document in removal.documents()))
+        with output.file(f"rejects/{unit:06d}.arrow") as path:
+            rejected = write_rejects(path, removal.rejections)
+        counts, where = removal.counts, f"dedup: part {unit}"
+        require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
+        require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
+        return counts | removal.count_pieces()

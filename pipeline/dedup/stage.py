@@ -8,26 +8,16 @@ from functools import cached_property
 from typing import ClassVar
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.dedup.against import OtherOutput, open_output
-from clozeline.pipeline.dedup.apply import Apply
-from clozeline.pipeline.dedup.cluster_passes import NearClusters, NearDrops, NearMembers
-from clozeline.pipeline.dedup.clusters import CLUSTERS_VERSION
-from clozeline.pipeline.dedup.component_passes import Levels, level_passes
 from clozeline.pipeline.dedup.config import DedupConfig
-from clozeline.pipeline.dedup.counts import DedupCounts
-from clozeline.pipeline.dedup.exact import EXACT_VERSION
-from clozeline.pipeline.dedup.exact_passes import ExactHashes, ExactSurvivors
-from clozeline.pipeline.dedup.near import NEAR_VERSION
-from clozeline.pipeline.dedup.near_passes import NearCandidates, NearSignatures, SignatureParameters
-from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
-from clozeline.pipeline.dedup.removal import Removals
-from clozeline.pipeline.dedup.repeat_passes import PieceDrops, PieceHashes
-from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, Pieces, Spans
-from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.stage_order import documents_folder
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.dedup.exact import EXACT_VERSION, ExactHashes, ExactSurvivors
+from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClusters, NearSignatures
+from clozeline.pipeline.dedup.parts import EXCHANGES, DedupCounts, OtherOutput, Parts, count_ranges
+from clozeline.pipeline.dedup.removal import Apply, Removals
+from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, PieceDrops, PieceHashes, Pieces, Spans
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
+from clozeline.pipeline.text.sentences.regex import Regex
 
 
 class DedupStage(Stage[DedupConfig, DedupCounts]):
@@ -38,13 +28,13 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     writes_documents: ClassVar[bool] = True
 
     def version(self) -> int:
-        version = EXACT_VERSION + NEAR_VERSION + CLUSTERS_VERSION + MATCH_VERSION
-        splitter = 0 if self.config.spans is None else int(self.config.spans.splitter.type.VERSION)
+        version = EXACT_VERSION + NEAR_VERSION + MATCH_VERSION
+        splitter = 0 if self.config.spans is None else Regex.VERSION
         return version + (REPEATS_VERSION + splitter) * bool(chosen_pieces(self.config))
 
     @cached_property
     def _other(self) -> OtherOutput | None:
-        return None if self.config.against is None else open_output(self.config.against)
+        return None if self.config.against is None else OtherOutput.open(self.config.against)
 
     def files(self) -> Mapping[str, str]:
         return {} if self._other is None else {"against": self._other.digest}
@@ -62,49 +52,25 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         plan, documents = self.plan, documents_folder(self.recipe, self.name)
         return Parts(documents, self.folder, len(plan.units), count_ranges(plan.shards), self._other)
 
-    def exchanges(self) -> Sequence[Exchange]:
-        parts, given = self._parts, {"exact": self.config.exact, "near": self.config.near}
-        used = {name for name, options in given.items() if options is not None}
-        used |= {each.NAME for each in chosen_pieces(self.config)}
-        exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.partition("-")[0] in used]
-        return exchanges + (Levels(parts).exchanges() if "near" in used else [])
-
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         parts = self._parts
         exact, near = self.config.exact, self.config.near
+        bundles = {kind: parts.exchange(kind).passes() for kind in EXCHANGES}
         passes: list[Pass[DedupCounts]] = []
         if exact is not None:
-            passes += [
-                ExactHashes(parts.units, parts, exact.key, exact.keep),
-                *parts.exchange("exact-hashes").passes(),
-                ExactSurvivors(parts.ranges, parts, before_near=near is not None),
-                *parts.exchange("exact-drops").passes(),
-            ]
+            passes += [ExactHashes(parts.units, parts, exact.key), *bundles["exact-hashes"]]
+            passes += [ExactSurvivors(parts.ranges, parts, near is not None), *bundles["exact-drops"]]
+            passes += bundles["exact-kept"] if near is not None else []
         if near is not None:
-            parameters = SignatureParameters(near.ngram, near.bands, near.rows, near.seed)
-            passes += [
-                NearSignatures(parts.units, parts, parameters, near.keep, exact is not None),
-                *parts.exchange("near-keys").passes(),
-                NearCandidates(parts.ranges, parts),
-                *level_passes(parts),
-                NearMembers(parts.units, parts, parameters),
-                *parts.exchange("near-members").passes(),
-                NearClusters(parts.ranges, parts, parameters, near.verify),
-                *(parts.exchange("exact-kept").passes() if exact is not None else ()),
-                *parts.exchange("near-clusters").passes(),
-                *parts.exchange("near-decisions").passes(),
-                NearDrops(parts.ranges, parts, exact is not None),
-                *parts.exchange("near-drops").passes(),
-            ]
+            after_exact = exact is not None
+            passes += [NearSignatures(parts.units, parts, near, after_exact), *bundles["near-keys"]]
+            passes += [NearCandidates(parts.ranges, parts), *bundles["near-candidates"]]
+            passes += [NearClusters(parts, near, after_exact), *bundles["near-drops"]]
         pieces = chosen_pieces(self.config)
         removals = Removals(parts, exact is not None, near is not None, pieces, self.recipe.seed)
         for each in pieces:
-            passes += [
-                PieceHashes(removals, each),
-                *parts.exchange(f"{each.NAME}-hashes").passes(),
-                PieceDrops(parts, each),
-                *parts.exchange(f"{each.NAME}-drops").passes(),
-            ]
+            passes += [PieceHashes(parts, each, removals.before(each).documents), *bundles[f"{each.NAME}-hashes"]]
+            passes += [PieceDrops(parts, each), *bundles[f"{each.NAME}-drops"]]
         return [*passes, Apply(parts.own, removals)]
 
     def row(self, counts: DedupCounts) -> Row:
@@ -140,15 +106,15 @@ def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, in
         require_equal("dedup", "documents that exact dedup left", documents - exact.get("dropped", 0), "signatures",
                       counts["signatures"])  # fmt: skip
         require_equal("dedup", "band keys", near["keys"], "band keys compared", near["compared_keys"])
-        require_equal("dedup", "members", near["members"], "members compared", near["compared"])
+        require_equal("dedup", "candidates", near["candidates"], "candidates compared", near["compared"])
     left = documents - sum(rejected.get(f"{kind}_duplicate", 0) for kind in ("exact", "near"))
     for name, pieces in counts.get("pieces", {}).items():
+        if "documents" not in pieces:
+            continue
         require_equal("dedup", f"documents with {name}", pieces["documents"], "documents left", left)
         require_equal("dedup", name, pieces["hashed"], f"{name} compared", pieces["compared"])
+        require_equal("dedup", f"{name} to remove", pieces["dropped"], "read to be removed", pieces["applied"])
         left -= rejected.get(f"repeated_{name}", 0)
-    for exchange, sent in counts.get("sent", {}).items():
-        for reader, taken in counts.get("taken", {}).get(exchange, {}).items():
-            require_equal("dedup", f"rows of {exchange}", sent, f"rows read by {reader}", taken)
 
 
 def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
@@ -157,5 +123,5 @@ def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
     if lines is not None:
         types.append(Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.min_letters))
     if spans is not None:
-        types.append(Spans(None, True, spans.within, spans.sentences, splitter=spans.splitter.build()))
+        types.append(Spans(None, True, spans.within, spans.sentences))
     return tuple(types)

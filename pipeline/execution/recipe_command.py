@@ -1,7 +1,7 @@
 """Run a recipe, or one stage of it: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,7 +67,7 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     if options.config is None:
         parser.error("--config FILE is missing")
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
-    from clozeline.pipeline.execution.stage_order import check_recipe
+    from clozeline.pipeline.execution.stages import check_recipe
 
     skip_pandas()  # pyarrow has been imported
     check_recipe(recipe)
@@ -82,9 +82,8 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
     from clozeline.pipeline.execution.progress import Progress
     from clozeline.pipeline.execution.report import write_run_report
     from clozeline.pipeline.execution.runner import run_recipe
-    from clozeline.pipeline.execution.stage_order import stages_of
     from clozeline.pipeline.execution.stage_report import earlier_report
-    from clozeline.pipeline.execution.stages import StageSummary
+    from clozeline.pipeline.execution.stages import StageSummary, stages_of
     from clozeline.pipeline.execution.summary_table import print_table
     from clozeline.terminal import Terminal
 
@@ -107,59 +106,53 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
-    from clozeline.pipeline.execution import plan_size
-    from clozeline.pipeline.execution.free_space import check_free_space, free_bytes, size_text
     from clozeline.pipeline.execution.plan import load_plan
-    from clozeline.pipeline.execution.runner import stage_runs
-    from clozeline.pipeline.execution.stage_order import stage_of, stages_of
+    from clozeline.pipeline.execution.runner import (
+        check_free_space,
+        check_memory,
+        free_bytes,
+        stage_runs,
+        worker_memory,
+    )
+    from clozeline.pipeline.execution.stages import stage_of, stages_of
+    from clozeline.report.axis_units import size_text
     from clozeline.terminal import Terminal
 
-    console = Terminal()
-    plan = load_plan(recipe)
-    stages = {name: stage_of(recipe, name, plan) for name in stages_of(recipe)}
-    plan_size.check_plan_size(plan, list(stages.values()))
-    console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
-    executor = recipe.executor
+    def show(text: str) -> None:
+        Terminal().print(text, highlight=False, soft_wrap=True)
+
+    plan, executor = load_plan(recipe), recipe.executor
+    show(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
-    console.print(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}", highlight=False)
-    runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False)
-    # bytes that the next stage reads, and of the documents that `encode` is to read, once they are complete
-    before, documents, encodes = plan.bytes, None, "encode" in stages
-    for name in stages:
+    show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
+    runs = stage_runs(recipe, plan, verify=False)
+    disk, before, warnings = 0.0, float(plan.bytes), []
+    for name in stages_of(recipe):
         run: StageRun[Any] | None = None
         with suppress(StorageError):  # its passes depend on files that an earlier stage must still write
             run = next(runs, None)
         missing = None if run is None else run.missing()
         if only in (None, name):
-            to_do = "follows from the stages before it" if run is None else _to_do(run, before)
-            console.print(
-                f"{name}: {to_do}{plan_size.exchange_text(stages[name].exchanges())}", highlight=False, soft_wrap=True
-            )
-        if run is not None and name == "encode":
-            documents, encodes = before, bool(missing)
-        if run is not None and run.stage.expansion():
-            before = run.bytes()
+            show(f"{name}: {_to_do(run)}")
+        if name == "encode" and missing != []:
+            show(f"memory: about {size_text(worker_memory(plan.shards, before))} for each worker of 'encode'")
+            warnings.append(check_memory(executor, plan.shards, before))
+        if expansion := stage_of(recipe, name, plan).expansion():
+            size = expansion * before
+            disk += 0 if missing == [] else size
+            before = run.bytes() if run is not None and not missing else size
         runs = iter(()) if missing else runs
-    disk = plan_size.foreseen_disk(plan, list(stages.values()))
-    free, kept = f"free space: {size_text(free_bytes(recipe.output_folder))}", " if no document is dropped"
-    console.print(f"disk: about {size_text(disk)} for all stages{kept}; {free}", highlight=False, soft_wrap=True)
-    memory = f"{size_text(plan_size.worker_memory(plan, documents))} for each worker{kept if documents is None else ''}"
-    console.print(f"memory: about {memory}", highlight=False, soft_wrap=True)
-    new = not any(stage.folder.exists() for stage in stages.values())  # a later start needs less
-    warnings = [check_free_space("all stages", recipe.output_folder, disk)] if new else []
-    warnings += [plan_size.check_memory(recipe, plan, documents)] if encodes else []
+    kept, free = "if no document is dropped", free_bytes(recipe.output_folder)
+    show(f"disk: about {size_text(disk)} to write {kept}; free space: {size_text(free)}")
+    warnings.append(check_free_space("all stages", recipe.output_folder, round(disk)))
     for warning in filter(None, warnings):
-        console.print(warning, highlight=False, soft_wrap=True)
+        show(warning)
     return 0
 
 
-def _to_do(run: "StageRun[Any]", before: int) -> str:
-    """Return the units that a stage would make, and about how many bytes they take, given the bytes that it reads."""
-    from clozeline.pipeline.execution.free_space import size_text
-
-    missing = run.missing()
-    if not missing:
-        return "complete"
-    named = zip(run.passes, missing, strict=False)
-    units = ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named)
-    return f"{units}; about {size_text(run.expected_bytes(missing, before)[0])}"
+def _to_do(run: "StageRun[Any] | None") -> str:
+    """Return the units that a stage would make."""
+    if run is None:
+        return "follows from the stages before it"
+    named = [(runner.work, units) for runner, units in zip(run.runners, run.missing(), strict=False)]
+    return ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"

@@ -8,8 +8,7 @@ from typing import ClassVar
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.inputs import SourceFile, source_files
-from clozeline.pipeline.execution.stage_order import tokenizer_stage
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.tasks.code_switching import check_switched_head

@@ -9,13 +9,13 @@ import numpy as np
 
 from clozeline import registry
 from clozeline.configuration.config import to_plain
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.dedup.near import MinHash
-from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents, read_rejects
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.seeding import fraction
@@ -61,7 +61,7 @@ def _recount_candidates(folder: Path, options: Mapping[str, Any], counts: Mappin
     rejects = (row for file in sorted((folder / "rejects").glob("*.arrow")) for row in read_rejects(file))
     # texts that exact dedup has kept
     copies = {row.uid for row in rejects if row.reason == "exact_duplicate"}
-    minhash = MinHash(**{name: options[name] for name in ("ngram", "bands", "rows", "seed")})
+    minhash = MinHash(**{name: options[name] for name in ("ngram", "bands", "rows")})
     texts = (
         document.text if document.target_text is None else f"{document.text}\n{document.target_text}"
         for document in _documents_before(folder)

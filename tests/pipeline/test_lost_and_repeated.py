@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 
 from clozeline.files import file_hash
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.rows import Rows
@@ -82,29 +82,19 @@ PLACES = {
     "a document that is written": Place("clean", "clean.unit:write_documents", 1),
     "a row of a file of documents": Place("clean", "ingest.documents.files:_make_batch"),
     "a rejection that is written": Place("clean", "clean.unit:write_rejects", 1),
-    "documents that are hashed": Place("dedup", "dedup.exact_passes:read_batches"),
-    "a hash that is compared": Place("dedup", "dedup.exact_passes:read_rows"),
-    "documents that get a signature": Place("dedup", "dedup.near_passes:read_batches"),
-    "a band key that is compared": Place("dedup", "dedup.near_passes:read_rows"),
-    "a near-duplicate that is compared": Place("dedup", "dedup.cluster_passes:read_rows"),
-    "an exact cluster that is written": Place("dedup", "dedup.exact_passes:write_clusters", 1),
-    "a link that is written": Place("dedup", "dedup.component_passes:write_rows", 3, call="near-links-1"),
-    "a link that is joined": Place("dedup", "dedup.component_passes:read_rows", call="near-links-1"),
-    "a link of the last level": Place("dedup", "dedup.component_passes:read_rows", call="near-links-2"),
-    "the name of a component": Place("dedup", "dedup.component_passes:read_rows", call="near-answers"),
-    "a member of a near cluster": Place("dedup", "dedup.cluster_passes:read_rows", call="near-clusters"),
-    "a near-duplicate's decision": Place("dedup", "dedup.cluster_passes:read_rows", call="near-decisions"),
-    "an exact copy in near dedup": Place("dedup", "dedup.cluster_passes:read_rows", call="exact-kept"),
-    "a near drop of a part": Place("dedup", "dedup.parts:read_rows", call="near-drops"),
-    "a near cluster that is written": Place("dedup", "dedup.cluster_passes:write_clusters", 1),
+    "documents that are hashed": Place("dedup", "dedup.exact:read_batches"),
+    "a hash that is compared": Place("dedup", "dedup.exact:read_rows"),
+    "documents that get a signature": Place("dedup", "dedup.near:read_batches"),
+    "a band key that is compared": Place("dedup", "dedup.near:read_rows"),
+    "a candidate that is sent": Place("dedup", "dedup.near:write_rows", 3, call="near-candidates"),
+    "a near drop that is sent": Place("dedup", "dedup.near:write_rows", 3, call="near-drops"),
     "a document whose lines are hashed": Place("dedup", "dedup.removal:read_documents"),
-    "a line that is compared": Place("dedup", "dedup.repeat_passes:read_rows", call="lines-hashes"),
-    "a span that is compared": Place("dedup", "dedup.repeat_passes:read_rows", call="spans-hashes"),
-    "a line to remove": Place("dedup", "dedup.removal:read_rows", call="lines-drops"),
+    "a line that is compared": Place("dedup", "dedup.repeats:read_rows", call="lines-hashes"),
+    "a span that is compared": Place("dedup", "dedup.repeats:read_rows", call="spans-hashes"),
     "a span to remove": Place("dedup", "dedup.removal:read_rows", call="spans-drops"),
-    "a document of dedup": Place("dedup", "dedup.apply:Removal.documents"),
-    "a document that dedup writes": Place("dedup", "dedup.apply:write_documents", 1),
-    "a rejection that dedup writes": Place("dedup", "dedup.apply:write_rejects", 1),
+    "a document of dedup": Place("dedup", "dedup.removal:Removal.documents"),
+    "a document that dedup writes": Place("dedup", "dedup.removal:write_documents", 1),
+    "a rejection that dedup writes": Place("dedup", "dedup.removal:write_rejects", 1),
     "an evaluation item": Place("decontaminate", "decontaminate.passes:WriteIndex._items"),
     "an item that is indexed": Place("decontaminate", "decontaminate.passes:build_index", 0),
     "documents that are looked up": Place("decontaminate", "decontaminate.passes:read_batches"),

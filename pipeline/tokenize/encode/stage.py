@@ -8,15 +8,13 @@ import numpy as np
 from clozeline.configuration.config import to_plain
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.stage_order import documents_folder, tokenizer_stage
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
-from clozeline.pipeline.shards.splits import split_amount
+from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
-from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
-from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, TokenizeDocuments
+from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, EncodeCounts, TokenizeDocuments
 
 
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
@@ -42,12 +40,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         switch = self.config.code_switch
         return {} if switch is None else {str(path): file_hash(path) for path in switch.dictionaries}
 
-    def exchanges(self) -> Sequence[Exchange]:
-        return [Exchange("runs", len(self.plan.units), self.plan.shards)]
-
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
-        recipe, (runs,) = self.recipe, self.exchanges()
-        units, shards = runs.sources, runs.destinations
+        recipe, units, shards = self.recipe, len(self.plan.units), self.plan.shards
+        runs = Exchange("runs", units, shards)
         documents = documents_folder(recipe, self.name)
         source = tokenizer_stage(recipe)
         tokenizer = source.folder / "tokenizer"

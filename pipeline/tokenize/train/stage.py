@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.stage_order import documents_folder
-from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output, require_equal
 from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer

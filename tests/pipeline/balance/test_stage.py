@@ -15,13 +15,13 @@ import xxhash
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.balance.stage import BalanceStage
-from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.group.documents import place_key, train_documents, with_copies
 from clozeline.pipeline.group.stage import GroupStage
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import fraction
 from tests.pipeline.balance.balanced import MLM, NAMES, SOURCES, read_factors, recipe, run_balanced, write_languages
 from tests.pipeline.token_sets import files_of

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from clozeline.configuration.config import validate
-from clozeline.pipeline.dedup.clusters import resolve, smallest_uids
-from clozeline.pipeline.dedup.columns import (
-    hash_bounds,
-    pack_rows,
-    uid_bytes,
-    uid_column,
-    write_columns,
-    write_rows,
-)
-from clozeline.pipeline.dedup.near_passes import SignatureParameters
-from clozeline.pipeline.dedup.parts import CLUSTER, Parts, write_clusters
+from clozeline.pipeline.dedup.near import _KEY, _document_schema, _documents_file
+from clozeline.pipeline.dedup.parts import Parts
+from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column, write_rows
 from clozeline.pipeline.dedup.stage import DedupStage
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.recipe import Recipe
@@ -50,40 +42,41 @@ class Candidates:
         for number, group in enumerate(groups):
             for node in set(group):
                 keys[node].append(number)
+        self.groups = groups
         self.bands = max(1, *map(len, keys))
         fresh = iter(range(1 << 32, 1 << 33))
         filled = [[*own, *(next(fresh) for _ in range(self.bands - len(own)))] for own in keys]
         self.keys = mix(np.array(filled, np.uint64))
-        self.uids = uid_column([draw.randbytes(15) + b"\0" for _ in range(size)])
-        self.merit = np.array([draw.randrange(4) for _ in range(size)], np.int64)
-        self.sketches = np.array([[draw.randrange(2) for _ in range(self.bands)] for _ in range(size)], np.uint16)
+        self.uids = [draw.randbytes(15) + b"\0" for _ in range(size)]
+        self.merit = [draw.randrange(4) for _ in range(size)]
+        self.sketches = [[draw.randrange(2) for _ in range(self.bands)] for _ in range(size)]
         self.part = np.array([draw.randrange(parts) for _ in range(size)])
         self.parts = parts
 
-    def write(self, parts: Parts, parameters: SignatureParameters) -> None:
+    def write(self, stage: DedupStage, parts: Parts) -> None:
         """Write what the pass of signatures would."""
+        schema = _document_schema(stage.config.near)
+        columns = {"uid": uid_column(self.uids), "merit": np.array(self.merit), "sketch": np.array(self.sketches)}
+        rows = pack_rows(schema, columns)
         for part in range(self.parts):
             here = np.flatnonzero(self.part == part)
-            flat, rows = self.keys[here].reshape(-1), np.repeat(np.arange(len(here)), self.bands)
+            flat, owners = self.keys[here].reshape(-1), np.repeat(np.arange(len(here)), self.bands)
             order = np.argsort(flat)
-            schema = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
-            columns = {"key": flat[order], "part": np.full(len(order), part), "row": rows[order]}
+            keys = pack_rows(_KEY, {"key": flat[order], "part": np.full(len(order), part), "row": owners[order]})
             bounds = hash_bounds(flat[order], parts.ranges)
-            write_rows(Output(parts.folder), parts.exchange("near-keys"), part, pack_rows(schema, columns), bounds)
-            documents = {"uid": self.uids[here], "merit": self.merit[here], "keys": self.keys[here]}
-            documents["sketch"] = self.sketches[here]
-            with Output(parts.folder).file(parts.temporary("near-documents", part)) as path:
-                write_columns(path, documents, parameters.plain())
+            write_rows(Output(parts.folder), parts.exchange("near-keys"), part, keys, bounds)
+            with Output(parts.folder).file(_documents_file(part)) as path:
+                path.write_bytes(rows[here].tobytes())
 
 
 class OverRanges:
     """The passes of the stage from the candidates to the drops."""
 
-    def __init__(self, root: Path, candidates: Candidates, ranges: int, verify: float | None) -> None:
+    def __init__(self, root: Path, candidates: Candidates, ranges: int, verify: float) -> None:
         (root / "clean").mkdir(parents=True)
         unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
         units = [{"unit": number, **unit} for number in range(candidates.parts)]
-        plan = {"format": 1, "shards": ranges, "inputs": [], "units": units}
+        plan = {"format": 1, "shards": ranges, "inputs": [], "units": units, "states": {}}
         (root / "clean/plan.json").write_text(json.dumps(seal(plan)))
         near = {"ngram": 1, "bands": candidates.bands, "rows": 1, "verify": verify}
         dedup = {"exact": None, "near": near}
@@ -92,8 +85,7 @@ class OverRanges:
         stage = DedupStage(recipe)
         self.parts = Parts(root / "clean", stage.folder, candidates.parts, ranges)
         self.passes = [work for work in stage.passes() if work.name not in ("near-signatures", "main")]
-        self.parameters = SignatureParameters(1, candidates.bands, 1, 1)
-        candidates.write(self.parts, self.parameters)
+        candidates.write(stage, self.parts)
 
     def run(self, reverse: bool = False) -> dict:
         """Run all passes and return the sum of their counts."""
@@ -101,16 +93,13 @@ class OverRanges:
         for work in self.passes:
             for number in sorted(range(work.units), reverse=reverse):
                 add_counts(total, work.run(number, Output(self.parts.folder)))
-        taken = total.pop("taken", {})
-        for exchange, rows in total.pop("sent", {}).items():
-            assert set(taken.get(exchange, {}).values()) <= {rows}
         return total
 
-    def clusters(self) -> list[bytes]:
-        """Return the files of clusters."""
-        folder = self.parts.folder / "clusters/near"
-        assert len(list(folder.iterdir())) == self.parts.ranges
-        return [(folder / f"{index:06d}.arrow").read_bytes() for index in range(self.parts.ranges)]
+    def clusters(self) -> list[list[tuple[bytes, bytes, bool, float]]]:
+        """Return the rows of the files of clusters."""
+        paths = [self.parts.folder / f"clusters/near/{index:06d}.arrow" for index in range(self.parts.ranges)]
+        assert sorted((self.parts.folder / "clusters/near").iterdir()) == paths
+        return [[tuple(row.values()) for row in pa.ipc.open_file(path).read_all().to_pylist()] for path in paths]
 
     def drops(self) -> list[tuple[int, bytes, bytes]]:
         """Return (part, dropped, kept), sorted."""
@@ -118,26 +107,48 @@ class OverRanges:
         return sorted((part, uid, kept) for part, uids, stays in found for uid, kept in zip(uids, stays, strict=True))
 
 
-def at_once(candidates: Candidates, ranges: int, verify: float | None, folder: Path):
-    """Return files of clusters, drops and counts as one process makes them that holds all candidates."""
-    keys, counts = np.unique(candidates.keys, return_counts=True)
-    flat, holders = candidates.keys.reshape(-1), np.repeat(np.arange(len(candidates.uids)), candidates.bands)
-    shared = np.isin(flat, keys[counts > 1])
-    places, nodes = np.unique(holders[shared], return_inverse=True)
-    uids, part = candidates.uids[places], candidates.part[places]
-    kept, similarity = resolve(flat[shared], nodes, uids, candidates.merit[places], candidates.sketches[places], verify)
-    dropped = np.flatnonzero(kept != np.arange(len(uids)))
-    members = np.flatnonzero(np.isin(kept, kept[dropped]))
-    names = uids[smallest_uids(kept, uids)]
-    by_name = members[np.argsort(names[members], kind="stable")]
-    files = []
-    for first, last in pairwise(hash_bounds(names[by_name], ranges)):
-        inside = by_name[first:last]
-        columns = {"cluster": names[inside], "uid": uids[inside], "kept": kept[inside] == inside}
-        columns["similarity"] = similarity[inside]
-        write_clusters(folder / "reference.arrow", pack_rows(CLUSTER, columns))
-        files.append((folder / "reference.arrow").read_bytes())
-    drops = zip(part[dropped].tolist(), uid_bytes(uids[dropped]), uid_bytes(uids[kept[dropped]]), strict=True)
-    amounts = {"candidates": int(shared.sum()), "members": len(uids), "clusters": len(members) - len(dropped)}
-    amounts |= {"compared_keys": shared.size, "compared": len(uids)}
-    return files, sorted(drops), {"near": {**amounts, "dropped": len(dropped)}}
+def slow_clusters(groups, uids, merit, sketches, verify):
+    """For each document the one kept in its place: sets of documents joined one shared key at a time."""
+    kept, pending = list(range(len(uids))), set(range(len(uids)))
+    while True:
+        shared = [set(members) & pending for members in groups]
+        joined = []
+        for members in shared:
+            if len(members) > 1:
+                touching = [one for one in joined if one & members]
+                joined = [one for one in joined if not one & members] + [members.union(*touching)]
+        if not joined:
+            return kept
+        pending = set()
+        for members in joined:
+            best = min(members, key=lambda row: (-merit[row], uids[row]))
+            for row in members:
+                if likeness(sketches[row], sketches[best]) >= verify:
+                    kept[row] = best
+                else:
+                    pending.add(row)
+
+
+def likeness(left, right):
+    return sum(a == b for a, b in zip(left, right, strict=True)) / len(left)
+
+
+def slow_files(candidates: Candidates, ranges: int, verify: float):
+    """Return the rows of the files of clusters, the drops and the counts, by sets and loops."""
+    uids, groups = candidates.uids, candidates.groups
+    kept = slow_clusters(groups, uids, candidates.merit, candidates.sketches, verify)
+    dropped = [row for row, best in enumerate(kept) if row != best]
+    files: list[list[tuple[bytes, bytes, bool, float]]] = [[] for _ in range(ranges)]
+    for best in {kept[row] for row in dropped}:
+        members = [row for row in range(len(uids)) if kept[row] == best]
+        name = min(uids[row] for row in members)
+        rows = files[int.from_bytes(name, "big") * ranges >> 128]
+        for row in members:
+            similarity = float(np.float32(likeness(candidates.sketches[row], candidates.sketches[best])))
+            rows.append((name, uids[row], row == best, similarity))
+    drops = sorted((int(candidates.part[row]), uids[row], uids[kept[row]]) for row in dropped)
+    shared = [set(group) for group in groups if len(set(group)) > 1]
+    members = set().union(*shared)
+    amounts = {"compared_keys": candidates.keys.size, "candidates": sum(map(len, shared)), "members": len(members)}
+    amounts |= {"compared": sum(map(len, shared)), "clusters": len({kept[row] for row in dropped})}
+    return [sorted(rows) for rows in files], drops, {"near": {**amounts, "dropped": len(dropped)}}

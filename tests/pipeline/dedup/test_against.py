@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeline.pipeline.dedup.against import OTHER_MERIT
-from clozeline.pipeline.dedup.clusters import resolve
+from clozeline.pipeline.dedup.near import resolve
+from clozeline.pipeline.dedup.parts import OTHER_MERIT
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from tests.pipeline.dedup.dedup_documents import edited, prose
@@ -101,8 +101,8 @@ def test_what_is_no_finished_other_output_is_refused(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verify", [0.65, None])
-def test_own_documents_are_compared_with_each_of_the_others(verify: float | None) -> None:
+@pytest.mark.parametrize("verify", [0.65, 0.0])
+def test_own_documents_are_compared_with_each_of_the_others(verify: float) -> None:
     """Both documents of the other output stay, so the own one can go for the second."""
     uids = np.array([bytes([65 + n]) * 16 for n in range(3)], "S16")
     sketches = np.zeros((3, 10), np.uint16)

@@ -6,8 +6,8 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.dedup.columns import uid_bytes
 from clozeline.pipeline.dedup.exact import content_hashes, normalize_url
+from clozeline.pipeline.dedup.rows import uid_bytes
 
 
 @pytest.mark.parametrize(

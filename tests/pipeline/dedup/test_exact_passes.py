@@ -26,17 +26,15 @@ def test_the_smallest_uid_of_equal_texts_stays_and_rejections_name_it(run_dedup)
     assert [row["uid"] for row in clusters if row["kept"]] == [kept.uid]
 
 
-@pytest.mark.parametrize(("keep", "winner"), [("longest", 1), ("newest", 2), ("first", None)])
-def test_survivor_rules_of_equal_keys(run_dedup, keep, winner):
+def test_the_longest_text_of_equal_keys_stays(run_dedup):
     texts = ["A  text", "A text with more, of 12", "a TEXT with more of 34"]
     rows = [
         document(0, texts[0], url="http://x.org/a", date=100),
         document(1, texts[1], url="https://X.org/a#top", date=None),
         document(2, texts[2], url="http://x.org:80/a", date=200),
     ]
-    result = run_dedup([rows], {"exact": {"key": "url", "keep": keep}, "near": None})
-    expected = min(rows, key=lambda row: row.uid) if winner is None else rows[winner]
-    assert [row.uid for row in result.documents()] == [expected.uid]
+    result = run_dedup([rows], {"exact": {"key": "url"}, "near": None})
+    assert [row.uid for row in result.documents()] == [rows[1].uid]
     assert run_dedup([rows[:2]], {"exact": {"key": "text"}, "near": None}).counts["documents_out"] == 2
     assert run_dedup([rows[1:]], {"exact": {"key": "match"}, "near": None}).counts["documents_out"] == 1
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
-from clozeline.pipeline.dedup.columns import pack_rows, uid_bytes, uid_column, write_rows
 from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, DROP, Parts, count_ranges, write_clusters
+from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column, write_rows
 from clozeline.pipeline.execution.unit_record import Output
 
 
@@ -59,3 +62,18 @@ def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_16_shards():
         257,
         1000,
     ]
+
+
+@given(st.lists(st.binary(min_size=16, max_size=16)), st.integers(1, 9))
+def test_ranges_tile_sorted_hashes_by_their_leading_bits(values, ranges):
+    hashes = np.sort(uid_column(values))
+    slices = [slice(*bounds) for bounds in pairwise(hash_bounds(hashes, ranges))]
+    assert [row for part in slices for row in uid_bytes(hashes[part])] == sorted(values)
+    for index, part in enumerate(slices):
+        for value in uid_bytes(hashes[part]):
+            assert int.from_bytes(value, "big") * ranges >> 128 == index
+    words = np.sort(np.array([int.from_bytes(value[:8], "big") for value in values], dtype=np.uint64))
+    bounds = hash_bounds(words, ranges)
+    assert (bounds[0], bounds[-1]) == (0, len(words))
+    for index, (first, last) in enumerate(pairwise(bounds)):
+        assert all(int(word) * ranges >> 64 == index for word in words[first:last])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.dedup.repeats import Lines, Pieces, Spans
 from clozeline.pipeline.text.normal_form import normalize
-from clozeline.pipeline.text.sentences.regex import Regex
 
 TEXT = "Ä first line.\n\n12 34\nA FIRST line!\nno. Second? Third one! * * *\na first line 7"
 
@@ -20,7 +19,7 @@ def lines(min_letters: int = 1) -> Lines:
 
 
 def spans(sentences: int) -> Spans:
-    return Spans(None, True, "all", sentences, splitter=Regex(Regex.Options()))
+    return Spans(None, True, "all", sentences)
 
 
 def test_lines_are_compared_by_their_words_and_those_without_letters_stay():

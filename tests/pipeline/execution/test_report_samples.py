@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeline.pipeline.dedup.columns import pack_rows, uid_column
 from clozeline.pipeline.dedup.parts import CLUSTER, write_clusters
+from clozeline.pipeline.dedup.rows import pack_rows, uid_column
 from clozeline.pipeline.execution.report_samples import (
     Parts,
     cluster_sizes,

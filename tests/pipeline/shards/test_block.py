@@ -7,10 +7,11 @@ import tracemalloc
 import numpy as np
 import pyarrow as pa
 import pytest
+import zstandard
 
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards.block import BlockError, decode, raw_block_bytes
-from clozeline.pipeline.shards.columns import arrow_schema, to_batch
+from clozeline.pipeline.shards.block import BlockError, decode
+from clozeline.pipeline.shards.columns import arrow_schema, block_bytes, to_batch
 from tests.shard_sets import COLUMNS, fixed, rows
 
 SCHEMA = arrow_schema(COLUMNS)
@@ -51,6 +52,25 @@ def test_a_lying_length_is_refused_before_memory_is_taken() -> None:
             decode(lie, COLUMNS, 64, 1 << 20)
 
 
+@pytest.mark.parametrize("values", [0, 64 * 64 - 1, 64 * 64, 64 * 64 + 1])
+def test_a_frame_of_another_size_than_its_claim_is_refused(values: int) -> None:
+    """What is missing would be memory of others; what is too much must not be written behind the end."""
+    content = rows(range(64), [64] * 64)
+    stored = message(content, "zstd")
+    at = stored.rindex(struct.pack("<q", 64 * 64 * 2)) + 8
+    frame = pa.Codec("zstd").compress(content.columns["input_ids"].values, asbytes=True)
+    assert stored[at : at + len(frame)] == frame
+    other = zstandard.compress(np.zeros(values, np.uint16).tobytes())
+    rest = len(frame) - len(other) - 8  # a frame that is skipped fills the buffer
+    other += struct.pack("<II", 0x184D2A50, rest) + bytes(rest)
+    changed = stored[:at] + other + stored[at + len(frame) :]
+    if values == 64 * 64:
+        assert not decode(changed, COLUMNS, 64, 1 << 20).columns["input_ids"].values.any()
+    else:
+        with pytest.raises(BlockError, match="a record batch"):
+            decode(changed, COLUMNS, 64, 1 << 20)
+
+
 def test_rows_and_columns_must_be_those_of_the_set() -> None:
     stored = message(rows(range(5), 3))
     with pytest.raises(BlockError, match="6 rows without nulls"):
@@ -79,18 +99,17 @@ def test_arbitrary_damage_is_an_exception_never_a_crash(codec: str | None) -> No
 
 
 @pytest.mark.parametrize("codec", [None, "zstd"])
-def test_only_wanted_columns_are_taken_and_scratch_memory_is_used(codec: str | None) -> None:
+def test_only_wanted_columns_are_taken(codec: str | None) -> None:
     content = rows(range(40), [n % 7 for n in range(40)])
     stored = message(content, codec)
     lists = int(content.columns["input_ids"].lengths.sum())
-    size = raw_block_bytes(COLUMNS, 40, [lists])
+    size = block_bytes(COLUMNS, 40, [lists])
     assert size == sum(array.nbytes for array in content.fixed.values()) + 4 * 41 + 2 * lists
-    scratch = memoryview(bytearray(2 * size + 64 * len(COLUMNS)))
-    found = decode(stored, COLUMNS, 40, size, {"uid", "input_ids"}, scratch)
+    found = decode(stored, COLUMNS, 40, size, {"uid", "input_ids"})
     assert (set(found.fixed), set(found.columns)) == ({"uid"}, {"input_ids"})
     assert found.fixed["uid"].tolist() == list(range(40))
     assert found.columns["input_ids"].values.tolist() == content.columns["input_ids"].values.tolist()
-    inside = np.shares_memory(found.fixed["uid"], np.frombuffer(scratch, np.uint8))
-    assert inside == (codec is not None), "what is not compressed is a view of the stored bytes"
+    inside = np.shares_memory(found.fixed["uid"], np.frombuffer(stored, np.uint8))
+    assert inside == (codec is None), "what is not compressed is a view of the stored bytes"
     with pytest.raises(BlockError, match=f"at most {size - 1} bytes"):
         decode(stored, COLUMNS, 40, size - 1, {"uid"})

@@ -4,7 +4,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution import exchange
-from clozeline.pipeline.execution.pieces import PieceFile
+from clozeline.pipeline.execution.exchange import PieceFile
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode import sorted_runs as runs
 from clozeline.pipeline.tokenize.encode.stage import EncodeStage
