@@ -9,8 +9,7 @@ from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureE
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.filters import data_files
-from clozeline.pipeline.clean.steps import SourceSteps
-from clozeline.pipeline.clean.unit import CleanUnits
+from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal

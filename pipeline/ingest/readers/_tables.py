@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from clozeline.pipeline.ingest.formats.decompression import InputFile
 from clozeline.pipeline.ingest.readers import Counted, Item, Reader
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, explain_unusable, make_record
+from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, explain_unusable, make_record
 
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
 _MOST_LOST: Final = 1 << 20  # maximum lost rows counted for a damaged part, whatever the file claims

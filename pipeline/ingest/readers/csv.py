@@ -14,8 +14,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line
 from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
 from clozeline.pipeline.ingest.readers import Counted, Item, Reader
-from clozeline.pipeline.ingest.readers._fields import FieldOptions, explain_unusable, make_record
-from clozeline.pipeline.ingest.readers._lines import EncodingOptions
+from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, explain_unusable, make_record
 
 _RESYNC: Final = "resync"
 _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong

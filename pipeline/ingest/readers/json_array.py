@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
 from clozeline.pipeline.ingest.readers import Counted, Item, Reader
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, make_record, parse_integer
+from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, make_record, parse_integer
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")

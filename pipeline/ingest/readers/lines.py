@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from clozeline.pipeline.ingest.readers import Item, RawRecord
-from clozeline.pipeline.ingest.readers._lines import LineFile
+from clozeline.pipeline.ingest.readers._rows import LineFile
 
 
 class Lines(LineFile):

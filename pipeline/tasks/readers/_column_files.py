@@ -15,7 +15,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, detect
-from clozeline.pipeline.ingest.readers._fields import explain_unusable
+from clozeline.pipeline.ingest.readers._rows import explain_unusable
 from clozeline.pipeline.ingest.readers._tables import Table, TableFile, iterate_rows
 from clozeline.pipeline.ingest.readers.arrow import Arrow
 from clozeline.pipeline.ingest.readers.csv import Csv
