@@ -17,7 +17,7 @@ from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Chosen, find
 
-_CLEAN_VERSION: Final = 3
+_CLEAN_VERSION: Final = 4
 _NAME_ENCODING: Final = "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
 # Lines of `exclude` that a message names.
 _NAMED: Final = 5

@@ -103,7 +103,7 @@ class Damage(Exception):
         self.member = member
 
 
-def decode(decoder: Any, data: bytes) -> Iterator[bytes]:
+def feed(decoder: Any, data: bytes) -> Iterator[bytes]:
     """Yield what some bytes of input decode to, in small pieces where the library can bound them."""
     if not hasattr(decoder, "needs_input"):
         yield decoder.decompress(data)
@@ -178,7 +178,7 @@ def _decode_member(
             given = data[at : at + step]
             progress.read, produced = max(progress.read, start + fed + len(given)), progress.produced
             try:
-                for piece in decode(decoder, given):
+                for piece in feed(decoder, given):
                     progress.produced += len(piece)
                     if piece:
                         yield start, piece
@@ -206,10 +206,10 @@ def _decode_to_damage(file: BinaryIO, codec: str, start: int, fed: int, seen: in
     file.seek(start)
     with suppress(*ERRORS):
         for left in range(fed, 0, -step):
-            for _ in decode(decoder, file.read(min(step, left))):
+            for _ in feed(decoder, file.read(min(step, left))):
                 pass
         for byte in file.read(step):
-            for piece in decode(decoder, bytes([byte])):
+            for piece in feed(decoder, bytes([byte])):
                 if new := piece[seen:]:
                     yield new
                 seen = max(0, seen - len(piece))

@@ -42,7 +42,7 @@ class Warc(Reader):
     the length in a header.
     """
 
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
     suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet")
     reasons: ClassVar[tuple[str, ...]] = (
         "bad_header", "bad_length", "bomb", "charset", "content_encoding", "damaged", "http", "too_large", "truncated",
