@@ -66,7 +66,7 @@ class PieceFile:
     def __init__(self, folder: Path, name: str) -> None:
         self._path, self._name = folder / name, name
         try:
-            self._file = self._path.open("rb", buffering=0)
+            self._file = self._path.open("rb")
         except OSError as error:
             reason = "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
             raise StorageError(
@@ -101,14 +101,11 @@ class PieceFile:
         return content
 
     def _read(self, length: int, offset: int) -> bytes:
-        parts = []
-        while length:  # one call reads at most 2 GiB
-            part = os.pread(self._file.fileno(), length, offset)
-            if not part:
-                raise self._damage_error("its size")
-            parts.append(part)
-            length, offset = length - len(part), offset + len(part)
-        return b"".join(parts)
+        self._file.seek(offset)
+        content = self._file.read(length)
+        if len(content) < length:
+            raise self._damage_error("its size")
+        return content
 
     def _damage_error(self, what: str) -> IntegrityError:
         return IntegrityError(

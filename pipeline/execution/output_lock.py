@@ -5,7 +5,6 @@ run also creates `.holder`, which is atomic on them all, and renews its time of 
 that time has stood still, by its own clock: clocks of two machines are never compared.
 """
 
-import errno
 import fcntl
 import json
 import os
@@ -25,7 +24,6 @@ _RENEWED_S: Final = 20.0
 # Seconds without a renewal after which the holder on another machine counts as gone.
 _GONE_S: Final = 180.0
 _POLL_S: Final = 1.0
-_NO_LOCKS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 
 
 @contextmanager
@@ -56,13 +54,9 @@ def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
 
 def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
     """Lock the file, then create the holder's, each after its present holder has ended."""
-    try:
-        if not lock(file):
-            waiting()
-            fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
+    if not lock(file):
+        waiting()
+        fcntl.flock(file, fcntl.LOCK_EX)
     facts = {"host": platform.node(), "pid": os.getpid(), "start": process_start(os.getpid())}
     seen, since = 0, time.monotonic()
     while True:

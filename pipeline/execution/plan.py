@@ -5,7 +5,7 @@ digest covers no time, so moving or copying the inputs keeps every uid.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -117,13 +117,7 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
     total, sizes = sum(facts["bytes"] for facts in inputs), recipe.plan_options
     default = max(LEAST_BYTES, -(-total // MOST_UNITS))
     unit_bytes, shard_bytes = sizes.unit_bytes or default, sizes.shard_bytes or default
-    pieces: list[list[PlannedRange]] = []
-    for file, facts in zip(files, inputs, strict=True):
-        count = max(1, -(-file.bytes // unit_bytes)) if facts["splittable"] else 1
-        bounds = [file.bytes * index // count for index in range(count + 1)]
-        planned = PlannedRange(0, file.source, file.entry.source, facts["reader"], 0, 0, file.entry, file.path)
-        pieces.append([replace(planned, start=start, end=end) for start, end in pairwise(bounds)])
-    ranges, shards = _number_units(pieces, unit_bytes), max(1, -(-total // shard_bytes))
+    ranges, shards = tuple(_cut(files, inputs, unit_bytes)), max(1, -(-total // shard_bytes))
     units = ranges[-1].unit + 1 if ranges else 0
     if units * shards > MOST_PIECES:
         raise ConfigurationError(
@@ -167,19 +161,17 @@ def _check_options(recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence
             raise ConfigurationError(f"input {entry.path!r}: {error}") from error
 
 
-def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tuple[PlannedRange, ...]:
-    """Number the units: consecutive files that are not cut share one of `shared` bytes or less."""
-    planned_ranges: list[PlannedRange] = []
+def _cut(files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_bytes: int) -> Iterator[PlannedRange]:
+    """Yield the ranges of the files; consecutive files that are not cut share a unit of `unit_bytes` or less."""
     unit, room = -1, _NONE
-    for ranges in pieces:
-        whole = len(ranges) == 1
-        for planned in ranges:
-            size = planned.end - planned.start
-            if not whole or size > room:
-                unit, room = unit + 1, shared if whole else _NONE
-            planned_ranges.append(replace(planned, unit=unit))
-            room = max(_NONE, room - size)
-    return tuple(planned_ranges)
+    for file, facts in zip(files, inputs, strict=True):
+        count = max(1, -(-file.bytes // unit_bytes)) if facts["splittable"] else 1
+        for start, end in pairwise(file.bytes * index // count for index in range(count + 1)):
+            if count > 1 or end - start > room:
+                unit, room = unit + 1, unit_bytes if count == 1 else _NONE
+            room = max(_NONE, room - (end - start))
+            reader = facts["reader"]
+            yield PlannedRange(unit, file.source, file.entry.source, reader, start, end, file.entry, file.path)
 
 
 def _observe(file: SourceFile, facts: Mapping[str, Any]) -> Iterator[tuple[str, Path | RemoteFile, State]]:

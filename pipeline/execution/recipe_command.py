@@ -1,9 +1,11 @@
 """Run a recipe, or one stage of it: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from clozeline.command import (
     Detail,
@@ -18,12 +20,19 @@ from clozeline.command import (
 )
 from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
+from clozeline.native.library import missing_note
 from clozeline.pipeline import all_stages
+from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.report import write_run_report
+from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
+from clozeline.pipeline.execution.stage_report import earlier_report
+from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
+from clozeline.pipeline.execution.summary_table import print_table
 from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.report.axis_units import size_text
+from clozeline.terminal import Terminal
 from clozeline.without_pandas import skip_pandas
-
-if TYPE_CHECKING:  # imported where it is used, as all that only a run needs: help and mistakes do not wait for it
-    from clozeline.pipeline.execution.runner import StageRun
 
 # Algorithms whose options are next to other keys of a recipe.
 _ALGORITHMS: Final = (
@@ -67,8 +76,6 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     if options.config is None:
         parser.error("--config FILE is missing")
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
-    from clozeline.pipeline.execution.stages import check_recipe
-
     skip_pandas()  # pyarrow has been imported
     check_recipe(recipe)
     if options.dry_run:
@@ -78,19 +85,10 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
 
 def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> int:
     """Run the stages, or one of them, print the table and write the report."""
-    from clozeline.native.library import missing_note
-    from clozeline.pipeline.execution.progress import Progress
-    from clozeline.pipeline.execution.report import write_run_report
-    from clozeline.pipeline.execution.runner import run_recipe
-    from clozeline.pipeline.execution.stage_report import earlier_report
-    from clozeline.pipeline.execution.stages import StageSummary, stages_of
-    from clozeline.pipeline.execution.summary_table import print_table
-    from clozeline.terminal import Terminal
-
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
     if detail != "quiet" and (note := missing_note()):
-        Terminal().print(f"note: {note}", highlight=False, soft_wrap=True)
+        _show(f"note: {note}")
     try:
         with stopping_at_signals():
             run_recipe(recipe, only, Progress(detail), summaries, verify=verify)
@@ -100,59 +98,44 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
     names = stages_of(recipe)
     path = write_run_report(recipe.output_folder, names if only is None else names[: names.index(only) + 1], only)
     if detail != "quiet":
-        Terminal().print(wrap_log(f"report: {path}"), highlight=False, soft_wrap=True)
+        _show(wrap_log(f"report: {path}"))
     return 0
 
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
-    from clozeline.pipeline.execution.plan import load_plan
-    from clozeline.pipeline.execution.runner import (
-        check_free_space,
-        check_memory,
-        free_bytes,
-        stage_runs,
-        worker_memory,
-    )
-    from clozeline.pipeline.execution.stages import stage_of, stages_of
-    from clozeline.report.axis_units import size_text
-    from clozeline.terminal import Terminal
-
-    def show(text: str) -> None:
-        Terminal().print(text, highlight=False, soft_wrap=True)
-
     plan, executor = load_plan(recipe), recipe.executor
-    show(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
+    _show(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
-    show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
+    _show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
+    _show(f"input: {size_text(plan.bytes)}; free space: {size_text(free_bytes(recipe.output_folder))}")
     runs = stage_runs(recipe, plan, verify=False)
-    disk, before, warnings = 0.0, float(plan.bytes), []
     for name in stages_of(recipe):
         run: StageRun[Any] | None = None
         with suppress(StorageError):  # its passes depend on files that an earlier stage must still write
             run = next(runs, None)
-        missing = None if run is None else run.missing()
         if only in (None, name):
-            show(f"{name}: {_to_do(run)}")
-        if name == "encode" and missing != []:
-            show(f"memory: about {size_text(worker_memory(plan.shards, before))} for each worker of 'encode'")
-            warnings.append(check_memory(executor, plan.shards, before))
-        if expansion := stage_of(recipe, name, plan).expansion():
-            size = expansion * before
-            disk += 0 if missing == [] else size
-            before = run.bytes() if run is not None and not missing else size
-        runs = iter(()) if missing else runs
-    kept, free = "if no document is dropped", free_bytes(recipe.output_folder)
-    show(f"disk: about {size_text(disk)} to write {kept}; free space: {size_text(free)}")
-    warnings.append(check_free_space("all stages", recipe.output_folder, round(disk)))
-    for warning in filter(None, warnings):
-        show(warning)
+            _show(f"{name}: {_to_do(run)}")
+        if run is None or run.missing():
+            runs = iter(())
+            if run is not None and (warning := run.stage.warning()):
+                _show(warning)
     return 0
 
 
-def _to_do(run: "StageRun[Any] | None") -> str:
+def _to_do(run: StageRun[Any] | None) -> str:
     """Return the units that a stage would make."""
     if run is None:
         return "follows from the stages before it"
     named = [(runner.work, units) for runner, units in zip(run.runners, run.missing(), strict=False)]
     return ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
+
+
+def _show(text: str) -> None:
+    Terminal().print(text, highlight=False, soft_wrap=True)
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the file system of a folder, which need not exist yet."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    return shutil.disk_usage(existing).free

@@ -1,6 +1,5 @@
 """Run the stages of a recipe in order: skip finished units, verify counts, write reports."""
 
-import os
 import shutil
 import time
 from collections import Counter
@@ -9,8 +8,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Generic, cast
-
-import psutil
 
 from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
@@ -37,14 +34,9 @@ from clozeline.pipeline.execution.unit_record import (
 )
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe, recipe_text
 from clozeline.pipeline.shards.quarantine import QUARANTINE
-from clozeline.report.axis_units import size_text
 
 # Files of a stage's folder that records do not list.
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
-_BASE_BYTES: Final = 300e6
-"""Memory of Python and its libraries."""
-_PER_DOCUMENT_BYTE: Final = 15.0
-"""Memory of `encode` for each byte of documents in a shard, which it sorts: 117 MB of documents took 2.0 GB."""
 
 
 def run_recipe(
@@ -81,8 +73,8 @@ def run_recipe(
                 )
             if only == name:
                 break
-            before = run.bytes() if stage.expansion() else before
-            provided |= {what: (name, amount) for what, amount in stage.provides(run.counts()).items()}
+            if given := stage.provides(run.counts()):
+                before, provided = run.bytes(), provided | {what: (name, amount) for what, amount in given.items()}
 
 
 def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool) -> Iterator["StageRun[Any]"]:
@@ -169,11 +161,6 @@ class StageRun(Generic[C]):
         """Return the bytes of all outputs that later stages read: the documents of a stage that writes some."""
         return sum(record.bytes(DOCUMENTS_FOLDER * self.stage.writes_documents) for record in self.finished())
 
-    def expected_bytes(self, missing: Sequence[Sequence[int]], before: int) -> int:
-        """Return about how many bytes the missing units will write, if the stage reads `before` and drops nothing."""
-        units = sum(runner.work.units for runner in self.runners)
-        return round(self.stage.expansion() * before * sum(map(len, missing)) / units)
-
     def counts(self) -> C:
         """Return the sums over all records."""
         counts: Counts = {}
@@ -188,16 +175,12 @@ class StageRun(Generic[C]):
     def execute(self, progress: Progress, before: int = 0) -> StageSummary:
         """Run missing units, then sum counts, write the report and remove intermediate files.
 
-        `before` are the bytes that it reads, of the stage before it or of the inputs: they say how much space it needs.
+        `before` are the bytes that it reads, of the stage before it or of the inputs.
         """
         start, stage, folder = time.monotonic(), self.stage, self.stage.folder
         previous, missing = earlier_report(folder / "report.json"), self.missing()
-        if missing:
-            warnings = [check_free_space(stage.name, folder, self.expected_bytes(missing, before))]
-            if stage.name == "encode":
-                warnings.append(check_memory(stage.recipe.executor, stage.plan.shards, before))
-            for warning in filter(None, warnings):
-                progress.report(warning)
+        if missing and (warning := stage.warning()):
+            progress.report(warning)
         publish_text(folder / "config.yaml", recipe_text(stage.recipe))
         sweep(folder)
         if missing:
@@ -268,42 +251,6 @@ class StageRun(Generic[C]):
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
         progress.stage_done(stage.name, seconds, skipped=skipped)
         return StageSummary(stage.name, counts, stage.row(counts), size, seconds, len(records), skipped)
-
-
-def free_bytes(folder: Path) -> int:
-    """Return the free bytes of the file system of a folder, which need not exist yet."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
-    return shutil.disk_usage(existing).free
-
-
-def check_free_space(name: str, folder: Path, expected: int) -> str:
-    """Return a warning if a stage may need more than the free space, or ""."""
-    if (free := free_bytes(folder)) >= expected:
-        return ""
-    return (
-        f"{name}: expected up to about {size_text(expected)} to write into {folder}, got {size_text(free)} of free "
-        "space; if it is not enough, set `output` to a larger disk, or give fewer files as `input`"
-    )
-
-
-def worker_memory(shards: int, documents: float) -> float:
-    """Return about how many bytes of memory a worker of `encode` needs for one of the shards of all documents."""
-    return _BASE_BYTES + _PER_DOCUMENT_BYTE * documents / shards
-
-
-def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str:
-    """Return a warning if a worker of `encode` may need more memory than it has, or ""."""
-    options, remedy = executor.chosen().options, "lower executor.workers"
-    if executor.name == "local":
-        room = psutil.virtual_memory().total / min(executor.workers or os.cpu_count() or 1, executor.tasks, shards)
-    else:
-        room, remedy = options.mem_per_cpu_gb * options.cpus_per_task * 2**30, "raise executor.options.mem_per_cpu_gb"
-    if (needed := worker_memory(shards, documents)) <= room:
-        return ""
-    return (
-        f"memory: a worker of 'encode' needs about {size_text(needed)} if no document is dropped, got "
-        f"{size_text(room)}: {remedy}, or set plan.shard_bytes to less"
-    )
 
 
 def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:

@@ -6,8 +6,6 @@ A stage is a folder of `pipeline/` with `stage.py` and `__main__.py`. `pipeline/
 
 from __future__ import annotations
 
-import errno
-import os
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +17,14 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
-from clozeline.files import cannot_write
+from clozeline.files import cannot_write, open_unlinked
 from clozeline.pipeline import all_stages as all_stages
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.slow_units import finished_marker, started_marker
 from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord
 from clozeline.pipeline.recipe import Recipe, part_of_stage
 from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.repair import explain_error
 
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
@@ -140,13 +139,13 @@ class Stage(ABC, Generic[K, C]):
     def row(self, counts: C) -> Row:
         """Return the stage's row of the table of a run, from the sums over all its units."""
 
-    def expansion(self) -> float:
-        """Return about how many bytes it writes for each byte of the largest stage before it, or of the inputs."""
-        return 1.0
-
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with its configuration, as far as that can be known before any stage runs."""
         yield from ()
+
+    def warning(self) -> str:
+        """Return what may fail once it runs, known from the stages before it; or ""."""
+        return ""
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
         """Return what is known, before any stage runs, of the tokenizer that a stage with `writes_tokenizer` gives."""
@@ -281,7 +280,7 @@ class UnitRunner:
         try:
             for path in (marker, finished_marker(folder, self.work.name, unit)):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            marker.touch()
+            open_unlinked(marker, "w").close()
         except OSError as error:
             raise StorageError(cannot_write(marker, error)) from error
         output = Output(folder)
@@ -290,15 +289,8 @@ class UnitRunner:
             self.stage.check(counts)
         except ClozelineError as error:
             self._fail(unit, str(error), error.exit_code)
-        except OSError as error:
-            # no layer below has explained the error of a file
-            path = Path(os.fsdecode(error.filename)) if error.filename else folder
-            message = f"{path}: {error.strerror or error}; see that it can be read, then run the same command again"
-            if error.errno == errno.ENOENT:
-                message = f"{path}: no such file; it was removed while the stage ran"
-                message += ": put it back, or run the stage that wrote it"
-            elif path.is_relative_to(folder):
-                message = cannot_write(path, error)
+        except OSError as error:  # no layer below has explained the error of a file
+            message = explain_error(error) if error.filename else cannot_write(folder, error)
             self._fail(unit, message, StorageError.exit_code)
         except Exception as error:
             self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
@@ -315,11 +307,6 @@ class UnitRunner:
 
     def _marker(self, unit: int) -> Path:
         return started_marker(self.stage.folder, self.work.name, unit)
-
-    def load(self, unit: int) -> UnitRecord | None:
-        """Return the unit's record if it belongs to this configuration."""
-        record = UnitRecord.load(self.stage.folder, self.work.name, unit)
-        return record if record is not None and record.key == self.key else None
 
     def has_result(self, unit: int) -> bool:
         # the driver removes the records of units that must be made before it starts a pass

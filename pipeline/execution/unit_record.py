@@ -7,7 +7,6 @@ the present one, and every output it lists is there with its size. Anything else
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -71,12 +70,6 @@ class Output:
         with publish(self.folder / relative) as temporary:
             yield temporary
             self.files[relative] = {"bytes": temporary.stat().st_size, "xxh3_128": file_hash(temporary)}
-
-    def copy(self, folder: Path, relative: str) -> None:
-        """Publish a copy of every file of a folder below `relative`."""
-        for source in sorted(folder.iterdir()):
-            with self.file(f"{relative}/{source.name}") as path:
-                shutil.copyfile(source, path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.configuration.redaction import redact_text, remember
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards.file_system import (
@@ -25,7 +24,7 @@ from clozeline.pipeline.shards.file_system import (
     ObjectMissingError,
     ObjectRefusedError,
     ObjectTooShortError,
-    failure_of,
+    answer_of,
     final_error,
     open_file_system,
 )
@@ -238,12 +237,12 @@ class RemoteStore:
             try:
                 return request()
             except Exception as error:  # packages of stores have errors of their own
-                status, words, seconds = failure_of(error)
+                answer = answer_of(error)
                 cause = error.__cause__ or error  # fsspec says that no file was found, whatever ended its request
-                words = redact_text(words) or f"{type(cause).__name__}: {cause}".rstrip(": ")
-                if (final := final_error(url, error, status, words)) is not None:
+                words = redact_text(answer.words) or f"{type(cause).__name__}: {cause}".rstrip(": ")
+                if (final := final_error(url, error, answer.status, words)) is not None:
                     raise final from error
-                if seconds:
+                if seconds := answer.seconds:
                     if (left := _LONGEST_WAIT_S - waited) < seconds:
                         raise StorageError(
                             f"{url}: the store asks to wait {seconds:.0f} s ({words}), of {_LONGEST_WAIT_S:.0f} s that "

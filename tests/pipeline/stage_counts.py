@@ -27,7 +27,7 @@ Recounted: TypeAlias = Iterator[tuple[str, object, object]]
 
 def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
     """Yield the counts of a stage that follow from its input, its output and its configuration."""
-    config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml", recorded=True))
+    config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml"))
     if "held_out" in counts:
         yield from _recount_heldout(folder, config, counts)
     if "hashed" in counts:

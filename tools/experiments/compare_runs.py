@@ -16,8 +16,8 @@ from typing import Any, Final
 import yaml
 
 from clozeline.configuration.config import flatten
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.configuration.redaction import redact
-from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError, message_text, reading_run
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view

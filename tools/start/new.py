@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.configuration.config import config_class, validate
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage

@@ -1,6 +1,7 @@
 """Train a tokenizer on a sample of the documents."""
 
 import logging
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
@@ -38,9 +39,6 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-
-    def expansion(self) -> float:
-        return 0.0  # no documents
 
     def version(self) -> int:
         return SAMPLE_VERSION + int(self.config.algorithm().type.VERSION)
@@ -106,7 +104,9 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
                 )
             tokenizer = self.chosen.type.train(sample.texts(), self.chosen.options, folder / "tokenizer")
             save_tokenizer(tokenizer, self.chosen.name, folder / "tokenizer")
-            output.copy(folder / "tokenizer", "tokenizer")
+            for source in sorted((folder / "tokenizer").iterdir()):
+                with output.file(f"tokenizer/{source.name}") as path:
+                    shutil.copyfile(source, path)
         if tokenizer.LOSS:
             _LOG.warning("train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.LOSS)
         asked, size = self.chosen.options.size, tokenizer.vocabulary.size

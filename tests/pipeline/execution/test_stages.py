@@ -24,7 +24,7 @@ from clozeline.pipeline.execution.stages import (
     stages_of,
     tokenizer_stage,
 )
-from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.execution.unit_record import Output, UnitRecord
 from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.recipe import Recipe, part_of_stage
 from tests.pipeline.execution.toy_stage import ToyStage
@@ -157,17 +157,21 @@ def runner(tmp_path, key="key", **options) -> UnitRunner:
     return UnitRunner(ToyStage(Recipe(corpus="toy", output=tmp_path)), Work(**options), key)
 
 
+def load(folder, unit) -> UnitRecord | None:
+    return UnitRecord.load(folder / "dedup", "work", unit)
+
+
 def test_a_unit_is_published_and_recorded(tmp_path) -> None:
     unit = runner(tmp_path)
-    assert (unit.has_result(1), unit.load(1)) == (False, None)
+    assert not unit.has_result(1)
     unit(1)
-    record = unit.load(1)
+    record = load(tmp_path, 1)
     assert record is not None
     assert (record.status, record.counts, list(record.outputs)) == (
         "ok", {"documents_in": 3, "documents_out": 3}, ["1.txt"]
     )  # fmt: skip
     assert (unit.has_result(1), unit.has_result(2), unit.has_started(1)) == (True, False, False)
-    assert runner(tmp_path, "another configuration").load(1) is None
+    assert record.key == "key"
 
 
 @pytest.mark.parametrize(
@@ -180,8 +184,13 @@ def test_a_unit_is_published_and_recorded(tmp_path) -> None:
             "0.txt: No space left on device; free some space",
             False,
         ),
-        ({"error": OSError(2, "No such file", "/in/a")}, 74, "/in/a: no such file; it was removed", False),
-        ({"error": OSError(13, "Permission denied", "/in/a")}, 74, "/in/a: Permission denied; see that it can", False),
+        ({"error": OSError(2, "No such file", "/in/a")}, 74, "/in/a: No such file; copy it again", False),
+        (
+            {"error": OSError(13, "Permission denied", "/in/a")},
+            74,
+            "/in/a: Permission denied; change its permissions",
+            False,
+        ),
         ({"error": ZeroDivisionError("by 0")}, 1, "ZeroDivisionError('by 0')", True),
         ({"lose": 1}, 65, "do not add up", False),
     ],
@@ -189,7 +198,7 @@ def test_a_unit_is_published_and_recorded(tmp_path) -> None:
 def test_a_failed_unit_says_why(tmp_path, options, code, message, traced) -> None:
     unit = runner(tmp_path, **options)
     unit(0)
-    record = unit.load(0)
+    record = load(tmp_path, 0)
     assert record is not None
     assert (record.status, record.exit_code, record.counts, record.outputs) == ("failed", code, {}, {})
     assert message in record.error
@@ -198,12 +207,21 @@ def test_a_failed_unit_says_why(tmp_path, options, code, message, traced) -> Non
     assert (unit.has_result(0), unit.has_started(0)) == (True, False)
 
 
+def test_a_mark_is_not_written_through_a_link(tmp_path) -> None:
+    running = tmp_path / "dedup" / "tmp" / "running"
+    running.mkdir(parents=True)
+    (running / "work-000001").symlink_to(tmp_path / "of somebody")
+    with pytest.raises(StorageError, match="symbolic link is where a file must be"):
+        runner(tmp_path)(1)
+    assert not (tmp_path / "of somebody").exists()
+
+
 def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path) -> None:
     unit = runner(tmp_path, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         unit(2)
     assert (unit.has_started(2), unit.has_started(1), unit.has_result(2)) == (True, False, False)
     unit.give_up(2, "its worker process died")
-    record = unit.load(2)
+    record = load(tmp_path, 2)
     assert record is not None
     assert (record.status, record.exit_code, record.error) == ("failed", 69, "its worker process died")
