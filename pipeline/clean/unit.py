@@ -145,7 +145,7 @@ class Steps:
                 document = document.replace(extra={**document.extra, **verdict.columns})
             if verdict.text is not None:
                 self._tally.count_removal(name, len(document.text) - len(verdict.text))
-                self._tally.edit(document, name, verdict)
+                self._tally.count_edit(name, verdict.removed)
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text)
         return document.replace_text(document.text, statistics.words)
@@ -186,7 +186,6 @@ class CleanUnits(Pass[CleanCounts]):
             for option, path in _companion_files(each).items():
                 size = path.stat().st_size
                 output.inputs[range_name(other_name(each.source, option), 0, size)] = range_hash(path, 0, size)
-        output.edits = tally.edits
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
             rejections = write_rejects(temporary, tally.rejections)
         listed = sum(tally.counts["rejected"].values()) + sum(tally.counts["malformed_listed"].values())
