@@ -50,8 +50,6 @@ class C4Quality:
         """drop lines that mention JavaScript"""
         policy: bool = True
         """drop lines about cookies, privacy and terms of use"""
-        policy_phrases: list[str] = field(default_factory=lambda: list(_POLICY))
-        """phrases of such lines, in lower case"""
         citations: bool = True
         """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; disable for code, where they are lists and indices"""
         lorem_ipsum: bool = True
@@ -68,7 +66,7 @@ class C4Quality:
         self._phrases = [
             *(["lorem ipsum"] if options.lorem_ipsum else []),
             *(["javascript"] if options.javascript else []),
-            *(options.policy_phrases if options.policy else []),
+            *(_POLICY if options.policy else []),
         ]
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:

@@ -11,7 +11,7 @@ from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.dedup.exact import normalize_url
 from clozeline.pipeline.dedup.near import MinHash
 from clozeline.pipeline.dedup.repeats import Lines
-from clozeline.pipeline.ingest.formats.wikitext import strip_markup
+from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
 from clozeline.pipeline.kernels.ngram_index import Item, Matcher, build_index
 from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of
 from clozeline.pipeline.text.normal_form import match_words, normalize

@@ -1,15 +1,19 @@
-"""Turn rows of named fields into records, for the readers of JSON and of tables."""
+"""Turn rows of named fields into records, and read files whose lines are rows; a bad byte costs only its row."""
 
 import json
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from math import isfinite
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
-from clozeline.pipeline.ingest.readers import Counted, RawRecord
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
+from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
+from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
 _TYPES: Final = {int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "an object"}
@@ -17,8 +21,6 @@ _EXTRA_BYTES: Final = 1 << 16
 _NAMES: Final = 10
 _NAME_CHARACTERS: Final = 40
 _SAFE_INTEGER: Final = 2**63
-_LONGEST_ESCAPE: Final = 12  # characters that JSON takes for one, outside the basic plane
-_OTHER_CHARACTERS: Final = 32  # of a number, quotes and separators, at most
 
 
 @config_class
@@ -61,14 +63,6 @@ def make_record(
 
 def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields as JSON, or a mark that they were dropped because their JSON takes too many bytes."""
-    characters = 0
-    for name, value in fields.items():
-        if not (_is_plain(value) and _is_plain(name)):
-            break
-        characters += len(name) + (len(value) if type(value) is str else 0) + _OTHER_CHARACTERS
-    else:
-        if characters * _LONGEST_ESCAPE <= _EXTRA_BYTES:
-            return fields  # so short that their JSON need not be written to know its size
     with suppress(RecursionError, ValueError):
         plain: dict[str, Any] = _to_json(fields)
         if len(json.dumps(plain)) <= _EXTRA_BYTES:
@@ -102,17 +96,6 @@ def _repair(text: str) -> str:
     return text
 
 
-def _is_plain(value: Any) -> bool:
-    """Return whether a value other than a list or an object is one that `_to_json` leaves as it is."""
-    kind = type(value)
-    if kind is str:
-        return _repair(value) is value
-    if kind is int:
-        fits: bool = -_SAFE_INTEGER < value < _SAFE_INTEGER
-        return fits
-    return value is None or kind is bool or (kind is float and isfinite(value))
-
-
 def _to_json(value: Any) -> Any:
     """Return the value in a form that every JSON parser accepts: no NaN, 65-bit integer or lone surrogate."""
     if isinstance(value, Mapping):
@@ -131,3 +114,73 @@ def _to_json(value: Any) -> Any:
 def parse_integer(digits: str) -> Any:
     """Return an integer; one with 20 digits or more, which no column holds, stays text."""
     return int(digits) if len(digits) < 20 else digits
+
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@config_class
+class EncodingOptions:
+    """The encoding of a file of lines."""
+
+    encoding: str = "utf-8"
+    """encoding of the file by its name on the web, such as `windows-1252` or `shift_jis`; rows that are not of it are
+    counted as `bad_utf8`; UTF-16 is known by its byte order mark"""
+
+    def __post_init__(self) -> None:
+        if (codec := find_encoding(self.encoding)) is None or codec.startswith("utf-16"):
+            raise ValueError(
+                f"encoding {self.encoding!r}: expected a name of the Encoding Standard, such as utf-8, windows-1252, "
+                "shift_jis, gbk or euc-kr"
+            )
+
+    def decode(self, line: bytes) -> str:
+        """Return the text of a line; UnicodeDecodeError if it has another encoding."""
+        return line.decode(find_encoding(self.encoding) or self.encoding)
+
+
+class LineFile(Reader):
+    r"""A reader of lines split at `\n`; a subclass parses a line.
+
+    The locator is the offset of the line in the decompressed stream. Of a truncated or damaged stream, all complete
+    lines before the damage and in later members are read.
+    """
+
+    self_delimiting: ClassVar[bool] = False
+    """true if a partial line is never a record, so that a record right after damage is a complete line"""
+    line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "line_bytes")
+
+    Options = EncodingOptions
+
+    @staticmethod
+    def splittable(head: bytes) -> bool:
+        """Return whether the file is uncompressed and not UTF-16, so that lines can be found from the middle."""
+        return detect_codec(head) is None and detect_utf16(head) is None
+
+    def first(self, path: InputFile, position: int) -> int:
+        return find_line_start(path, position)
+
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        """Yield the lines that start in [start, end); all lines of a compressed file."""
+        lines = ByteLines(path, start, end, self._limits)
+        for offset, line in lines:
+            item = self._make_item(line, offset)
+            is_partial = not self.self_delimiting or isinstance(item, Counted)
+            yield Counted("note", "resync") if lines.rest and is_partial and not isinstance(line, Cut) else item
+
+    def _make_item(self, line: Line, offset: int) -> Item:
+        if isinstance(line, Cut):
+            return Counted("malformed", line.reason, offset)
+        if isinstance(line, int):
+            return Counted("malformed", "line_bytes", offset)
+        raw = line.removeprefix(_BOM) if offset == 0 else line
+        if not raw or raw.isspace():
+            return Counted("ignored", "blank_line")
+        try:
+            return self.parse(self._options.decode(raw), offset, len(line))
+        except UnicodeDecodeError:
+            return Counted("malformed", "bad_utf8", offset)
+
+    @abstractmethod
+    def parse(self, line: str, offset: int, length: int) -> Item:
+        """Return the record of a line that is not blank; `length` is in bytes."""

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.wikitext import strip_markup
+from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
 
 
 def test_markup_goes_and_text_stays() -> None:
