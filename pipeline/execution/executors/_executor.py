@@ -1,4 +1,4 @@
-"""What the runner and the executors agree on: units dealt to tasks, and one round over them."""
+"""The contract between the runner and executors: units dealt to tasks, and one round over them."""
 
 from __future__ import annotations
 
