@@ -12,13 +12,12 @@ from typing import Any, Final, Generic, cast
 from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish_text, sweep
-from clozeline.pipeline.execution.deciders import deciders_of
 from clozeline.pipeline.execution.executors import Deal, Executor
 from clozeline.pipeline.execution.inputs import files_to_skip, join_names
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, done_counter
-from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
+from clozeline.pipeline.execution.report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
 from clozeline.pipeline.execution.unit_record import (
     DOCUMENTS_FOLDER,
@@ -246,7 +245,7 @@ class StageRun(Generic[C]):
         if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]
         else:
-            write_stage_report(folder, stage.name, counts, records, seconds, deciders_of(stage))
+            write_stage_report(stage, counts, records, seconds)
         size = sum(facts["bytes"] for record in records for facts in record.outputs.values())
         if not stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)

@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # the options of executors are listed without what they run
-    from clozeline.pipeline.execution.stages import UnitRunner
     from clozeline.pipeline.recipe import ExecutorConfig
+
+
+class Step(Protocol):
+    """The work of a pass on one unit, which leaves a result."""
+
+    @property
+    def logs(self) -> Path: ...
+
+    def __call__(self, unit: int) -> None: ...
+
+    def has_result(self, unit: int) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Deal:
     """The datatrove step: task r of n runs units r, r + n, ..."""
 
-    step: UnitRunner
+    step: Step
     units: Sequence[int]
     tasks: int
     input_bytes: int | None = None

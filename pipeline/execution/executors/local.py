@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
-from clozeline.messages import guard_streams
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Deal, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
-from clozeline.stop_signals import die_with
+from clozeline.process import die_with, guard_streams
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
