@@ -1,4 +1,4 @@
-"""The contract between the runner and executors: units dealt to tasks, and one round over them."""
+"""Interface of the runner and the executors: units dealt to tasks, and one round over them."""
 
 from __future__ import annotations
 
