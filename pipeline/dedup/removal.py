@@ -9,7 +9,6 @@ import numpy as np
 from clozeline.pipeline.dedup.parts import PIECE_DROP, DedupCounts, Parts
 from clozeline.pipeline.dedup.repeats import Pieces
 from clozeline.pipeline.dedup.rows import read_rows, uid_bytes
-from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
@@ -42,7 +41,6 @@ class Removal:
 
     removals: Removals
     part: int
-    edits: EditSamples = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -82,8 +80,6 @@ class Removal:
                 self._reject(document, f"repeated_{pieces.NAME}", detail, len(document.text))
                 return None
             removed[pieces.NAME] = len(text) - len(left)
-            origin = document.url or f"{document.source} at {document.offset:,}"
-            add_edit(self.edits, pieces.NAME, document.uid, origin, text, left)
             text = left
         if not removed:
             return document
@@ -103,7 +99,7 @@ class Removal:
 
     def _read_runs(self, name: str) -> dict[int, list[tuple[int, int]]]:
         parts = self.removals.parts
-        rows = np.sort(read_rows(parts.folder, parts.exchange(f"{name}-drops"), self.part, PIECE_DROP))
+        rows = np.sort(read_rows(parts.folder, parts.shuffle(f"{name}-drops"), self.part, PIECE_DROP))
         runs: dict[int, list[tuple[int, int]]] = {}
         for row, first, last in rows.tolist():
             runs.setdefault(row, []).append((first, last))
@@ -124,7 +120,7 @@ class Apply(Pass[DedupCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        removal = Removal(self.removals, unit, output.edits)
+        removal = Removal(self.removals, unit)
         with output.file(f"documents/{unit:06d}.arrow") as path:
             kept = write_documents(path, (document for _, document in removal.documents()))
         with output.file(f"rejects/{unit:06d}.arrow") as path:
