@@ -22,7 +22,7 @@ import psutil
 
 from tests.distributed import free_port
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo", "setpriv")
 _PATH = f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin"
 MISSING = [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
 """Programs that are not installed."""

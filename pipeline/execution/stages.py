@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
 from clozeline.files import open_unlinked
-from clozeline.pipeline import all_stages as all_stages
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord, unit_marker
 from clozeline.pipeline.recipe import Recipe, part_of_stage

@@ -90,10 +90,13 @@ def test_tasks_beyond_the_limit_of_the_cluster_wait_and_this_is_said(tmp_path, m
 
 def test_workers_are_kept_to_by_one_array_at_a_time(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch)
-    execute(tmp_path / "slurm", workers=1)
+    execute(tmp_path / "slurm", workers=1, sbatch_args={"mem": "4G", "exclusive": ""})
     lines = [line.split()[0] for line in (cluster / "calls").read_text().splitlines()]
-    first, second = (place for place, word in enumerate(lines) if word == "sbatch" and place < len(lines) - 4)
-    assert "--array=0-1%1" in calls(cluster, "sbatch")[0]
+    first, second, *_ = (place for place, word in enumerate(lines) if word == "sbatch")
+    submitted = calls(cluster, "sbatch")[0]
+    assert "--array=0-1%1" in submitted
+    assert "--mem=4G --exclusive" in submitted
+    assert "--mem-per-cpu" not in submitted, "Slurm takes one of both"
     assert "squeue" in lines[first:second]
 
 
