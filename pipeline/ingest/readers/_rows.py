@@ -13,6 +13,7 @@ from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
 from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
 from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
@@ -152,6 +153,11 @@ class LineFile(Reader):
 
     Options = EncodingOptions
 
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        # the options of a reader of somebody else need not have an encoding
+        self._encoding = options if isinstance(options, EncodingOptions) else EncodingOptions()
+
     @staticmethod
     def splittable(head: bytes) -> bool:
         """Return whether the file is uncompressed and not UTF-16, so that lines can be found from the middle."""
@@ -177,7 +183,7 @@ class LineFile(Reader):
         if not raw or raw.isspace():
             return Counted("ignored", "blank_line")
         try:
-            return self.parse(self._options.decode(raw), offset, len(line))
+            return self.parse(self._encoding.decode(raw), offset, len(line))
         except UnicodeDecodeError:
             return Counted("malformed", "bad_utf8", offset)
 
