@@ -9,13 +9,8 @@ from typing import ClassVar
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
-from clozeline.pipeline.decontaminate.counts import DecontaminateCounts
-from clozeline.pipeline.decontaminate.evaluation_items import (
-    evaluation_files,
-    read_items,
-    version_of,
-)
-from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, FindMatches, WriteIndex
+from clozeline.pipeline.decontaminate.evaluation_items import evaluation_files, read_items, version_of
+from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, DecontaminateCounts, FindMatches, WriteIndex
 from clozeline.pipeline.execution.stage_order import documents_folder
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
@@ -51,8 +46,8 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
         return [
             WriteIndex(files, config.ngram, self.recipe.limits),
             FindMatches(units, documents, self.folder),
-            DecideMatches(files, units, config.max_document_frequency),
-            Apply(units, documents, self.folder, files, self.recipe.seed),
+            DecideMatches(files, units, self.recipe.limits, config.max_document_frequency),
+            Apply(units, documents, self.folder, self.recipe.seed),
         ]
 
     def row(self, counts: DecontaminateCounts) -> Row:
@@ -74,3 +69,5 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
             require_equal(self.name, "matches found", matches["found"], "matches taken + ignored",
                           matches["taken"] + matches["ignored"])  # fmt: skip
             require_equal(self.name, "contaminated documents", counts["contaminated_documents"], "rejected", rejected)
+            for name, suite in counts["suites"].items():
+                require_equal(self.name, f"items of {name}", suite["items"], "items reported", suite["reported"])

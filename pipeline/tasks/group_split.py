@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from clozeline.pipeline.kernels.ngram_index import Item, Matcher, build_index
+from clozeline.pipeline.kernels.ngram_index import Matcher, build_index
 from clozeline.pipeline.tasks.readers import Rejected, TaskItem
 from clozeline.seeding import hash64
 
@@ -54,14 +54,12 @@ def exclude_overlaps(
 
 def _rows_with_runs(rows: Sequence[TaskItem | Rejected], others: Sequence[TaskItem], ngram: int) -> set[int]:
     """Return the rows that hold `ngram` consecutive words of a text of `others`, or a complete shorter text."""
-    index = build_index(((0, Item(item.index, "", item.overlap_texts)) for item in others), ngram)
-    pairs = [
-        (number, text.encode("utf-8", "replace").decode())  # Arrow refuses a lone surrogate
+    matcher = Matcher(build_index((("", item.overlap_texts) for item in others), ngram))
+    return {
+        number
         for number, item in enumerate(rows)
-        if not isinstance(item, Rejected)
-        for text in item.overlap_texts
-    ]
-    return {pairs[text][0] for text, _, _ in Matcher(index).find([text for _, text in pairs])}
+        if not isinstance(item, Rejected) and any(matcher.find(text) for text in item.overlap_texts)
+    }
 
 
 def overlap_keys(item: TaskItem) -> list[str]:
