@@ -18,8 +18,7 @@ from typing import Any
 from benchmarks.harness import figure, parser, print_table, system_load, take_turns, write_json
 
 from benchmarks.extraction_pages import SETS, MarkedPage, read_pages, score_strings, score_texts
-from clozeline.pipeline.clean.extractors._nesting_depth import is_deeper
-from clozeline.pipeline.clean.extractors._preparation import prepare_page
+from clozeline.pipeline.clean.extractors._preparation import is_deeper, prepare_page
 from clozeline.registry import choose
 
 CASES: dict[str, dict[str, Any]] = {

@@ -4,10 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from unittest.mock import patch
 
-from benchmarks.harness import ROOT
-
 import torch
-import yaml
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
@@ -17,6 +14,7 @@ from clozeline.model.checkpoints import Checkpoint, build_checkpoint, quantize_c
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import read_size
 from clozeline.registry import choose
 from clozeline.tools.runs.inference.teacher_scores import keep_best
 from clozeline.train.compression.distillation.student import Student
@@ -30,7 +28,7 @@ TINY_VOCABULARY = 30_000
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One measurement; `preset` names a file of `configs/models`, None: no model."""
+    """One measurement; `preset` names a size of `configs/models`, None: no model."""
 
     preset: str | None = None
     rows: int
@@ -70,7 +68,7 @@ class Experiment:
 def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
     """Return the model of an experiment on its device."""
     assert experiment.preset is not None
-    plain = yaml.safe_load((ROOT / f"configs/models/{experiment.preset}.yaml").read_text()) | {"dropout": {}}
+    plain = read_size(experiment.preset) | {"dropout": {}}
     plain |= SMALL if tiny else {}
     if experiment.label_chunk is not None:
         plain["heads"] = {name: {"weight": 1.0, "label_chunk": experiment.label_chunk} for name in plain["heads"]}

@@ -9,8 +9,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.harness import ROOT
-
 import torch
 import yaml
 from torch import Tensor
@@ -20,6 +18,7 @@ from benchmarks.gpu_models import SMALL, Experiment
 from benchmarks.model import batch_packed_rows, document_sizes, pack_documents
 from benchmarks.zero_stages import LENGTH, VOCABULARY, write_shards
 from clozeline.configuration.config import load_config
+from clozeline.model.configuration.sizes import read_size
 from clozeline.model.layers.documents import attend, batch_documents
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.train.configuration.config import TrainConfig
@@ -35,7 +34,7 @@ SETTLED = 10
 def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) -> dict[str, Any]:
     """Train at a ZeRO stage from shards on disk; return medians of a step, its waits for data, and its memory."""
     rows, cuda = experiment.rows, device.type == "cuda"
-    model = yaml.safe_load((ROOT / f"configs/models/{experiment.preset}.yaml").read_text()) | (SMALL if tiny else {})
+    model = read_size(str(experiment.preset)) | (SMALL if tiny else {})
     plain = {
         "model": model, "data": {"global_batch": rows, "micro_batch": rows, "lanes": 4, "label_capacity": 512},
         "optimizer": {"name": "adamw", "learning_rate": 1e-4}, "schedule": {"name": "linear", "warmup": 5},

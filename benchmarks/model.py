@@ -22,15 +22,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.harness import ROOT, Claim, finish, parser, resident_bytes, run_script, system_load
+from benchmarks.harness import Claim, finish, parser, resident_bytes, run_script, system_load
 
 import numpy as np
 import torch
-import yaml
 from pydantic import TypeAdapter
 
 from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import read_size
 
 VOCABULARY = {"bert_base": 30522, "tinybert_6": 30522, "gpt2_small": 50257, "t5_base": 32128}
 LABELS = 0.15
@@ -60,7 +60,7 @@ def peak(case: str, side: str) -> float:
 
 def ours(preset: str, *batches: Mapping[str, torch.Tensor]) -> Step:
     """Return a step of one of our preset models over some batches, without dropout."""
-    plain = yaml.safe_load((ROOT / f"configs/models/{preset}.yaml").read_text()) | {"dropout": {}}
+    plain = read_size(preset) | {"dropout": {}}
     model = build_model(TypeAdapter(ModelConfig).validate_python(plain), VOCABULARY[preset], {})
 
     def step() -> None:

@@ -1,6 +1,6 @@
-"""A million shards, 100,000 units and 512 ranks: what a start, a plan and a save cost, without any data.
+"""The most shards of a set, 100,000 units and 512 ranks: what a start, a plan and a save cost, without any data.
 
-    python -m benchmarks.scale [--shards 1000000] [--ranks 10000] [--units 100000] [--files 20000] [--savers 512]
+    python -m benchmarks.scale [--shards 100000] [--ranks 10000] [--units 100000] [--files 20000] [--savers 512]
         [--json FILE]
 
 The manifest and the index are synthetic (one full block a shard) and the only files of the first table. For a sample of
@@ -42,9 +42,8 @@ from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import Block, ShardInfo, ShardSet, open_shards
-from clozeline.pipeline.shards.index import read_index
+from clozeline.pipeline.shards.index import parse_index
 from clozeline.pipeline.shards.manifest import Manifest
-from clozeline.pipeline.shards.shard_table import paths_of
 from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.retention import prune
@@ -74,9 +73,8 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
     before, start = resident_bytes(), time.process_time()
     manifest = Manifest.load(folder / "manifest.json")
     loaded = time.process_time()
-    index = read_index(
-        folder / manifest.index.path, manifest.index.bytes, manifest.index.sha256, manifest.totals.blocks
-    )
+    path = folder / manifest.index.path
+    index = parse_index(str(path), path.read_bytes(), manifest)
     blocks = LogicalBlocks(index.rows, manifest.block_rows)
     order = BlockOrder(manifest.name, manifest.totals.samples, manifest.block_rows, 1, ranks)
     opened = time.process_time()
@@ -207,8 +205,8 @@ def _require(holds: bool) -> None:
 def measure_start(folder: Path, shards: int) -> dict[str, float]:
     """Open a set as every rank does, then compare its files with the manifest as one rank of each machine does."""
     write_synthetic(folder, shards)
-    for path in paths_of(Manifest.load(folder).shards):
-        with (folder / path).open("wb") as file:
+    for shard in Manifest.load(folder).shards:
+        with (folder / shard.path).open("wb") as file:
             file.truncate(_SHARD_BYTES)
     opened: list[ShardSet] = []
     return timed({
@@ -248,7 +246,7 @@ def main() -> int:
     folder: Any = (Path, "measure the set in this folder, which is there already")
     part: Any = (str, "measure a single part of the second table")
     options = parser(
-        __doc__, shards=1_000_000, ranks=10_000, units=100_000, files=20_000, savers=512, folder=folder, part=part
+        __doc__, shards=100_000, ranks=10_000, units=100_000, files=20_000, savers=512, folder=folder, part=part
     ).parse_args()
     if options.folder:
         print(json.dumps(measure(options.folder, options.ranks)))

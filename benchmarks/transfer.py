@@ -20,11 +20,11 @@ from typing import Any, Final
 
 from benchmarks.harness import ROOT, parser, print_table, write_json
 
-import yaml
 from scipy.stats import ttest_ind
 
-from clozeline.configuration.config import config_file
+from clozeline.configuration.config import config_file, read_composed
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tasks.group_split import split_by_group
 from clozeline.pipeline.tasks.readers import Rejected, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, text_lines
@@ -48,7 +48,7 @@ def recipe_of(task: str) -> str:
 
 def reader_of(task: str) -> TaskReader:
     """Return the reader of a task's recipe, with its options."""
-    recipe = yaml.safe_load(config_file(f"recipe:tasks/{recipe_of(task)}", "pipeline.yaml").read_text(encoding="utf-8"))
+    recipe = read_composed(Recipe, config_file(f"recipe:tasks/{recipe_of(task)}", "pipeline.yaml"))
     options = recipe["tasks"]["reader"] | ({"task": task} if task in OF_GLUE else {})
     reader: TaskReader = choose("clozeline.pipeline.tasks.readers", options).build(Limits())
     return reader

@@ -183,6 +183,8 @@ def _entries(value: Any) -> Any:
 class Recipe:
     """Configuration of a pipeline run."""
 
+    PART: ClassVar = "pipeline"
+
     corpus: str
     """name of the corpus; part of every document uid: never change it after the first run"""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1

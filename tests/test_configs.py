@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 
 import pytest
+import yaml
 
-from clozeline.configuration.config import load_config
+from clozeline.configuration.config import flatten, load_config
 from clozeline.errors import ClozelineError
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.stage_order import check_recipe
 from clozeline.pipeline.recipe import Recipe, load_recipe
-from clozeline.tools.experiments.multirun.study_plan import Study, Variant, load_study
+from clozeline.tools.experiments.multirun.study_plan import Study, load_study
 from clozeline.tools.runs.prompting.template import Template
 from clozeline.train.configuration.config import TrainConfig
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import vocabulary
+from tests.recipes import Training, trainings
 
 ROOT = Path(__file__).parents[1]
-CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+CONFIGS = [path for path in sorted((ROOT / "configs").rglob("*.yaml")) if path.parent.name not in ("models", "bases")]
 RECIPES = [path for path in CONFIGS if not {"tasks", "studies", "compression", "textbook"} & set(path.parts)]
 """All but those of tasks, which read no documents and start from another run, and of what stands for itself."""
 BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
@@ -30,18 +32,18 @@ def relative(path: Path) -> str:
 
 
 def load(path: Path, *more: str) -> object:
-    """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, `models/` sizes, and so on."""
+    """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, and so on."""
     if path.stem == "study":
+        load_study(path.parent)
         return load_config(Study, path, more)
-    if path.parent.name == "variants":  # with the keys of its base
-        return load_study(path.parents[1])[1][path.stem] if not more else load_config(Variant, path, more)
-    if path.parent.name == "models":
-        return load_config(ModelConfig, path, more)
     if path.parent.name == "prompts":
         return load_config(Template, path, more)
-    if path.stem.startswith("pipeline"):
-        return load_recipe(path, [f"output={ROOT / 'runs'}", *more])
-    assert path.stem.startswith("train"), f"{path}: which schema reads it? Name it pipeline*.yaml or train*.yaml"
+    if path.stem.startswith("pipeline") or path.parent.name == "tasks":
+        recipe = load_recipe(path, [f"output={ROOT / 'runs'}", *more])
+        if path.stem.startswith("pipeline"):
+            return recipe
+    else:
+        assert path.stem.startswith("train"), f"{path}: which schema reads it? Name it pipeline*.yaml or train*.yaml"
     body = BODY if "tasks" in path.parts else []
     if "studies" in path.parts and "\n  heads:" not in path.read_text(encoding="utf-8"):
         body = ["model.heads={lm: 1.0}"]  # each variant has its own
@@ -56,6 +58,25 @@ def test_there_are_configs() -> None:
 @pytest.mark.parametrize("path", CONFIGS, ids=relative)
 def test_loads(path: Path) -> None:
     load(path)
+
+
+@pytest.mark.parametrize("training", [one for one in trainings() if one.variant], ids=lambda one: one.name)
+def test_variants_load(training: Training) -> None:
+    load_config(TrainConfig, training.path, ["data.shards=x", "output=y", *training.words])
+
+
+def test_no_two_files_share_most_of_their_keys() -> None:
+    """A file holds what differs from its base: fewer than 80 % of the keys and values of two files are the same."""
+    keys = {
+        path: set(map(str, flatten(yaml.safe_load(path.read_text(encoding="utf-8"))).items()))
+        for path in (ROOT / "configs").rglob("*.yaml")
+    }
+    alike = [
+        (relative(one), relative(other))
+        for one, other in itertools.combinations(keys, 2)
+        if len(keys[one] & keys[other]) >= 0.8 * max(len(keys[one]), len(keys[other]))
+    ]
+    assert alike == []
 
 
 @pytest.mark.parametrize("path", mark_slow_but(CONFIGS[::10], CONFIGS), ids=relative)
@@ -99,7 +120,7 @@ def test_a_recipe_makes_what_its_training_needs(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in RECIPES if path.name == "pipeline.yaml"], ids=relative)
 def test_a_recipe_says_how_it_differs_from_the_paper(path: Path) -> None:
-    comment = path.read_text(encoding="utf-8").split("corpus:")[0]
+    comment = path.read_text(encoding="utf-8").split("base:")[0]
     if path.parent.name not in ("demo", "web", "small_languages"):
         _, _, differences = comment.partition("# Differs from the paper:\n")
         assert re.match(r"(# - .+\n)+$", differences)

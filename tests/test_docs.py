@@ -15,12 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from clozeline.__main__ import commands as commands_of_clozeline
 from clozeline.__main__ import main
 from clozeline.configuration.config import config_file, load_config
 from clozeline.model.checkpoints._conversion.type_selection import map_of_type
+from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.registry import find, names
@@ -29,6 +29,7 @@ from clozeline.tools.website.gallery.training import training_rows
 from clozeline.train.configuration.config import TrainConfig
 from tests.crawled_chain import Chain
 from tests.distributed import run_program
+from tests.recipes import find_training
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
@@ -289,11 +290,9 @@ def models_of_the_page() -> list[list[str]]:
 @pytest.mark.parametrize("cells", models_of_the_page(), ids=lambda cells: cells[0])
 def test_a_model_of_the_page_is_what_its_files_say(cells: list[str]) -> None:
     _, family, architecture, heads, recipe, sizes, classes = cells
-    paths = [CONFIGS / "models" / f"{size}.yaml" for size in sizes.split(", ") if size]
-    configurations = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths]
+    configurations = [read_size(size) for size in sizes.split(", ") if size]
     if recipe:
-        training = CONFIGS / "recipes" / recipe / "train.yaml"
-        configurations.append(yaml.safe_load(training.read_text(encoding="utf-8"))["model"])
+        configurations.append(find_training(recipe).keys["model"])
     found = {head for configuration in configurations for head in configuration["heads"]}
     families = {configuration["family"] for configuration in configurations}
     if classes:
@@ -311,7 +310,7 @@ def test_every_file_of_a_model_is_in_one_row_of_the_page() -> None:
     rows = models_of_the_page()
     recipes, sizes, classes = ([row[column] for row in rows if row[column]] for column in (4, 5, 6))
     assert sorted([*recipes, *NOT_A_MODEL]) == sorted(path.name for path in (CONFIGS / "recipes").iterdir())
-    assert sorted(", ".join(sizes).split(", ")) == sorted(path.stem for path in (CONFIGS / "models").iterdir())
+    assert sorted(", ".join(sizes).split(", ")) == sorted(all_sizes())
     types = [
         find("clozeline.model.checkpoints", name).model_type for name in model_names("clozeline.model.checkpoints")
     ]

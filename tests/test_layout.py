@@ -133,26 +133,6 @@ def test_tests_mirror_the_source() -> None:
     assert not strangers
 
 
-UNTESTED = {
-    **{str(path.relative_to(ROOT)): "types alone" for path in (ROOT / "pipeline").rglob("counts.py")},
-    **{str(path.relative_to(ROOT)): "keys of a stage" for path in (ROOT / "pipeline").rglob("config.py")},
-    "clozeline/arrays.py": "types alone",
-    "pipeline/ingest/formats/input_file.py": "types alone",
-    "train/main.py": "an entry, started by the tests of runs",
-}
-"""Modules without a test at their path, and why."""
-
-
-def test_every_module_has_a_test_at_its_path() -> None:
-    """`a/_b.py` is tested by `tests/a/test_b.py`."""
-
-    def has_test(path: Path) -> bool:
-        folder = ROOT / "tests" / path.relative_to(ROOT).parent
-        return any((folder / f"test_{stem}.py").exists() for stem in (path.stem, path.stem.lstrip("_")))
-
-    assert sorted(relative(path) for path in SOURCES if not has_test(path)) == sorted(UNTESTED)
-
-
 NOT_VERBS = frozenset({"What", "Where", "Whether", "How", "Which", "Who", "Why", "The", "A", "An"})
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from clozeline.configuration.config import config_file, validate
 from clozeline.model.build import build_model
@@ -17,6 +16,7 @@ from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
 from tests.pipeline.task_files import write_vocabulary
+from tests.recipes import find_training, trainings
 
 NLI = ("entailment", "neutral", "contradiction")
 TRUTH = ("false", "true")
@@ -86,19 +86,18 @@ def test_the_recipe_reads_the_official_layout(tmp_path: Path, name: str) -> None
         assert facts is not None
         assert (manifest.totals.samples, dict(manifest.totals.skipped), facts.labels) == (2, {}, labels)
         head = facts.head
-    training = config_file(f"recipe:tasks/{name}", "train.yaml").read_text(encoding="utf-8")
-    assert f"\n    {head}: {{" in training
-    assert "steps: " in training
+    training = find_training(f"tasks/{name}").keys
+    assert head in training["model"]["heads"]
+    assert "steps" in training
 
 
 def test_the_demo_with_the_head_of_each_recipe_is_exported() -> None:
     """Heads of rows and of tokens that differ; a pair's vector and scores of similarity have no class."""
-    recipes = Path(config_file("recipe:demo", "train.yaml")).parents[1]
-    tasks = [yaml.safe_load(file.read_text())["model"]["heads"] for file in recipes.glob("tasks/*/train.yaml")]
+    tasks = [one.keys["model"]["heads"] for one in trainings() if one.recipe.startswith("tasks/")]
     specials = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
     classes = set()
     for heads in {str(heads): heads for heads in tasks if "auto" in str(heads)}.values():
-        body = yaml.safe_load((recipes / "demo" / "train.yaml").read_text())["model"]
+        body = find_training("demo").keys["model"]
         [(name, head)] = heads.items()
         named = {"labels": ["bad", "good"]} if name in ("classification", "tagging") else {}
         body["heads"] = {name: head | named}

@@ -18,9 +18,8 @@ import yaml
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
+from tests.recipes import RECIPES, ROOT, trainings
 
-ROOT = Path(__file__).parents[1]
-RECIPES = ROOT / "configs" / "recipes"
 DEMO = {
     "bert": "masked_lm-20",
     "bart": "bart",
@@ -112,8 +111,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out" / "corrupt"
 
 
-def train(config: Path, *words: str) -> None:
-    subprocess.run([sys.executable, "train/main.py", "--config", str(config), *words], cwd=ROOT, check=True)
+def train(recipe: str, *words: str) -> None:
+    subprocess.run([sys.executable, "train/main.py", "--config", f"recipe:{recipe}", *words], cwd=ROOT, check=True)
 
 
 @pytest.fixture(scope="module")
@@ -121,13 +120,14 @@ def teacher(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of BERT's small variant."""
     output = tmp_path_factory.mktemp("teacher") / "run"
     manifest = shards / SETS["bert"] / "train" / "manifest.json"
-    train(RECIPES / "bert" / "train_tiny.yaml", f"data.shards={manifest}", f"output={output}")
+    train("bert", "variant=tiny", f"data.shards={manifest}", f"output={output}")
     return output
 
 
 def test_every_family_has_a_small_variant() -> None:
-    families = {path.parent.name for path in RECIPES.glob("*/train.yaml")} - {"demo"}
-    assert families == {path.parent.name for path in RECIPES.glob("*/train_tiny.yaml")} == SETS.keys()
+    made = [one for one in trainings() if not one.recipe.startswith("tasks/")]
+    families = {one.recipe for one in made} - {"demo"}
+    assert families == {one.recipe for one in made if one.variant == "tiny"} == SETS.keys()
 
 
 def label_entropy(manifest: Path) -> float:
@@ -152,9 +152,8 @@ def test_it_beats_the_unigram_entropy(
     made = shards / SETS[recipe]
     words = [f"data.shards={made / 'train' / 'manifest.json'}", f"output={tmp_path / 'run'}", "evaluate.max_rows=null"]
     words += [f"distil.teacher={request.getfixturevalue('teacher')}"] if recipe in TAUGHT else []
-    plans = [("train", ["--dry-run"])] if recipe not in DEMO else []
-    for name, more in (*plans, ("train_tiny", [])):
-        train(RECIPES / recipe / f"{name}.yaml", *words, *more)
+    for more in (*([["--dry-run"]] if recipe not in DEMO else []), ["variant=tiny"]):
+        train(recipe, *words, *more)
     found = json.loads((tmp_path / "run" / "status.json").read_text(encoding="utf-8"))
     heldout = found["heldout"]["heldout"]
     assert found["step"] <= 300

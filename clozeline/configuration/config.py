@@ -21,6 +21,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from clozeline import HOME
+from clozeline.configuration.composition import compose
 from clozeline.configuration.overrides import override
 from clozeline.configuration.redaction import MASK, iter_masked_keys, redact, remember, without_masks
 from clozeline.configuration.schema import describe as describe
@@ -56,14 +57,19 @@ def adapter_of(kind: type[T]) -> TypeAdapter[T]:
 
 
 def config_file(location: str, kind: str) -> Path:
-    """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline."""
+    """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline.
+
+    A recipe is a folder with a file of this kind, or one file with a part for each command.
+    """
     name = location.removeprefix("recipe:")
     if name == location:
         return Path(location)
-    known = sorted(str(path.parent.relative_to(_RECIPES)) for path in _RECIPES.rglob(kind))
-    if name not in known:
-        raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; known: {', '.join(known)}")
-    return _RECIPES / name / kind
+    recipes = {str(path.parent.relative_to(_RECIPES)): path for path in _RECIPES.rglob(kind)}
+    recipes |= {str(path.relative_to(_RECIPES).with_suffix("")): path for path in _RECIPES.glob("tasks/*.yaml")}
+    if name not in recipes:
+        known = ", ".join(sorted(recipes))
+        raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; known: {known}")
+    return recipes[name]
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
@@ -82,6 +88,11 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return data
 
 
+def read_composed(schema: Any, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the keys of a file, merged over those of its base and changed by `variant=NAME`."""
+    return compose(schema, path, overrides, read_mapping)[0]
+
+
 def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, recorded: bool = False) -> T:
     """Read a YAML file, apply `a.b=value` overrides (the values are YAML), validate.
 
@@ -90,7 +101,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, r
     ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
-    data = read_mapping(path)
+    data, overrides = (read_mapping(path), overrides) if recorded else compose(schema, path, overrides, read_mapping)
     remember(data)
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)

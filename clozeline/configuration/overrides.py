@@ -160,11 +160,17 @@ def _apply(schema: Any, config: Any, key: str, text: str) -> None:
     # What the file has there is replaced: a reference in it that leads nowhere does not matter.
     before = OmegaConf.select(config, key, throw_on_resolution_failure=False)
     if OmegaConf.is_dict(before):
-        value = _merge(below(outer, last), OmegaConf.to_container(before), value)
+        value = merge(below(outer, last), OmegaConf.to_container(before), value)
     OmegaConf.update(config, key, value, merge=False)
 
 
-def _merge(kind: Any, before: Any, value: Any) -> Any:
+def merge(kind: Any, before: Any, value: Any) -> Any:
+    """Return a value of type `kind` merged over the one before it, if both are mappings of keys.
+
+    A mapping that chooses an algorithm by its `name`, or another `family` of models, replaces the one before it.
+    """
     if not isinstance(before, Mapping) or not isinstance(value, Mapping) or "name" in value or maps_names(kind):
         return value
-    return {**before, **{key: _merge(below(kind, key), before.get(key), item) for key, item in value.items()}}
+    if "family" in before and value.get("family", before["family"]) != before["family"]:
+        return value
+    return {**before, **{key: merge(below(kind, key), before.get(key), item) for key, item in value.items()}}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
@@ -36,6 +36,8 @@ class ModelConfig:
     A family with its own keys declares a subclass as its `Options`; a mapping that names such a family becomes an
     instance of that subclass.
     """
+
+    WORD: ClassVar = "size"
 
     family: str
     """A file of model/families, for example encoder, decoder or encoder_decoder."""

@@ -16,7 +16,7 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts, total_counts
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.recorded_file import check_files
 
 BALANCE_VERSION: Final = 1

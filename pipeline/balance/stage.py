@@ -9,7 +9,7 @@ from clozeline.pipeline.balance.passes import BALANCE_VERSION, CountTokens, Writ
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.splits import split_amount
+from clozeline.pipeline.shards.layout import split_amount
 
 
 class BalanceStage(Stage[BalanceConfig, BalanceCounts]):

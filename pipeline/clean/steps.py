@@ -1,14 +1,13 @@
-"""Clean one document: limit its length, normalize it, identify the language, apply the filters."""
+"""Clean one document: extract its text, normalize it, identify the language, apply the filters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clozeline.pipeline.clean.extractors import EXTRACTION_REASONS
+from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_REASONS, shared_extraction
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.readers import Counted
 from clozeline.pipeline.text.normal_form import count_control_characters, normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import Chosen
@@ -32,6 +31,7 @@ class Steps:
     """
 
     def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
+        self._extraction = shared_extraction(source.extractor)
         self._language = None if source.language is None else LanguageRule(source.language)
         self._filters: list[tuple[str, Filter]]
         self._pair_filters: list[tuple[str, Filter]]
@@ -43,25 +43,29 @@ class Steps:
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(LANGUAGE_REASONS if self._language else [])]
         self.reasons += [reason for _, step in self._filters for reason in step.reasons]
 
-    def screen(self, document: Document) -> bool:
-        """Return whether a document passes the filters of URLs, before its text is extracted; else reject it."""
-        for name, step in self._filters if document.target_text is None else self._pair_filters:
-            if (judge_url := getattr(step, "judge_url", None)) is not None:
-                verdict = judge_url(document.url)
-                if verdict.reason:
-                    self._tally.reject(
-                        document.replace(text="", target_text=None), name, verdict.reason, verdict.detail
-                    )
-                    return False
-        return True
-
     def clean(
-        self, document: Document, given_language: str | None, target_language: str | None = None
+        self,
+        document: Document,
+        given_language: str | None,
+        target_language: str | None = None,
+        *,
+        markup: bool = False,
     ) -> Document | None:
         """Return the finished document, or None if it was rejected.
 
-        A language stated in the input's configuration is not identified.
+        The text of `markup` is extracted, after the filters of URLs. A language stated in the input's configuration is
+        not identified.
         """
+        if not self._passes_url_filters(document):
+            return None
+        if markup:
+            page = self._extraction.extract(document.text)
+            document = document.replace(text=page.text)
+            if page.reason is not None:
+                self._tally.reject(document, "extraction", page.reason)
+                return None
+            if page.lenient:
+                self._tally.note("extract_fallback")
         self._tally.add({"characters_in": document.characters})
         is_pair = document.target_text is not None
         empty = "empty_side" if is_pair else "empty"
@@ -75,6 +79,16 @@ class Steps:
             given_language = given_language or "und"
         identified = self._identify_language(document, given_language)
         return None if identified is None else self._apply_filters(identified)
+
+    def _passes_url_filters(self, document: Document) -> bool:
+        for name, step in self._filters if document.target_text is None else self._pair_filters:
+            if (judge_url := getattr(step, "judge_url", None)) is not None:
+                verdict = judge_url(document.url)
+                if verdict.reason:
+                    unread = document.replace(text="", target_text=None)
+                    self._tally.reject(unread, name, verdict.reason, verdict.detail)
+                    return False
+        return True
 
     def _normalize(self, document: Document, raw: str, empty: str, side: str = "") -> str | None:
         if len(raw) > self._text_chars:
@@ -108,7 +122,7 @@ class Steps:
         for name, step in self._filters if document.target_text is None else self._pair_filters:
             verdict = step.judge(statistics, document.language)
             if verdict.note:
-                self._tally.count(Counted("note", verdict.note))
+                self._tally.note(verdict.note)
             if verdict.reason:
                 self._tally.reject(document, name, verdict.reason, verdict.detail)
                 return None

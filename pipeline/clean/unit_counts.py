@@ -56,6 +56,8 @@ class UnitCounts:
 
     seed: int
     keep_text: float
+    left: int | None = None
+    """documents that it may still read; None: all"""
     counts: CleanCounts = field(default_factory=lambda: _zeros((), ()))
     rejections: list[Rejection] = field(default_factory=list)
     edits: EditSamples = field(default_factory=dict)
@@ -76,11 +78,15 @@ class UnitCounts:
     def add(self, more: CleanCounts) -> None:
         add_counts(self.counts, more)
 
+    def note(self, event: str) -> None:
+        """Count an event of the current file that is not about a record."""
+        self.add({"notes": {event: 1}, "by_source": {self._source: {event: 1}}})
+
     def count(self, counted: Counted) -> None:
-        """Count a record without a document, or a note, which is not about a record."""
+        """Count a record without a document, or a note."""
         reason = {counted.reason: 1}
         if counted.group == "note":
-            self.add({"notes": reason, "by_source": {self._source: reason}})
+            self.note(counted.reason)
         elif counted.group == "ignored":
             self.add({"ignored": reason, "records_in": 1})
         else:

@@ -1,5 +1,89 @@
-"""Options of `corrupt`: the list of objectives."""
+"""Options of `corrupt`: a list of objectives, each with its options next to the keys of its entry."""
 
-from clozeline.pipeline.corrupt.entries import ObjectiveEntries
+from __future__ import annotations
 
-CorruptConfig = ObjectiveEntries
+from collections.abc import Mapping
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.block_options import BlockRows, Compression
+from clozeline.registry import Chosen, OneOf
+
+if TYPE_CHECKING:  # the keys are listed without the objectives, which import numpy
+    from clozeline.pipeline.corrupt.objectives import Objective
+    from clozeline.pipeline.vocabulary import Vocabulary
+
+
+@config_class
+class NamedObjective:
+    """An objective with a label; subclasses add keys of their own."""
+
+    WORD: ClassVar = "name"
+    BESIDE: ClassVar = {"objective": "name"}
+
+    objective: Annotated[Chosen, OneOf("clozeline.pipeline.corrupt.objectives")]
+    """name of the objective; its options are keys of the same mapping"""
+    label: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._=-]*$")] | None = None
+    """unique name of the set or part, which keys its random draws; default: the objective's name"""
+
+    @property
+    def set_label(self) -> str:
+        return self.label or self.objective.name
+
+    def build(self, vocabulary: Vocabulary) -> Objective:
+        """Build the objective for a vocabulary."""
+        objective: Objective = self.objective.build(vocabulary, self.set_label)
+        return objective
+
+    def check_tokens(self, vocabulary: Vocabulary) -> None:
+        """Raise a ConfigurationError if the vocabulary lacks a special token of the objective or its grouping."""
+        from clozeline.pipeline.group.groupings import build_grouping
+
+        build_grouping(self.build(vocabulary).grouping, vocabulary)
+
+
+def inline_options(entry: type[NamedObjective]) -> BeforeValidator:
+    """Accept a bare name, or a mapping with both the keys of the entry and the options of its objective."""
+    keys = [key.name for key in fields(entry) if key.name != "objective"]
+
+    def separate(value: Any) -> Any:
+        if isinstance(value, str):
+            return {"objective": {"name": value}}
+        if not isinstance(value, Mapping) or "objective" in value:
+            return value
+        options = {key: item for key, item in value.items() if key not in keys}
+        return {**{key: value[key] for key in keys if key in value}, "objective": options}
+
+    return BeforeValidator(separate)
+
+
+@config_class
+class ObjectiveEntry(NamedObjective):
+    """One example set. The options of the objective are keys of the same mapping."""
+
+    variants: Annotated[int, Field(ge=1, le=65536)] = 1
+    """corruptions of each training sample; held-out samples have one"""
+    container: Literal["arrow", "tar"] = "arrow"
+    """`arrow`: Arrow IPC files; `tar`: WebDataset tars of the same blocks"""
+    compression: Compression = field(default_factory=Compression)
+    block_rows: BlockRows = "auto"
+    """rows of a block, 1 to 65536, or `auto`: at most 4 MiB"""
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    """seed of corruption; default: the recipe's"""
+
+
+def _unique(entries: list[ObjectiveEntry]) -> list[ObjectiveEntry]:
+    labels = [entry.set_label for entry in entries]
+    twice = sorted({label for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(f"two objectives share the label {', '.join(twice)}; give one of them a `label:` of its own")
+    return entries
+
+
+CorruptConfig = Annotated[
+    list[Annotated[ObjectiveEntry, inline_options(ObjectiveEntry)]], Field(min_length=1), AfterValidator(_unique)
+]
+"""The recipe's key `corrupt`."""

@@ -3,22 +3,57 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.counts import CorruptCounts, ReadCounts, RowCounts, SetCounts
-from clozeline.pipeline.corrupt.entries import ObjectiveEntry
+from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts, require_written, total_counts
+from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, require_written, total_counts
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, SetWriter, ShardSet, open_shards
-from clozeline.pipeline.shards.splits import Splits
+from clozeline.pipeline.shards.layout import Splits
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.recorded_file import check_files
+
+
+class ReadCounts(TypedDict):
+    """Samples of a set and their tokens, counted where they are read."""
+
+    samples: int
+    tokens: int
+
+
+class RowCounts(TypedDict, total=False):
+    """Samples and the examples made of them. An objective may count more."""
+
+    samples_in: int
+    examples: int
+    skipped: dict[str, int]
+    """samples that gave no example, by reason"""
+    unused_tokens: int
+    """tokens of samples that are in no example"""
+    overmasked: int
+    """examples whose labels exceed half of their content, though the masking rate asks for less"""
+    tokens: int
+
+
+class SetCounts(RowCounts, total=False):
+    """Counts of one split of an example set."""
+
+    by_language: dict[str, int]
+    """tokens by the language of the row's first document"""
+    read: dict[str, ReadCounts]
+    """by label of the sample set; of each variant"""
+
+
+class CorruptCounts(RowCounts, Counts, total=False):
+    """Counts of units of `corrupt`: sums over all sets, and each set by label and split."""
+
+    objectives: dict[str, dict[str, SetCounts]]
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, cast
 
-from clozeline.pipeline.corrupt.counts import CorruptCounts, SetCounts
-from clozeline.pipeline.corrupt.entries import ObjectiveEntry
-from clozeline.pipeline.corrupt.passes import CorruptManifests, CorruptShards, example_units
+from clozeline.pipeline.corrupt.config import ObjectiveEntry
+from clozeline.pipeline.corrupt.passes import CorruptCounts, CorruptManifests, CorruptShards, SetCounts, example_units
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.splits import Splits
+from clozeline.pipeline.shards.layout import Splits
 
 
 class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):

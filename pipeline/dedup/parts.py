@@ -1,4 +1,4 @@
-"""What all passes of `dedup` share: the parts that they read, the files between them, the clusters, and the counts."""
+"""Passes of `dedup`: the parts that they read, and what they have in common."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

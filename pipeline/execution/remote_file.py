@@ -1,18 +1,14 @@
-"""Input files of a store: found by URL or pattern, read by ranges, and hashed while they are read.
-
-The requests of a file that is read from front to back double, and stop at the end of the unit's range.
-"""
+"""Input files of a store: found by URL or pattern, read by ranges, and hashed while they are read."""
 
 import io
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from glob import has_magic
 from itertools import takewhile
 from pathlib import PurePosixPath
-from typing import BinaryIO, ClassVar, Final, Literal, NamedTuple, cast
+from typing import BinaryIO, Final, Literal, NamedTuple, cast
 from urllib.parse import unquote
 
 import xxhash
@@ -20,11 +16,11 @@ import xxhash
 from clozeline.configuration.redaction import remember
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.recipe import InputEntry, InputStore
-from clozeline.pipeline.shards.errors import ObjectMissingError, ObjectRefusedError, ObjectTooShortError
+from clozeline.pipeline.shards.file_system import ObjectMissingError, ObjectRefusedError, ObjectTooShortError
 from clozeline.pipeline.shards.store import ObjectFacts, RemoteStore, StoreOptions
 
-_PAGE: Final = 1 << 16
-_LARGEST: Final = 128 * _PAGE  # bytes of a request
+_REQUEST: Final = 1 << 20  # bytes of a request
+_SMALL: Final = 1 << 16  # those of the first one after a jump, and of one behind the range of a unit
 _END_BYTES: Final = 1 << 16
 
 
@@ -38,7 +34,7 @@ class RemoteFacts(NamedTuple):
 class RemoteFile:
     """A file in a store with the size and version that it had when the inputs were listed.
 
-    `part` is the range of a unit: requests that read ahead stop at its end, and its bytes are hashed as they are read.
+    `part` is the range of a unit: its bytes are hashed as they are read.
     """
 
     url: str
@@ -61,7 +57,7 @@ class RemoteFile:
 
     def open(self, mode: Literal["rb"]) -> BinaryIO:
         """Open the file; a read raises StorageError if the store fails, refuses, or has less than it said."""
-        return cast(BinaryIO, io.BufferedReader(_RawFile(self.content, self.size), _PAGE))
+        return cast(BinaryIO, io.BufferedReader(_RawFile(self), _REQUEST))
 
     def stat(self) -> RemoteFacts:
         return RemoteFacts(self.size)
@@ -89,71 +85,43 @@ class RemoteFile:
     def range_hash(self, start: int, end: int) -> str:
         """Return the XXH3-128 (hex) of a range: of the bytes that were read, and of the rest as it is now."""
         whole = (start, min(end, self.size))
-        return (self if self.part == whole else self.restricted(*whole)).content.finish_hash()
+        file = self if self.part == whole else self.restricted(*whole)
+        while (at := file.hashed.at) < file.hashed.end:
+            file.hashed.add(at, self.read_range(at, min(at + _REQUEST, file.hashed.end)))
+        return file.hashed.digest.hexdigest()
 
     @cached_property
-    def content(self) -> "_Content":
-        """The bytes that were read last, and the hash of `part`."""
-        return _Content(self)
+    def hashed(self) -> "_RangeHash":
+        """The hash of `part`, up to where it was read."""
+        return _RangeHash(*self.part)
 
     @cached_property
     def _parts(self) -> dict[tuple[int, int], "RemoteFile"]:
         return {}
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("content", "_parts")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("hashed", "_parts")}
 
 
-class _Content:
-    """The bytes of a file that were read last, and the hash of its range up to where it was read without a gap.
+class _RangeHash:
+    """The XXH3-128 of a range up to where it was read without a gap."""
 
-    Only the file that is read keeps bytes.
-    """
+    def __init__(self, start: int, end: int) -> None:
+        self.at, self.end, self.digest = start, end, xxhash.xxh3_128()
 
-    _last: "ClassVar[_Content | None]" = None
-
-    def __init__(self, file: RemoteFile) -> None:
-        self._file = file
-        self._window, self._at, self._asked = b"", 0, 0
-        self._digest, self._hashed = xxhash.xxh3_128(), file.part[0]
-        self._lock = threading.Lock()  # Arrow reads columns in threads
-
-    def read(self, start: int, size: int) -> bytes:
-        """Return bytes from a position, `size` at most, from the store if they are not kept."""
-        with self._lock:
-            inside = start - self._at
-            if not 0 <= inside < len(self._window):
-                self._fetch(start, size)
-                inside = 0
-            return self._window[inside : inside + size]
-
-    def finish_hash(self) -> str:
-        """Return the hash of the range, after reading what nobody has read yet."""
-        while self._hashed < self._file.part[1]:
-            self.read(self._hashed, _PAGE)
-        return self._digest.hexdigest()
-
-    def _fetch(self, start: int, size: int) -> None:
-        if _Content._last is not self:
-            if _Content._last is not None:
-                _Content._last._window = b""
-            _Content._last = self
-        follows = start == self._at + len(self._window)
-        self._asked = min(_LARGEST, 2 * self._asked) if follows and self._asked else _PAGE
-        limit = self._file.part[1] if start < self._file.part[1] else self._file.size
-        stop = min(max(start + size, min(start + self._asked, limit)), self._file.size)
-        self._window, self._at = self._file.read_range(start, stop), start
-        end = min(stop, self._file.part[1])
-        if start <= self._hashed < end:
-            self._digest.update(memoryview(self._window)[self._hashed - start : end - start])
-            self._hashed = end
+    def add(self, start: int, content: bytes) -> None:
+        """Add what was read from a position, as far as it continues the range."""
+        stop = min(start + len(content), self.end)
+        if start <= self.at < stop:
+            self.digest.update(memoryview(content)[self.at - start : stop - start])
+            self.at = stop
 
 
 class _RawFile(io.RawIOBase):
-    """Reads the content of a file at a position."""
+    """Reads a file at a position; a request ends at the end of the unit's range."""
 
-    def __init__(self, content: _Content, size: int) -> None:
-        self._content, self._size, self._at = content, size, 0
+    def __init__(self, file: RemoteFile) -> None:
+        self._file, self._at, self._follows = file, 0, False
 
     def readable(self) -> bool:
         return True
@@ -162,19 +130,24 @@ class _RawFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        self._follows = False
         return self._at
 
     def tell(self) -> int:
         return self._at
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if self._at >= self._size:
+        (start, end), at = self._file.part, self._at
+        most = len(buffer) if self._follows and not start < end <= at else min(len(buffer), _SMALL)
+        stop = min(at + most, end if at < end else self._file.size)
+        if at >= stop:
             return 0
-        part = self._content.read(self._at, len(buffer))
-        buffer[: len(part)] = part
-        self._at += len(part)
-        return len(part)
+        content = self._file.read_range(at, stop)
+        self._file.hashed.add(at, content)
+        buffer[: len(content)] = content
+        self._at, self._follows = stop, True
+        return len(content)
 
 
 def remote_files(url: str, entry: InputEntry) -> Iterator[tuple[str, RemoteFile]]:

@@ -11,7 +11,7 @@ from clozeline.arrays import Int64
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout, shard_of
+from clozeline.pipeline.shards.layout import is_heldout, shard_of
 from clozeline.seeding import order_key
 
 _COLUMNS = ("token_ids", "sentence_starts")

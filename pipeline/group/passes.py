@@ -18,7 +18,7 @@ from clozeline.pipeline.group.sample_sets import SampleSet
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors, languages_of
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, SetWriter
-from clozeline.pipeline.shards.splits import Splits
+from clozeline.pipeline.shards.layout import Splits
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files, find_file

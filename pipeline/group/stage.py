@@ -14,7 +14,7 @@ from clozeline.pipeline.group.counts import GroupCounts, SetCounts
 from clozeline.pipeline.group.passes import GroupManifests, GroupShards
 from clozeline.pipeline.group.sample_sets import SampleSet, sample_sets
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.splits import Splits, split_amount
+from clozeline.pipeline.shards.layout import Splits, split_amount
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.registry import find
 from clozeline.seeding import hash64

@@ -45,7 +45,7 @@ class JoinedShards(ShardSet):
         }
         # not `model_copy`, which would carry over cached properties
         manifest = Manifest.model_construct(**{**dict(shards.manifest), **changes})
-        super().__init__(shards.path, manifest, shards.index, _join_quarantines([shards, *columns]))
+        super().__init__(shards.path, manifest, shards.index, shards._files, _join_quarantines([shards, *columns]))
         self.rows, self.column_sets = shards, tuple(columns)
 
     @property
@@ -75,23 +75,17 @@ class JoinedShards(ShardSet):
         for part in (self.rows, *self.column_sets):
             part.release()
 
-    def buffer(self) -> bytearray:
-        return self.rows.buffer()
-
     def verify_shard(self, shard: int) -> None:
         for part in (self.rows, *self.column_sets):
             part.verify_shard(shard)
 
-    def read_block(self, block: int, buffer: bytearray | None = None, columns: Collection[str] | None = None) -> Rows:
-        """Read the rows of a block with all their columns; see `ShardSet.read_block`.
-
-        Only the columns of the rows are views of `buffer`. A column set of which no column is read is not opened.
-        """
-        rows = self.rows.read_block(block, buffer, columns)
+    def read_block(self, block: int, columns: Collection[str] | None = None) -> Rows:
+        """Read the rows of a block with all their columns; a column set of which no column is read is not opened."""
+        rows = self.rows.read_block(block, columns)
         lists = dict(rows.columns)
         for part in self.column_sets:
             if columns is None or any(spec.name in columns for spec in part.columns):
-                lists |= part.read_block(block, None, columns).columns
+                lists |= part.read_block(block, columns).columns
         return Rows(rows.fixed, lists)
 
 
@@ -105,11 +99,6 @@ def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:
         )
     if theirs.kind != "columns":
         raise ConfigurationError(f"{own.path}: expected a column set, as `clozeline teach` writes, got {theirs.kind}")
-    if theirs.tokenizer.fingerprint != ours.tokenizer.fingerprint:
-        raise ConfigurationError(
-            f"{own.path}: made with the tokenizer {theirs.tokenizer.fingerprint[:16]}, {shards.path} with "
-            f"{ours.tokenizer.fingerprint[:16]}: make the columns of this set"
-        )
     parents = [parent for parent in theirs.parents if parent.role == ROWS]
     if [parent.digest for parent in parents] != [shards.digest]:
         of = ", ".join(f"{parent.name} (digest {parent.digest[:16]})" for parent in parents)

@@ -89,6 +89,13 @@ def holds_ids(spec: ColumnSpec) -> bool:
     return spec.kind == "list" and "ids" in spec.name.split("_")
 
 
+def block_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int]) -> int:
+    """Return the bytes of a block after decompression; `values` counts the values of each list column."""
+    fixed = sum(rows * spec.width for spec in columns if spec.kind == "fixed")
+    lists = [spec for spec in columns if spec.kind == "list"]
+    return fixed + sum(4 * (rows + 1) + n * spec.width for spec, n in zip(lists, values, strict=True))
+
+
 def arrow_schema(columns: Sequence[ColumnSpec], metadata: Mapping[str, str] | None = None) -> pa.Schema:
     """Return the schema, without nulls, dictionaries or extension types; a list's values are a field named `item`."""
     fields = []

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
 
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.shards.errors import StrayAnswerError
+from clozeline.errors import ConfigurationError, StorageError
 
 WEB: Final = ("http", "https")
 _S3: Final = ("s3", "s3a")
@@ -19,6 +18,18 @@ _RANGE: Final = re.compile(r"bytes[= ](\d+)-(\d+)")
 _XML_WORDS: Final = re.compile(r"<(?:Code|Message)>([^<]*)<")
 # Bytes of an error's page that are read, and characters of it that are told.
 _PAGE_BYTES, _WORDS = 1 << 16, 300
+
+
+class ObjectMissingError(StorageError):
+    """The object does not exist."""
+
+
+class ObjectRefusedError(StorageError):
+    """The store refuses a request, such as for lack of rights."""
+
+
+class ObjectTooShortError(StorageError):
+    """An object ends before the requested range."""
 
 
 class Failure(NamedTuple):
@@ -100,11 +111,10 @@ def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
     given = _RANGE.match(said)
     if given and given[1] == wanted[1] and int(given[2]) <= int(wanted[2]) + (status == 200):
         return
+    got = said or "an answer that does not say its range"
     if status == 200:
-        raise StrayAnswerError(
-            "the server ignores ranges (status 200 instead of 206): download the file, or copy it to another server"
-        )
-    raise _AnswerError(Failure(0, f"asked for {asked}, got {said or 'an answer that does not say its range'}", 0.0))
+        got = "all (status 200): the server ignores ranges; download the file, or copy it to another server"
+    raise _AnswerError(Failure(0, f"asked for {asked}, got {got}", 0.0))
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -120,6 +130,19 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(answer.get("HTTPStatusCode", 0), words, _seconds(answer.get("HTTPHeaders", {})))
         cause = cause.__cause__ or cause.__context__
     return Failure(0, "", 0.0)
+
+
+def final_error(url: str, error: Exception, status: int, words: str) -> StorageError | None:
+    """Return the error of a request that no other try can cure, else None."""
+    if isinstance(error, TimeoutError):
+        return None
+    if status == 416:
+        return ObjectTooShortError(f"{url}: it ends before the range: {words}")
+    if status in (404, 410) or (isinstance(error, FileNotFoundError) and isinstance(error.__cause__, KeyError | None)):
+        return ObjectMissingError(f"{url}: there is no such object")
+    if isinstance(error, PermissionError) or (400 <= status < 500 and status not in (408, 425, 429)):
+        return ObjectRefusedError(f"{url}: the store refuses: {words}")
+    return None
 
 
 def _seconds(headers: Mapping[str, str]) -> float:

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards.block import BlockError, decode
-from clozeline.pipeline.shards.bounded_reading import read_regular
 from clozeline.pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema, to_batch
-from clozeline.pipeline.shards.errors import ManifestError
-from clozeline.pipeline.shards.shard import ShardInfo
+from clozeline.pipeline.shards.manifest import Manifest, ManifestError
+from clozeline.pipeline.shards.writer import ShardInfo
 from clozeline.repair import repair_of
 
 _TYPES: Final[dict[str, Dtype]] = {
@@ -58,24 +57,19 @@ def write_index(path: Path, shards: Sequence[ShardInfo]) -> None:
         writer.write_batch(to_batch(Rows(fixed), _COLUMNS, _SCHEMA))
 
 
-def read_index(path: Path, size: int, sha256: str, blocks: int) -> BlockIndex:
-    """Read an index, given its size, hash and number of blocks in the manifest; it is parsed only if they agree."""
+def parse_index(where: str, raw: bytes, manifest: Manifest) -> BlockIndex:
+    """Return the blocks of an index; ManifestError unless it is the one that the manifest names, and agrees with it."""
+    named, blocks = manifest.index, manifest.totals.blocks
+    if len(raw) != named.bytes:
+        raise ManifestError(f"{where}: expected {named.bytes} bytes, got {len(raw)}; {repair_of(where)}")
+    if (digest := hashlib.sha256(raw).hexdigest()) != named.sha256:
+        raise ManifestError(f"{where}: expected SHA-256 {named.sha256}, got {digest}; {repair_of(where)}")
     try:
-        actual = path.stat().st_size
-        if path.is_file() and actual != size:
-            raise ManifestError(f"{path}: expected {size} bytes as the manifest says, got {actual}; {repair_of(path)}")
-        raw = read_regular(path, size)
-    except OSError as error:
-        raise ManifestError(
-            f"{path}: the manifest names this index, but it cannot be read ({error}); {repair_of(path)}"
-        ) from error
-    digest = hashlib.sha256(raw).hexdigest()
-    if digest != sha256:
-        raise ManifestError(f"{path}: expected SHA-256 {sha256}, got {digest}; {repair_of(path)}")
-    try:
-        return _parse(raw, blocks)
+        index = _parse(raw, blocks)
+        _compare(index, manifest)
     except BlockError as error:
-        raise ManifestError(f"{path}: not an index of {blocks} blocks: {error}; {repair_of(path)}") from error
+        raise ManifestError(f"{where}: not an index of {blocks} blocks: {error}; {repair_of(where)}") from error
+    return index
 
 
 def _parse(raw: bytes, blocks: int) -> BlockIndex:
@@ -92,10 +86,29 @@ def _parse(raw: bytes, blocks: int) -> BlockIndex:
     if blocks == 0:  # Arrow omits the row count of an empty batch, and `decode` demands it
         plain = {spec.name: np.empty(0, spec.dtype) for spec in _COLUMNS[:-1]}
         return BlockIndex(**plain, xxh3=np.empty((0, 16), np.uint8))
-    columns = decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY).fixed
-    index = BlockIndex(**columns)
-    together = index.shard[1:] == index.shard[:-1]
+    return BlockIndex(**decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY).fixed)
+
+
+def _compare(index: BlockIndex, manifest: Manifest) -> None:
+    """Raise BlockError unless the index describes exactly the shards and rows that the manifest lists."""
+    shards = manifest.shards
+    counts, rows, sizes = (
+        np.array([getattr(shard, name) for shard in shards], np.int64) for name in ("blocks", "rows", "bytes")
+    )
+    ordered = np.repeat(np.arange(len(shards)), counts)
+    numbers = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
+    if (index.shard != ordered).any() or (index.block != numbers).any():
+        raise BlockError(f"the blocks of {len(shards)} shards in order", "others")
+    together = ordered[1:] == ordered[:-1]
+    full = np.append(together, False)[: len(index)]  # all but the last block of each shard
+    wrong = (index.rows < 1) | (index.rows > manifest.block_rows) | (full & (index.rows != manifest.block_rows))
+    if wrong.any():
+        number = int(np.flatnonzero(wrong)[0])
+        raise BlockError(f"{manifest.block_rows} rows in block {number}", f"{index.rows[number]}")
+    if (np.bincount(index.shard, index.rows, len(shards)) != rows).any():
+        raise BlockError("as many rows of each shard as in the manifest", "others")
     offset, length = index.offset, index.length
+    if (length < 1).any() or (offset.astype(np.float64) + length > sizes[ordered]).any():
+        raise BlockError("blocks inside their shards", "one that lies outside")
     if (together & ((offset[1:] < offset[:-1]) | (offset[1:] - offset[:-1] < length[:-1]))).any():
         raise BlockError("blocks one after another", "two that share bytes of a shard")
-    return index

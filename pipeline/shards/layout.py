@@ -1,12 +1,34 @@
-"""File names and block sizes of sample and example shards."""
+"""Training and held-out splits, the shard of a document, names and blocks of shards."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
 from clozeline.pipeline.block_options import BlockRows
 from clozeline.pipeline.rows import FIXED_COLUMNS, Feature
 from clozeline.pipeline.shards.writer import auto_block_rows
+from clozeline.seeding import fraction as keyed_fraction
+from clozeline.seeding import order_key
+
+
+def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
+    """Return whether a document is kept out of training.
+
+    It depends on the document's uid (16 bytes) and the seed alone, so it never changes with tasks, order or other
+    documents; a document held out at one fraction is held out at every larger one.
+    """
+    return keyed_fraction(uid, "heldout", seed) < fraction
+
+
+def shard_of(uid: bytes, shards: int, seed: int) -> int:
+    """Return the shard of a document in a token set, or in one split of a sample set, with so many shards."""
+    return (order_key(uid, "order", seed) * shards) >> 64
+
+
+def shard_name(shard: int, shards: int, container: str) -> str:
+    """Return the file name of a shard: `shard-00003-of-00128.arrow`."""
+    return f"shard-{shard:05d}-of-{shards:05d}.{container}"
 
 
 def block_rows_of(block_rows: BlockRows, features: Iterable[Feature], length: int, id_bytes: int) -> int:
@@ -18,6 +40,29 @@ def block_rows_of(block_rows: BlockRows, features: Iterable[Feature], length: in
     return auto_block_rows(fixed + ids * length * id_bytes)
 
 
-def shard_name(shard: int, shards: int, container: str) -> str:
-    """Return the file name of a shard: `shard-00003-of-00128.arrow`."""
-    return f"shard-{shard:05d}-of-{shards:05d}.{container}"
+def split_amount(split: str, what: str) -> str:
+    """Return the name of an amount of a split in the accounting between stages: `heldout tokens`."""
+    return f"{split} {what.replace('_', ' ')}"
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Training and held-out shards: unit u below `shards` is training shard u, the others are held-out ones."""
+
+    shards: int
+    fraction: float
+
+    @property
+    def heldout(self) -> int:
+        """Number of held-out shards, 0 where nothing is held out."""
+        return max(1, round(self.shards * self.fraction)) if self.fraction > 0 else 0
+
+    def of_unit(self, unit: int) -> tuple[str, int, int]:
+        """Return split, shard and number of shards of a unit."""
+        if unit < self.shards:
+            return "train", unit, self.shards
+        return "heldout", unit - self.shards, self.heldout
+
+    def items(self) -> list[tuple[str, int]]:
+        """Return the splits that exist, with their number of shards."""
+        return [("train", self.shards)] + ([("heldout", self.heldout)] if self.heldout else [])

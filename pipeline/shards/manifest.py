@@ -4,45 +4,85 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import os
+import re
+import stat
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationError
-from pydantic.functional_serializers import PlainSerializer, model_serializer
-from pydantic.functional_validators import PlainValidator, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, SerializerFunctionWrapHandler, ValidationError
+from pydantic.functional_serializers import model_serializer
+from pydantic.functional_validators import AfterValidator, model_validator
 
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json
 from clozeline.format_version import refuse_newer
 from clozeline.pipeline.rows import FIXED_COLUMNS
-from clozeline.pipeline.shards.bounded_reading import check_entries, read_regular
 from clozeline.pipeline.shards.columns import ColumnSpec
-from clozeline.pipeline.shards.errors import ManifestError
-from clozeline.pipeline.shards.raw_texts import explain_texts
-from clozeline.pipeline.shards.shard_table import (
-    ShardFacts,
-    ShardTable,
-    Strict,
-    numbers_of,
-    paths_of,
-    plain_shards,
-    relative_path,
-    to_shards,
-)
 from clozeline.repair import repair_of
 
 FORMAT: Final = 1
 SIZE_LIMIT: Final = 64 << 20
 """Largest manifest that is parsed, in bytes."""
 ENTRY_LIMIT: Final = 1 << 20
-"""Most entries of a manifest that is parsed; 100,000 shards, which more are not listed in it, have half of them."""
+"""Most entries of a manifest that is parsed."""
+SHARD_LIMIT: Final = 100_000
+"""Most shards of a set, which take half of the entries."""
 BLOCK_LIMIT: Final = 1 << 30
 """No block may take more bytes than this after decompression, whatever a manifest claims."""
 
+# Empty, '.' or '..' parts; scheme, backslash, control characters.
+_FORBIDDEN: Final = re.compile(r"(^|/)(\.{0,2})(/|$)|[\\:\x00-\x1f]")
+
+
+class ManifestError(IntegrityError):
+    """A manifest or its index is not what this version reads, or contradicts the files next to it."""
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """Read a regular file of at most `limit` bytes: a device may have no end, a pipe may never give a byte."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            types = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
+            found = types.get(stat.S_IFMT(status.st_mode), "device")
+            raise ManifestError(f"{path}: expected a regular file, got a {found}; {repair_of(path)}")
+        if status.st_size > limit:
+            raise ManifestError(f"{path}: {status.st_size} bytes, at most {limit} are read; {repair_of(path)}")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(status.st_size + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > status.st_size:
+        raise ManifestError(f"{path}: it grew while it was read; {repair_of(path)}")
+    return content
+
+
+def check_entries(where: Path | str, raw: bytes, limit: int) -> None:
+    """Check that JSON has at most `limit` entries in its lists and mappings, before any of them takes memory."""
+    if (entries := raw.count(b",")) > limit:  # commas in strings count too
+        raise ManifestError(f"{where}: about {entries} entries, at most {limit} are read; {repair_of(where)}")
+
+
+def _check_path(path: str) -> str:
+    if _FORBIDDEN.search(path):
+        raise ValueError(f"path {path!r} must be relative, without '..', scheme or backslash")
+    return path
+
+
 _Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+_RelativePath: TypeAlias = Annotated[str, AfterValidator(_check_path)]
+_Sha256: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Strict(BaseModel):
+    """A part of a file: no unknown keys, and no conversions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class FrameFacts(Strict):
@@ -138,14 +178,22 @@ class Totals(Strict):
     skipped: dict[str, _Count] = Field(default_factory=dict)
 
 
+class ShardFacts(Strict):
+    """One shard file."""
+
+    path: _RelativePath
+    bytes: _Count
+    sha256: str
+    blocks: _Count
+    rows: _Count
+
+
 class IndexFacts(Strict):
     """The index file."""
 
-    path: str
-    sha256: str
+    path: _RelativePath
+    sha256: _Sha256
     bytes: _Count
-
-    _path = field_validator("path")(relative_path)
 
 
 class Parent(Strict):
@@ -162,10 +210,16 @@ class Code(Strict):
     package_version: str
 
 
+def _check_format(value: int) -> int:
+    if not 1 <= value <= FORMAT:
+        raise ValueError(f"this version reads 1 to {FORMAT}, got {value}")
+    return value
+
+
 class Manifest(Strict):
     """Metadata of a shard set that a reader needs before it reads blocks."""
 
-    format: int
+    format: Annotated[int, AfterValidator(_check_format)]
     name: str = Field(min_length=1)
     kind: Literal["tokens", "samples", "examples", "columns"]
     """`columns`: further columns of the rows of another set, its parent"""
@@ -186,20 +240,12 @@ class Manifest(Strict):
     compression: CompressionFacts
     totals: Totals
     index: IndexFacts
-    shards: Annotated[Sequence[ShardFacts], PlainValidator(to_shards), PlainSerializer(plain_shards)]
-    """In order; from 10^5 shards on, in a file of their own."""
+    shards: Annotated[tuple[ShardFacts, ...], FailFast(), Field(max_length=SHARD_LIMIT)]
     parents: tuple[Parent, ...] = ()
     code: Code
     config: dict[str, Any] = Field(default_factory=dict)
     checksum: str = ""
     """SHA-256 of the manifest itself without this key, so that a flipped bit cannot pass."""
-
-    @field_validator("format")
-    @classmethod
-    def _check_format(cls, value: int) -> int:
-        if not 1 <= value <= FORMAT:
-            raise ValueError(f"this version reads 1 to {FORMAT}, got {value}")
-        return value
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Manifest:
@@ -216,18 +262,13 @@ class Manifest(Strict):
             raise ValueError(f"decoder_start {start} is not below the vocabulary's {self.tokenizer.vocab_size}")
         if len(self.shards) != self.totals.shards:
             raise ValueError(f"totals say {self.totals.shards} shards, {len(self.shards)} are listed")
-        if not isinstance(self.shards, ShardTable):
-            self._add_up()
-        return self
-
-    def _add_up(self) -> None:
-        """Compare the sums over the shards with the totals."""
         for key, total in (("rows", self.totals.samples), ("blocks", self.totals.blocks), ("bytes", self.totals.bytes)):
-            actual = int(numbers_of(self.shards, key).sum(dtype=object))
+            actual = sum(getattr(shard, key) for shard in self.shards)
             if actual != total:
                 raise ValueError(f"the shards have {actual} {key}, totals say {total}")
-        if len(set(paths_of(self.shards))) != len(self.shards):
+        if len({shard.path for shard in self.shards}) != len(self.shards):
             raise ValueError(f"{len(self.shards)} shards are listed, one twice")
+        return self
 
     @cached_property
     def specs(self) -> tuple[ColumnSpec, ...]:
@@ -240,8 +281,7 @@ class Manifest(Strict):
         keys = ("format", "kind", "grouping", "objective", "variants", "tokenizer", "columns", "block_rows")
         parts: dict[str, Any] = {key: facts[key] for key in keys}
         parts["counts"] = [facts["totals"][key] for key in ("samples", "tokens", "blocks", "shards")]
-        listed = self.shards
-        parts["shards"] = listed.digest() if isinstance(listed, ShardTable) else [shard.sha256 for shard in listed]
+        parts["shards"] = [shard.sha256 for shard in self.shards]
         parts["index"] = self.index.sha256
         return canonical_sha256(parts)
 
@@ -257,13 +297,19 @@ class Manifest(Strict):
         """
         path = manifest_path(path)
         try:
-            raw = read_regular(path, SIZE_LIMIT)
-        except OSError as error:
-            if (problem := explain_texts(path)) is not None:
+            return Manifest.parse(path, read_regular(path, SIZE_LIMIT))
+        except (OSError, ManifestError) as error:
+            if (problem := _explain_texts(path)) is not None:
                 raise ConfigurationError(problem) from error
+            if isinstance(error, ManifestError):
+                raise
             what = f"{path}: no shard set here, its manifest cannot be read ({error.strerror})"
             raise StorageError(f"{what}{_instead(path)}") from error
-        check_entries(path, raw, ENTRY_LIMIT)
+
+    @staticmethod
+    def parse(where: Path | str, raw: bytes) -> Manifest:
+        """Check the content of a manifest; `where` is its place in messages. Errors are those of `load`."""
+        check_entries(where, raw, ENTRY_LIMIT)
         try:
             manifest = Manifest.model_validate_json(raw)
             plain = json.loads(raw)
@@ -272,21 +318,13 @@ class Manifest(Strict):
             with suppress(ValueError):  # it may be of a newer version
                 plain = parse_json(raw)
                 if isinstance(plain, dict) and plain.pop("checksum", "") == canonical_sha256(plain):
-                    refuse_newer(path, plain, FORMAT)
-            if (problem := explain_texts(path)) is not None:
-                raise ConfigurationError(problem) from error
+                    refuse_newer(where, plain, FORMAT)
             raise ManifestError(
-                f"{path}: not a manifest of a shard set: {first_problem(error)}; {repair_of(path)}"
+                f"{where}: not a manifest of a shard set: {first_problem(error)}; {repair_of(where)}"
             ) from error
         # The checksum covers what a manifest says; its spelling (`1e-5` or `1E-5`, a key twice) is compared as text.
         if plain.pop("checksum", "") != canonical_sha256(plain) or raw != text.encode():
-            raise ManifestError(f"{path}: changed after it was written; {repair_of(path)}")
-        if isinstance(manifest.shards, ShardTable):
-            manifest = manifest.model_copy(update={"shards": manifest.shards.load(path.parent)})
-            try:
-                manifest._add_up()
-            except ValueError as error:
-                raise ManifestError(f"{path}: {error}") from error
+            raise ManifestError(f"{where}: changed after it was written; {repair_of(where)}")
         return manifest
 
 
@@ -294,6 +332,28 @@ def manifest_path(path: Path | str) -> Path:
     """Return the manifest's own path, also when its folder was given."""
     path = Path(path)
     return path / "manifest.json" if path.is_dir() and path.name != "manifest.json" else path
+
+
+# Files of runs, models and tokenizers.
+_OURS: Final = frozenset({"config.yaml", "config.json", "plan.json", "vocabulary.json", "index.arrow"})
+
+
+def _explain_texts(path: Path) -> str | None:
+    """Return how to make shards of texts that were given in place of a set; None for a missing or damaged manifest."""
+    root, what = path.parent if path.name == "manifest.json" else path, None
+    if root == path:
+        what = "a file of texts or tables" if path.is_file() else None
+    elif root.is_dir() and not path.exists():
+        # files, none of them of a shard set, and no folder of Clozeline
+        names = {entry.name for entry in root.iterdir() if entry.is_file() and not entry.name.startswith(".")}
+        ours = any(any(root.glob(pattern)) for pattern in ("*/manifest.json", "*/*/manifest.json", "*shard-*"))
+        what = "a folder of texts or tables" if names and not ours and not _OURS & names else None
+    if what is None:
+        return None
+    return (
+        f"{root}: expected a shard set, got {what}; make shards of it: `clozeline pipeline --config recipe:demo "
+        f"input={root} output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
+    )
 
 
 def _instead(path: Path) -> str:

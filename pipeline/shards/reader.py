@@ -1,38 +1,77 @@
-"""Read shard sets: a block is a byte range, and its hash is verified before it is used.
-
-Files are read with `pread`, never mapped: a mapped file that is truncated kills the process, a short read is an
-exception. Each read opens and closes its file, so a set holds no descriptors and may be used from any thread.
-"""
+"""Read shard sets: a block is a byte range, and its hash is verified before it is used."""
 
 import errno
 import hashlib
-import os
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import xxhash
 
+from clozeline.configuration.redaction import redact_text
 from clozeline.errors import StorageError
 from clozeline.pipeline.rows import Row, Rows
-from clozeline.pipeline.shards.block import BlockError, decode
+from clozeline.pipeline.shards.block import BlockError, DamagedBlock, decode
 from clozeline.pipeline.shards.columns import ColumnSpec, holds_ids
-from clozeline.pipeline.shards.errors import DamagedBlock, ManifestError, ObjectTooShortError
-from clozeline.pipeline.shards.index import BlockIndex
-from clozeline.pipeline.shards.manifest import Manifest
-from clozeline.pipeline.shards.quarantine import Quarantine
-from clozeline.pipeline.shards.remote import RemoteBlocks
-from clozeline.pipeline.shards.shard_files import compare_files, compare_size, list_folders, shard_folders
-from clozeline.pipeline.shards.shard_table import numbers_of
-from clozeline.pipeline.shards.store import LARGEST_REQUEST
+from clozeline.pipeline.shards.file_system import ObjectTooShortError
+from clozeline.pipeline.shards.files import RemoteFiles, SetFiles
+from clozeline.pipeline.shards.index import BlockIndex, parse_index
+from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, ManifestError, manifest_path
+from clozeline.pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
+from clozeline.pipeline.shards.store import StoreOptions, as_url, local_path
 from clozeline.repair import repair_of
 from clozeline.report.html_page import facts, fragment, table
 
 # Errors of the process, not of the file: they must not count as a damaged block.
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_PIECE: Final = 64 << 20  # bytes of a shard that are hashed at once
+
+
+def open_shards(
+    path: Path | str,
+    *,
+    verify: Literal["block", "shard"] = "block",
+    options: StoreOptions | None = None,
+    check_files: bool = True,
+) -> "ShardSet":
+    """Open a shard set by its `manifest.json` or its folder, on disk or in a store (a URL).
+
+    With `verify="block"`, each block is checked when it is read; `"shard"` also compares every shard's SHA-256 now,
+    which reads all of the set. `options` say how a store is read. Without `check_files`, no file of a shard is looked
+    at: another process calls `ShardSet.check_files`.
+
+    Raises:
+        TypeError: `path` is no path.
+        StorageError: there is no manifest, or the store cannot be read.
+        ManifestError: manifest, index and files contradict each other, or a file is missing.
+        NewerFormatError: a newer version wrote the manifest, or the list of blocks in quarantine.
+    """
+    if not isinstance(path, (str, Path)):
+        raise TypeError(f"open_shards: expected the path of a manifest or its folder, got {path!r}")
+    if (url := as_url(path)) is None:
+        manifest, path = Manifest.load(local_path(path)), manifest_path(local_path(path)).absolute()
+        files = SetFiles(str(path.parent))
+    else:
+        base = url.removesuffix("/manifest.json").removesuffix("/")
+        files, path = RemoteFiles(base, options or StoreOptions()), Path(redact_text(base)) / "manifest.json"
+        manifest = Manifest.parse(files.where(path.name), files.read_whole(path.name, SIZE_LIMIT))
+    name, part, expected = manifest.index.path, (0, manifest.index.bytes), bytes.fromhex(manifest.index.sha256)
+    if files.is_remote:
+        raw = files.read_hashed(name, part, lambda content: hashlib.sha256(content).digest(), expected)
+    else:
+        raw = files.read_whole(name, manifest.index.bytes)
+    index = parse_index(files.where(name), raw, manifest)
+    overlay = files.read_optional(QUARANTINE, SIZE_LIMIT)
+    quarantine = Quarantine() if overlay is None else read_quarantine(files.where(QUARANTINE), overlay, manifest)
+    shards = ShardSet(path, manifest, index, files, quarantine)
+    if check_files:
+        shards.check_files()
+    if verify == "shard":
+        for shard in sorted(set(range(len(manifest.shards))) - shards.optional_shards):
+            shards.verify_shard(shard)
+    return shards
 
 
 class ShardSet:
@@ -46,25 +85,18 @@ class ShardSet:
     """the block that `shards[i]` read last, and its rows"""
 
     def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        index: BlockIndex,
-        quarantine: Quarantine | None = None,
-        store: RemoteBlocks | None = None,
+        self, path: Path, manifest: Manifest, index: BlockIndex, files: SetFiles, quarantine: Quarantine
     ) -> None:
         self.path = path
-        """The manifest; of a remote set, its copy on this machine."""
-        self.quarantine = quarantine or Quarantine()
+        """The manifest; of a remote set, its place for messages."""
+        self.quarantine = quarantine
         """Blocks that must not be read; the stream replaces them with filler rows."""
-        self._store = store
         self.manifest = manifest
         self.index = index
         self.columns: tuple[ColumnSpec, ...] = manifest.specs
+        self._files = files
         self._id_columns = {spec.name for spec in self.columns if holds_ids(spec)}
-        self._longest = int(index.length.max()) if len(index) else 0
         self._ends = np.cumsum(index.rows, dtype=np.int64)
-        self._sized: set[int] | None = set()  # shards whose files have their size; None: all, by a listing
 
     @property
     def quarantined(self) -> frozenset[int]:
@@ -73,12 +105,11 @@ class ShardSet:
 
     def stats(self) -> dict[str, float]:
         """Return requests, retries and cache hits of a remote set; empty for files."""
-        return self._store.stats() if self._store is not None else {}
+        return self._files.stats()
 
     def release(self) -> None:
         """Close idle connections of a remote set; the set stays readable."""
-        if self._store is not None:
-            self._store.close()
+        self._files.release()
 
     def __len__(self) -> int:
         return self.manifest.totals.samples
@@ -98,11 +129,11 @@ class ShardSet:
         block, number = self.locate(int(row) + len(self) if row < 0 else int(row))
         last = self._last
         if last is None or last[0] != block:
-            last = self._last = (block, self._read_only(block))
+            last = self._last = (block, self.read_block(block))
         return last[1].row(number)
 
     def __iter__(self) -> Iterator[Row]:
-        return (row for block in range(len(self.index)) for row in self._read_only(block))
+        return (row for block in range(len(self.index)) for row in self.read_block(block))
 
     def __repr__(self) -> str:
         totals, names = self.manifest.totals, ", ".join(spec.name for spec in self.columns)
@@ -126,29 +157,32 @@ class ShardSet:
     @property
     def is_remote(self) -> bool:
         """True if the files are in a store, which is the same for all machines."""
-        return self._store is not None
+        return self._files.is_remote
 
     @cached_property
     def optional_shards(self) -> frozenset[int]:
         """Shards whose blocks are all in quarantine: their files may be missing."""
-        if not self.quarantined:
-            return frozenset()
         counts = np.bincount(self.index.shard[sorted(self.quarantined)], minlength=len(self.manifest.shards))
-        complete = (counts > 0) & (counts == numbers_of(self.manifest.shards, "blocks"))
-        return frozenset(np.flatnonzero(complete).tolist())
+        shards = enumerate(self.manifest.shards)
+        return frozenset(number for number, shard in shards if 0 < shard.blocks == counts[number])
 
     def check_files(self) -> None:
         """Compare the size of every file with the manifest, by one listing per folder; ManifestError where one differs.
 
         A million files are as many requests to a file system: of the ranks of a run, one on each machine asks.
         """
-        folders = shard_folders(self.manifest)
-        if self._store is None:
-            base, sizes = str(self.path.parent), list_folders(self.path.parent, folders)
-            compare_files(base, self.manifest, sizes, self.optional_shards)
-        elif (listed := self._store.sizes(folders, len(self.manifest.shards))) is not None:
-            compare_files(self._store.name(), self.manifest, listed, self.optional_shards)
-        self._sized = None
+        shards = self.manifest.shards
+        sizes = self._files.sizes({shard.path.rpartition("/")[0] for shard in shards}, len(shards))
+        if sizes is None:
+            return
+        for number, shard in enumerate(shards):
+            size, where = sizes.get(shard.path), self._files.where(shard.path)
+            if size == shard.bytes or number in self.optional_shards:
+                continue
+            if size is None:
+                message = "the manifest names this shard, but there is no such file"
+                raise ManifestError(f"{where}: {message}: {repair_of(where)}")
+            raise ManifestError(f"{where}: expected {shard.bytes} bytes, got {size}; {repair_of(where)}")
 
     def shard_path(self, shard: int) -> Path:
         return self.path.parent / self.manifest.shards[shard].path
@@ -160,114 +194,52 @@ class ShardSet:
         block = int(np.searchsorted(self._ends, row, side="right"))
         return block, row - int(self._ends[block]) + int(self.index.rows[block])
 
-    def buffer(self) -> bytearray:
-        """Allocate memory for one block at a time, stored and unpacked."""
-        compressed = self.manifest.compression.codec != "none"
-        room = self.manifest.max_block_bytes + 64 * 5 * len(self.columns) if compressed else 0
-        return bytearray(self._longest + room)
-
-    def read_block(self, block: int, buffer: bytearray | None = None, columns: Collection[str] | None = None) -> Rows:
-        """Read the rows of a block.
+    def read_block(self, block: int, columns: Collection[str] | None = None) -> Rows:
+        """Read the rows of a block, whose arrays are read-only.
 
         Args:
             block: number over all shards.
-            buffer: memory to read into, from `buffer()`; the rows may be views of it, so reuse it only after
-                the rows are no longer needed. None: the rows have memory of their own.
             columns: names of the columns to unpack; None: all. The hash always covers all of them.
 
         Raises:
             DamagedBlock: the bytes are not those that were written, or do not hold what the manifest says.
-            ManifestError: the file, which no listing has checked, has another size than in the manifest.
             StorageError: the store does not give them.
             OSError: this process has too many open files, or no memory.
         """
-        stored = self._read_and_verify(block, buffer)
+        entry = self.index
+        shard, number, offset = int(entry.shard[block]), int(entry.block[block]), int(entry.offset[block])
+        name, length, expected = self.manifest.shards[shard].path, int(entry.length[block]), entry.xxh3[block].tobytes()
         try:
-            scratch = None if buffer is None else memoryview(buffer)[self._longest :]
-            rows = int(self.index.rows[block])
-            decoded = decode(stored, self.columns, rows, self.manifest.max_block_bytes, columns, scratch)
-            # token ids outside the vocabulary would be index errors in a model
-            size = self.manifest.tokenizer.vocab_size
-            for name in decoded.columns.keys() & self._id_columns:
-                values = decoded.columns[name].values
-                if len(values) and np.iinfo(values.dtype).max >= size and (highest := int(values.max())) >= size:
-                    raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{highest}")
+            part = (offset, offset + length)
+            stored = self._files.read_hashed(name, part, xxhash.xxh3_128_digest, expected)
+            if (digest := xxhash.xxh3_128_digest(stored)) != expected:
+                raise BlockError(f"xxh3-128 {expected.hex()}", digest.hex())
+            rows = decode(stored, self.columns, int(entry.rows[block]), self.manifest.max_block_bytes, columns)
+            self._check_ids(rows)
         except BlockError as error:
-            shard, number = int(self.index.shard[block]), int(self.index.block[block])
-            raise DamagedBlock(self._name(shard), number, error.expected, error.got) from error
-        return decoded
-
-    def _read_only(self, block: int) -> Rows:
-        """Read a block whose rows share its memory with later readers."""
-        rows = self.read_block(block)
-        for values in (*rows.fixed.values(), *(column.values for column in rows.columns.values())):
-            values.flags.writeable = False
+            raise DamagedBlock(self._files.where(name), number, error.expected, error.got) from error
+        except (OSError, ObjectTooShortError) as error:
+            if getattr(error, "errno", None) in _PROCESS_ERRORS:
+                raise
+            where = self._files.where(name)
+            raise DamagedBlock(where, number, f"{length} bytes at {offset}", str(error)) from error
+        except StorageError as error:
+            raise StorageError(f"{error} (block {number})") from error
         return rows
+
+    def _check_ids(self, rows: Rows) -> None:
+        """Raise BlockError where a token id lies outside the vocabulary: it would be an index error in a model."""
+        size = self.manifest.tokenizer.vocab_size
+        for name in rows.columns.keys() & self._id_columns:
+            values = rows.columns[name].values
+            if len(values) and np.iinfo(values.dtype).max >= size and (highest := int(values.max())) >= size:
+                raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{highest}")
 
     def verify_shard(self, shard: int) -> None:
         """Compare a complete file or object with the manifest's SHA-256."""
         facts, digest = self.manifest.shards[shard], hashlib.sha256()
-        if self._store is None:
-            with self.shard_path(shard).open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256")
-        else:
-            for start in range(0, facts.bytes, LARGEST_REQUEST):
-                stop = min(facts.bytes, start + LARGEST_REQUEST)
-                digest.update(self._store.read_plain(facts.path, (start, stop)))
+        for start in range(0, facts.bytes, _PIECE):
+            digest.update(self._files.read(facts.path, (start, min(facts.bytes, start + _PIECE))))
         if (actual := digest.hexdigest()) != facts.sha256:
-            where = self._name(shard)
+            where = self._files.where(facts.path)
             raise ManifestError(f"{where}: expected SHA-256 {facts.sha256}, got {actual}; {repair_of(where)}")
-
-    def _name(self, shard: int) -> Path | str:
-        return self.shard_path(shard) if self._store is None else self._store.name(self.manifest.shards[shard].path)
-
-    def _read_and_verify(self, block: int, buffer: bytearray | None) -> memoryview | bytes:
-        """Read the stored bytes of a block and check their hash."""
-        entry = self.index
-        shard, number, offset = int(entry.shard[block]), int(entry.block[block]), int(entry.offset[block])
-        length, expected = int(entry.length[block]), entry.xxh3[block].tobytes()
-        stored: memoryview | bytes
-        try:
-            if self._store is None:
-                stored = memoryview(bytearray(length) if buffer is None else buffer)[:length]
-                self._read_file(shard, offset, stored)
-            else:
-                path, part = self.manifest.shards[shard].path, (offset, offset + length)
-                stored = self._store.read(path, shard, number, part, expected)
-        except (OSError, ObjectTooShortError) as error:
-            if getattr(error, "errno", None) in _PROCESS_ERRORS:
-                raise
-            raise DamagedBlock(self._name(shard), number, f"{length} bytes at {offset}", str(error)) from error
-        except StorageError as error:
-            raise StorageError(f"{error} (block {number})") from error
-        if (digest := xxhash.xxh3_128_digest(stored)) != expected:
-            raise DamagedBlock(self._name(shard), number, f"xxh3-128 {expected.hex()}", digest.hex())
-        return stored
-
-    def _read_file(self, shard: int, offset: int, memory: memoryview) -> None:
-        """Fill `memory` from an offset of a shard; the first read of a file that was not listed compares its size."""
-        path = self.shard_path(shard)
-        with _opened(path) as descriptor:
-            if self._sized is not None and shard not in self._sized:
-                compare_size(str(path), self.manifest.shards[shard].bytes, os.fstat(descriptor).st_size)
-                self._sized.add(shard)
-            _read_range(descriptor, offset, memory)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _read_range(descriptor: int, offset: int, memory: memoryview) -> None:
-    """Fill `memory` from an offset of a file; OSError where the file is too short."""
-    filled = 0
-    while filled < len(memory):  # a network file system may give less than the file has
-        got = os.preadv(descriptor, [memory[filled:]], offset + filled)
-        if not got:
-            raise OSError(f"{filled}: the file is truncated")
-        filled += got

@@ -1,24 +1,49 @@
-"""Write a set from many units: each writes one shard and its metadata, a final unit writes the manifest."""
+"""Write a set from many units: each writes one shard and its metadata, a final unit writes index and manifest."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
-from clozeline.errors import IntegrityError, StorageError
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, read_json
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.rows import Feature, Rows
 from clozeline.pipeline.shards.columns import ColumnSpec, base_columns, feature_columns
+from clozeline.pipeline.shards.index import write_index
 from clozeline.pipeline.shards.layout import block_rows_of, shard_name
-from clozeline.pipeline.shards.manifest import Manifest
-from clozeline.pipeline.shards.manifest_writer import Outputs, write_manifest
-from clozeline.pipeline.shards.shard import ShardInfo
-from clozeline.pipeline.shards.writer import write_shard
+from clozeline.pipeline.shards.manifest import (
+    ENTRY_LIMIT,
+    FORMAT,
+    SHARD_LIMIT,
+    SIZE_LIMIT,
+    Manifest,
+    ManifestError,
+    canonical_sha256,
+    check_entries,
+    first_problem,
+    manifest_text,
+)
+from clozeline.pipeline.shards.writer import ShardInfo, write_shard
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
+
+
+class Outputs(Protocol):
+    """A publisher of files: `file` yields a temporary path and renames it when the block ends without an error."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder that relative names start from."""
+
+    def file(self, relative: str) -> AbstractContextManager[Path]:
+        """Return a temporary path for `relative`."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +57,13 @@ class SetWriter:
     container: Literal["arrow", "tar"] = "arrow"
     compression: Compression = field(default_factory=Compression)
     metadata: Mapping[str, str] = field(default_factory=dict)  # for people who open a shard without its manifest
+
+    def __post_init__(self) -> None:
+        if self.shards > SHARD_LIMIT:
+            raise ConfigurationError(
+                f"{self.path}: {self.shards} shards, at most {SHARD_LIMIT} are in a set: make larger ones by "
+                "plan.shard_bytes, or fewer variants"
+            )
 
     @classmethod
     def of_rows(
@@ -83,3 +115,78 @@ class SetWriter:
             output.folder / self.path, columns=self.columns, block_rows=self.block_rows, container=self.container,
             codec=self.compression.codec, level=self.compression.level, shards=infos, output=output, **fields,
         )  # fmt: skip
+
+
+def write_manifest(
+    folder: Path,
+    *,
+    name: str,
+    kind: Literal["tokens", "samples", "examples", "columns"],
+    seed: int,
+    tokenizer: Mapping[str, Any],
+    columns: Sequence[ColumnSpec],
+    block_rows: int,
+    container: Literal["arrow", "tar"],
+    codec: Literal["none", "zstd"],
+    level: int = 3,
+    shards: Sequence[ShardInfo],
+    output: Outputs,
+    totals: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Manifest:
+    """Write `index.arrow`, then `manifest.json`, for shards that are already in `folder`, in the order given.
+
+    `folder` is in `output.folder`. With the seed, `name` decides the order of the stream. The arguments from `columns`
+    to `level` are those of `write_shard`, which returned `shards`. `tokenizer` has the keys `name`, `fingerprint`,
+    `vocab_size`, `special_ids` and `sentinels`; `totals` has `tokens_by_language`, `tokens_by_source` and `skipped`,
+    the other totals are counted here; `fields` are other keys of the manifest: `grouping`, `objective`, `config`, ...
+    """
+    prefix = folder.relative_to(output.folder)
+    with output.file(str(prefix / "index.arrow")) as path:
+        write_index(path, shards)
+        raw = path.read_bytes()
+    listed = [
+        {"path": shard.path, "bytes": shard.bytes, "sha256": shard.sha256, "blocks": len(shard.blocks),
+         "rows": shard.rows}
+        for shard in shards
+    ]  # fmt: skip
+    counted = {
+        "samples": sum(shard.rows for shard in shards),
+        "tokens": sum(shard.tokens for shard in shards),
+        "blocks": sum(len(shard.blocks) for shard in shards),
+        "shards": len(shards),
+        "bytes": sum(shard.bytes for shard in shards),
+    }
+    facts = {
+        **fields,
+        "format": FORMAT,
+        "name": name,
+        "kind": kind,
+        "seed": seed,
+        "tokenizer": dict(tokenizer),
+        "columns": [
+            {"name": spec.name, "arrow_type": spec.arrow_type, "description": spec.description} for spec in columns
+        ],
+        "max_length": max((shard.longest for shard in shards), default=0),
+        "block_rows": block_rows,
+        "max_block_bytes": max((shard.largest_block for shard in shards), default=0),
+        "container": container,
+        "compression": {"codec": codec, "level": level if codec == "zstd" else None},
+        "totals": {**(totals or {}), **counted},
+        "index": {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)},
+        "shards": listed,
+        "code": {"package_version": version("clozeline")},
+    }
+    try:
+        manifest = Manifest.model_validate_json(json.dumps(facts, allow_nan=False))
+    except ValueError as error:
+        raise ManifestError(f"{folder}: refusing to write this manifest: {first_problem(error)}") from error
+    plain = manifest.model_dump(mode="json", exclude={"checksum"})
+    plain["checksum"] = canonical_sha256(plain)
+    text = manifest_text(plain).encode()
+    if len(text) > SIZE_LIMIT:
+        raise ManifestError(f"{folder}: refusing to write a manifest of {len(text)} bytes, {SIZE_LIMIT} are read")
+    check_entries(folder / "manifest.json", text, ENTRY_LIMIT)
+    with output.file(str(prefix / "manifest.json")) as path:
+        path.write_bytes(text)
+    return manifest

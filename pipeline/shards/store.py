@@ -20,13 +20,15 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.configuration.redaction import redact_text, remember
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.shards.errors import (
+from clozeline.pipeline.shards.file_system import (
+    WEB,
     ObjectMissingError,
     ObjectRefusedError,
     ObjectTooShortError,
-    StrayAnswerError,
+    failure_of,
+    final_error,
+    open_file_system,
 )
-from clozeline.pipeline.shards.file_system import WEB, failure_of, open_file_system
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
@@ -95,8 +97,7 @@ class RemoteStore:
     """Reader and writer of the objects of one store, by URL, for any thread.
 
     Failed requests are repeated after a random pause that doubles on average (full jitter), so that ranks which failed
-    together do not come back together. What another try cannot cure fails at once, such as a missing object. An answer
-    with more than the range gets one other try, because a server that ignores ranges would send complete shards.
+    together do not come back together. What another try cannot cure fails at once, such as a missing object.
     """
 
     def __init__(self, url: str, options: StoreOptions) -> None:
@@ -113,21 +114,16 @@ class RemoteStore:
         (at, stop), pieces = part, list[bytes]()
         while at < stop:
             end = min(stop, at + LARGEST_REQUEST)
-            try:
-                pieces.append(self._ask(url, "cat_file", limit=end - at, start=at, end=end))
-            except ObjectTooShortError as error:
-                message = f"{url}: expected {part[1] - part[0]} bytes at {part[0]}, got {at - part[0]}"
-                raise ObjectTooShortError(message) from error
+            pieces.append(self._ask(url, "cat_file", limit=end - at, start=at, end=end))
             at += len(pieces[-1])
-            with self._lock:
-                self.bytes += len(pieces[-1])
         return b"".join(pieces)
 
     def read_whole(self, url: str, limit: int) -> bytes:
-        """Read an object of at most `limit` bytes."""
-        if (size := self.facts(url).size) > limit:
-            raise StorageError(f"{url}: expected at most {limit} bytes, got {size}")
-        return self.read(url, (0, size))
+        """Read an object of at most `limit` bytes by one request."""
+        content: bytes = self._ask(url, "cat_file", limit=limit + 1, start=0, end=limit + 1)
+        if len(content) > limit:
+            raise StorageError(f"{url}: expected at most {limit} bytes, got more")
+        return content
 
     def facts(self, url: str) -> ObjectFacts:
         """Return the size and the version of an object; StorageError if there is none, or it is a folder."""
@@ -231,55 +227,43 @@ class RemoteStore:
         def request() -> Any:
             answer = getattr(self._system(), method)(self._path(url), **options, **self._deadline(requests))
             if limit is not None and len(answer) > limit:
-                raise StrayAnswerError(f"expected at most {limit} bytes, got {len(answer)}")
+                raise StorageError(f"expected at most {limit} bytes, got {len(answer)}")
             if limit and not answer:
-                raise ObjectTooShortError(f"{url}: expected {limit} bytes, got none")
+                raise ObjectTooShortError(f"{url}: it ends before the range")
+            if limit:
+                with self._lock:
+                    self.bytes += len(answer)
             return answer
 
         return self._retry(url, request)
 
     def _retry(self, url: str, request: Callable[[], Any]) -> Any:
-        attempt, strays, waited = 0, 0, 0.0
+        attempt, waited = 0, 0.0
         while True:
             with self._lock:
                 self.requests += 1
-                self.retries += attempt + strays > 0
+                self.retries += attempt > 0 or waited > 0
             try:
                 return request()
-            except StrayAnswerError as error:
-                strays += 1
-                if strays > 1:
-                    raise StrayAnswerError(f"{url}: {error}") from error
             except Exception as error:  # packages of stores have errors of their own
                 status, words, seconds = failure_of(error)
                 cause = error.__cause__ or error  # fsspec says that no file was found, whatever ended its request
                 words = redact_text(words) or f"{type(cause).__name__}: {cause}".rstrip(": ")
-                _raise_if_final(url, error, status, words)
-                if seconds and (left := _LONGEST_WAIT_S - waited) < seconds:
-                    raise StorageError(
-                        f"{url}: the store asks to wait {seconds:.0f} s ({words}), of {_LONGEST_WAIT_S:.0f} s that a "
-                        f"request may wait {left:.0f} are left; run again later"
-                    ) from error
+                if (final := final_error(url, error, status, words)) is not None:
+                    raise final from error
                 if seconds:
+                    if (left := _LONGEST_WAIT_S - waited) < seconds:
+                        raise StorageError(
+                            f"{url}: the store asks to wait {seconds:.0f} s ({words}), of {_LONGEST_WAIT_S:.0f} s that "
+                            f"a request may wait {left:.0f} are left; run again later"
+                        ) from error
                     _LOG.warning("%s: the store asks to wait %.0f s (%s)", redact_text(url), seconds, words)
                     waited += seconds
                     time.sleep(seconds)
-                elif attempt >= self.options.retries and isinstance(error, ObjectTooShortError):
-                    raise
-                elif attempt >= self.options.retries:
-                    raise StorageError(f"{url}: cannot be read after {attempt + 1} tries: {words}") from error
-                else:
+                elif attempt < self.options.retries:
                     attempt += 1
+                elif isinstance(error, ObjectTooShortError):
+                    raise
+                else:
+                    raise StorageError(f"{url}: cannot be read after {attempt + 1} tries: {words}") from error
             time.sleep(random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99))))
-
-
-def _raise_if_final(url: str, error: Exception, status: int, words: str) -> None:
-    """Raise the error of a request that no other try can cure."""
-    if isinstance(error, TimeoutError):
-        return
-    if status == 416:
-        raise ObjectTooShortError(f"{url}: it ends before the range: {words}") from error
-    if status in (404, 410) or (isinstance(error, FileNotFoundError) and error.__cause__ is None):
-        raise ObjectMissingError(f"{url}: there is no such object") from error
-    if isinstance(error, PermissionError) or (400 <= status < 500 and status not in (408, 425, 429)):
-        raise ObjectRefusedError(f"{url}: the store refuses: {words}") from error

@@ -1,20 +1,18 @@
 """Render chat templates in a child process that can be killed: the jinja sandbox of transformers bounds no time."""
 
 import json
-import os
 import re
 import resource
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
 
-from clozeline.pipeline.execution.parent_process import die_with
+from clozeline.errors import ConfigurationError
 
-_EARNED_S: Final = 0.02
-"""CPU seconds that each message adds to what is left of `cpu_s`: a template cannot hold a worker row by row."""
 _MEMORY: Final = 1 << 30
 """Bytes of address space that rendering may add."""
 _ROOM: Final = 100_000
@@ -34,7 +32,9 @@ class Rendering:
     variables: Mapping[str, str]
     specials: Sequence[str]
     cpu_s: float = 10.0
-    """CPU seconds for a dialogue, less what earlier ones used of them"""
+    """CPU seconds for all dialogues"""
+    message_s: float = 0.02
+    """CPU seconds that each message adds"""
 
     def render(self, messages: Sequence[Message]) -> dict[str, Any]:
         """Return the `text` of a dialogue and the character `spans` of its answers, or why it is `refused`.
@@ -66,12 +66,25 @@ class Rendering:
         return {"text": text, "spans": answers, "marked": False}
 
 
+def render_dialogues(rendering: Rendering, dialogues: Sequence[Sequence[Message]]) -> list[dict[str, Any]]:
+    """Return what `Rendering.render` returns of each dialogue; ConfigurationError if the template ends its process."""
+    lines = "".join(f"{json.dumps(value)}\n" for value in (asdict(rendering), *dialogues))
+    code = f"from {__name__} import serve; serve()"
+    child = subprocess.run([sys.executable, "-c", code], input=lines.encode(), stdout=subprocess.PIPE, check=False)
+    answers = [json.loads(line) for line in child.stdout.split(b"\n")[:-1]]
+    if len(answers) < len(dialogues):
+        status, content = child.returncode, dialogues[len(answers)][0][1]
+        reason = f"used {rendering.cpu_s:g} s of CPU time" if status == -signal.SIGPROF else "ended its process"
+        raise ConfigurationError(
+            f"tasks.reader.template: the chat template {reason} ({status}) at the dialogue that begins with "
+            f"{content[:60]!r}: correct the template, or give one for each role"
+        )
+    return answers
+
+
 def serve() -> None:
     """Run the child's side: read a `Rendering`, then answer each line of messages with a line."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    setup = json.loads(sys.stdin.readline())
-    die_with(setup.pop("parent"))
+    setup, *dialogues = map(json.loads, sys.stdin)
     rendering = Rendering(**setup)
     import psutil
     from transformers.utils import chat_template_utils  # noqa: F401 (its import has no bound)
@@ -79,15 +92,12 @@ def serve() -> None:
     memory = psutil.Process().memory_info().vms + _MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    left = rendering.cpu_s
-    for messages in map(json.loads, sys.stdin):
-        left = min(rendering.cpu_s, left + _EARNED_S * (1 + len(messages)))
-        # the default action of SIGPROF ends the process even inside a product of huge integers
-        signal.setitimer(signal.ITIMER_PROF, left)
+    # the default action of SIGPROF ends the process even inside a product of huge integers
+    signal.setitimer(signal.ITIMER_PROF, rendering.cpu_s + rendering.message_s * sum(map(len, dialogues)))
+    for messages in dialogues:
         try:
             answer = rendering.render(messages)
         except (Exception, MemoryError) as error:  # whatever a template raises is about its row
             answer = {"refused": "template", "detail": f"{type(error).__name__}: {error}"[:500]}
-        left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()

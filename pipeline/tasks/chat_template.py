@@ -1,26 +1,19 @@
 """Write dialogues by the chat template of a published tokenizer, with the ids and the answers of transformers."""
 
-import json
 import logging
-import os
 import re
-import signal
-import subprocess
-import sys
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
-from clozeline.pipeline.tasks import chat_sandbox
-from clozeline.pipeline.tasks.chat_sandbox import Message, Rendering
+from clozeline.pipeline.tasks.chat_sandbox import Rendering, render_dialogues
 from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, TaskItem
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
@@ -30,11 +23,10 @@ _LOG: Final = logging.getLogger(__name__)
 _START, _END = "\U000f0000", "\U000f0001"
 """Characters that transformers writes around the name of a special token in a message."""
 _PRIVATE: Final = re.compile(f"{_START}[0-9]+{_END}")
-_Ask: TypeAlias = Callable[[Sequence[Message]], dict[str, Any]]
 
 
-def write_dialogues(items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterator[TaskItem | Rejected]:
-    """Yield the dialogues with the parts that the chat template of the tokenizer's folder gives them.
+def write_dialogues(items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) -> Iterable[TaskItem | Rejected]:
+    """Return the dialogues with the parts that the chat template of the tokenizer's folder gives them.
 
     Rejected dialogues: `template`, it raises an error or writes too much; `no_prefix`, it marks no answers, and an
     answer changes the text before it; `no_answer`, no token is an answer; `private_use`, U+F0000 or U+F0001.
@@ -46,10 +38,10 @@ def write_dialogues(items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer) 
     template, variables = read_chat_template(tokenizer)
     if "strftime_now" in template:
         _LOG.warning("tasks.reader.template: the chat template writes the date: rows of another day are others")
-    encoder = _ChatEncoder(tokenizer, specials)
-    with _sandbox(Rendering(template, variables, list(specials))) as ask:
-        for item in items:
-            yield _write(item, ask, encoder) if isinstance(item, Dialogue) else item
+    encoder, rows = _ChatEncoder(tokenizer, specials), list(items)
+    dialogues = [item.messages for item in rows if isinstance(item, Dialogue)]
+    answers = iter(render_dialogues(Rendering(template, variables, list(specials)), dialogues))
+    return (_write(item, next(answers), encoder) if isinstance(item, Dialogue) else item for item in rows)
 
 
 def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
@@ -92,12 +84,11 @@ def _read_object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _write(item: Dialogue, ask: _Ask, encoder: "_ChatEncoder") -> Dialogue | Rejected:
+def _write(item: Dialogue, answer: dict[str, Any], encoder: "_ChatEncoder") -> Dialogue | Rejected:
     """Return a dialogue with the parts of its rendered text."""
     contents = tuple(content for _, content in item.messages)
     if any(mark in content for content in contents for mark in (_START, _END)):
         return Rejected("private_use", item.index, texts=contents)
-    answer = ask(item.messages)
     if "text" not in answer:
         return Rejected(answer["refused"], item.index, answer["detail"], contents)
     parts = encoder.parts(answer)
@@ -161,41 +152,3 @@ class _ChatEncoder:
 
 def _private(token: int) -> str:
     return f"{_START}{token}{_END}"
-
-
-@contextmanager
-def _sandbox(rendering: Rendering) -> Iterator[_Ask]:
-    """Start the process that renders, and end it with the context."""
-    code, pipe = f"from {chat_sandbox.__name__} import serve; serve()", subprocess.PIPE
-    # in its own process group, so that Ctrl-C only reaches the parent, which then ends the child
-    child = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, process_group=0)
-    stdin, stdout = child.stdin, child.stdout
-    assert stdin is not None
-    assert stdout is not None
-
-    def send(message: object) -> None:
-        with suppress(BrokenPipeError):  # it died; the missing answer tells
-            stdin.write(json.dumps(message).encode() + b"\n")
-            stdin.flush()
-
-    def ask(messages: Sequence[Message]) -> dict[str, Any]:
-        send(messages)
-        if not (line := stdout.readline()):
-            status = child.wait()
-            reason = f"used {rendering.cpu_s:g} s of CPU time" if status == -signal.SIGPROF else "ended its process"
-            raise ConfigurationError(
-                f"tasks.reader.template: the chat template {reason} ({status}) at the dialogue that begins with "
-                f"{messages[0][1][:60]!r}: correct the template, or give one for each role"
-            )
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    try:
-        send({**asdict(rendering), "parent": os.getpid()})
-        yield ask
-    finally:
-        child.kill()
-        child.wait()
-        for stream in (stdin, stdout):
-            with suppress(OSError):  # unsent bytes for a child that is gone
-                stream.close()

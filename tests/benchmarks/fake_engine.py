@@ -97,10 +97,10 @@ def _stood_in() -> Iterator[Any]:
 
 def step(stage: int) -> tuple[str, str]:
     """Return what was reached at a ZeRO stage, and where it stopped."""
-    (path,) = configurations(["bert/train_tiny"])
-    words = ["data.shards=unused", "output=unused", "precision=bf16", f"zero.stage={stage}"]
-    config: TrainConfig = load_config(TrainConfig, path, words)
-    model, batch = build(config)[0], recipe_batch(path, config)
+    (training,) = configurations(["bert variant=tiny"])
+    words = [*training.words, "data.shards=unused", "output=unused", "precision=bf16", f"zero.stage={stage}"]
+    config: TrainConfig = load_config(TrainConfig, training.path, words)
+    model, batch = build(config)[0], recipe_batch(training, config)
     host = add_host_shapes(batch, model.position_limit, model.host_tensors)
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
     reached = "nothing"

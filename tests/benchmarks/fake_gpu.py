@@ -61,9 +61,9 @@ from clozeline.train.engine import wide_ids
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from tests.benchmarks.recipe_batches import VOCABULARY, recipe_batch, vocabulary
+from tests.recipes import Training, trainings
 
 DEVICE = torch.device("cuda:0")
-_RECIPES = ROOT / "configs" / "recipes"
 _LIBRARY = "pretended_cuda.so"
 _BODIES = {
     "tasks/summaries": ["family=encoder_decoder", "norm=rms", "position.kind=t5"],
@@ -75,35 +75,32 @@ _SIZES = ["dim=64", "layers=2", "attention_heads=4", "ffn_dim=128"]
 _OF_WEIGHTS, _PRODUCTS = {"mm", "addmm"}, {"mm", "addmm", "bmm", "baddbmm"}
 
 
-def configurations(names: Sequence[str]) -> Iterator[Path]:
-    """Yield the training configurations of recipes by name, such as `tasks/squad` or `bert/train`; all for none."""
-    for path in sorted(_RECIPES.rglob("train*.yaml")):
-        if not names or not {recipe_of(path), recipe_of(path).rpartition("/")[0]}.isdisjoint(names):
-            yield path
+def configurations(names: Sequence[str]) -> Iterator[Training]:
+    """Yield the trainings of recipes by name, such as `tasks/squad` or `bert variant=tiny`; all for none."""
+    for training in trainings():
+        if not names or training.name in names:
+            yield training
 
 
-def recipe_of(path: Path) -> str:
-    return str(path.relative_to(_RECIPES).with_suffix(""))
-
-
-def load(path: Path) -> TrainConfig:
-    """Return the configuration of a file; a run that starts from another model gets a small body."""
-    text, words = path.read_text(encoding="utf-8"), ["data.shards=unused", "output=unused"]
-    if "\n  family:" not in text:
-        body = _BODIES.get(recipe_of(path).rpartition("/")[0], _BODIES["other"])
+def load(training: Training) -> TrainConfig:
+    """Return the configuration of a training; one that starts from another model gets a small body."""
+    keys, words = training.keys, [*training.words, "data.shards=unused", "output=unused"]
+    if "family" not in keys["model"]:
+        body = _BODIES.get(training.recipe, _BODIES["other"])
         words += [f"model.{word}" for word in (*body, *_SIZES)]
-    words += ["distil.teacher=unused"] if "\ndistil:" in text else []
+    words += ["distil.teacher=unused"] if "distil" in keys else []
     classes = {"classification": 2, "tagging": 3}
-    words += [f"model.heads.{head}.classes={count}" for head, count in classes.items() if f" {head}:" in text]
-    config: TrainConfig = load_config(TrainConfig, path, words)
+    heads = keys["model"]["heads"]
+    words += [f"model.heads.{head}.classes={count}" for head, count in classes.items() if head in heads]
+    config: TrainConfig = load_config(TrainConfig, training.path, words)
     return replace(config, model=build_heads_of_class(config.model, {}))
 
 
-def may_pack_pairs(path: Path) -> bool:
-    """Return whether a configuration trains an encoder-decoder on corrupted text, whose rows may hold documents."""
-    if "tasks" in path.parts or load(path).model.architecture != "encoder_decoder":
+def may_pack_pairs(training: Training) -> bool:
+    """Return whether a training of an encoder-decoder reads corrupted text, whose rows may hold documents."""
+    if "tasks" in training.path.parts or load(training).model.architecture != "encoder_decoder":
         return False
-    entries = load_recipe(path.with_name("pipeline.yaml"), ["output=unused"]).config_of("corrupt")
+    entries = load_recipe(training.pipeline, ["output=unused"]).config_of("corrupt")
     return hasattr(entries[0].objective.options, "cross_documents")
 
 
@@ -219,11 +216,11 @@ def update(model: Model, config: TrainConfig) -> None:
     optimizer.step()
 
 
-def step(path: Path, *, compiled: bool, apart: bool) -> dict[str, Any]:
+def step(training: Training, *, compiled: bool, apart: bool) -> dict[str, Any]:
     """Return what a step of a configuration does on the device; what a GPU would stumble over is an exception."""
     # on the host: model, batch, and the shapes that the engine adds to it
-    config = load(path)
-    batch = recipe_batch(path, config, apart=apart)
+    config = load(training)
+    batch = recipe_batch(training, config, apart=apart)
     torch.manual_seed(0)
     model, teacher = build(config)
     batch = pad_labels(batch, 256) if compiled else batch
@@ -272,10 +269,10 @@ def pretended_device() -> Iterator[FakeTensorMode]:
         yield mode
 
 
-def row(path: Path, *, compiled: bool, apart: bool = False) -> dict[str, Any]:
+def row(training: Training, *, compiled: bool, apart: bool = False) -> dict[str, Any]:
     """Return the row of a configuration; `problem` is empty if nothing is wrong. `apart`: documents are kept apart."""
     line: dict[str, Any] = {
-        "recipe": recipe_of(path) + (" apart" if apart else ""),
+        "recipe": training.name + (" apart" if apart else ""),
         "family": "",
         "attention": {},
         "fp32 products": 0,
@@ -283,11 +280,11 @@ def row(path: Path, *, compiled: bool, apart: bool = False) -> dict[str, Any]:
     }
     began, line["problem"] = time.perf_counter(), ""
     try:
-        config = load(path)
-        line |= {"family": config.model.family, **step(path, compiled=False, apart=apart)}
+        config = load(training)
+        line |= {"family": config.model.family, **step(training, compiled=False, apart=apart)}
         if compiled and find("clozeline.model.families", config.model.family).compiled:
             line["breaks"] = "?"
-            step(path, compiled=True, apart=apart)
+            step(training, compiled=True, apart=apart)
             line["breaks"] = 0
     except Exception as error:  # every error is a finding
         line["problem"] = describe(error)
@@ -343,9 +340,9 @@ def main() -> int:
     names, rows = [name for name in options.recipes if name], []
     if torch.version.cuda is None and _LIBRARY not in os.environ.get("LD_PRELOAD", ""):
         return run(names, options.json, eager=bool(options.eager))
-    for path in configurations(names):
-        for apart in (False, True)[: 1 + may_pack_pairs(path)]:
-            rows.append(row(path, compiled=not options.eager, apart=apart))
+    for training in configurations(names):
+        for apart in (False, True)[: 1 + may_pack_pairs(training)]:
+            rows.append(row(training, compiled=not options.eager, apart=apart))
             print(f"{rows[-1]['recipe']}: {rows[-1]['problem'] or 'no problem'}", file=sys.stderr, flush=True)
     shown = ("recipe", "family", "attention", "fp32 products", "breaks", "problem")
     print_table(

@@ -17,6 +17,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
+from tests.recipes import Training
 
 VOCABULARY: Final = 8000
 _FIRST: Final = len(SPECIALS) + SENTINELS + len(MODES)
@@ -40,12 +41,12 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(VOCABULARY, specials, sentinels, modes, special, opens, "f" * 64, token_counts=counts)
 
 
-def recipe_batch(path: Path, config: TrainConfig, *, apart: bool = False) -> dict[str, Tensor]:
-    """Return a micro-batch for the run that a file configures; `apart`: of packed documents that are kept apart."""
+def recipe_batch(training: Training, config: TrainConfig, *, apart: bool = False) -> dict[str, Tensor]:
+    """Return a micro-batch for a training; `apart`: of packed documents that are kept apart."""
     random = np.random.RandomState(0)
-    corrupted = "tasks" not in path.parts or "\ncorrupt:" in path.with_name("pipeline.yaml").read_text(encoding="utf-8")
+    corrupted = "corrupt" in training.pipeline_keys
     if corrupted and "classification" not in config.model.heads:
-        columns, collate = _corrupted_rows(path, config, random, apart)
+        columns, collate = _corrupted_rows(training.pipeline, config, random, apart)
     else:
         columns, collate = _task_rows(config, random)
     return collate(columns, np.ones(_ROWS, np.float32))
@@ -53,7 +54,7 @@ def recipe_batch(path: Path, config: TrainConfig, *, apart: bool = False) -> dic
 
 def _corrupted_rows(path: Path, config: TrainConfig, random: np.random.RandomState, apart: bool) -> tuple[Any, Collate]:
     """Return the columns of examples of the first objective of a recipe that serves the heads of its run."""
-    recipe = load_recipe(path.with_name("pipeline.yaml"), ["output=unused"])
+    recipe = load_recipe(path, ["output=unused"])
     # language tokens are pieces of a trained tokenizer
     changes = {"language_tokens": {}, **({"grouping": "packed", "cross_documents": False} if apart else {})}
     model, objectives = config.model, []

@@ -17,8 +17,8 @@ from clozeline.registry import names
 from tests.benchmarks import fake_gpu
 
 EVERY_FAMILY = (
-    "bert/train_tiny", "gpt/train_tiny", "t5/train_tiny", "electra/train_tiny", "xlnet/train_tiny",
-    "mobilebert/train_tiny", "elmo/train_tiny", "ulmfit/train_tiny", "tasks/swag", "tinybert/train_task",
+    "bert variant=tiny", "gpt variant=tiny", "t5 variant=tiny", "electra variant=tiny", "xlnet variant=tiny",
+    "mobilebert variant=tiny", "elmo variant=tiny", "ulmfit variant=tiny", "tasks/swag", "tinybert variant=task",
 )  # fmt: skip
 FAULTS = """
 import sys, torch
@@ -27,20 +27,20 @@ from tests.benchmarks import fake_gpu
 from clozeline.model.layers.feed_forward import FeedForward
 from clozeline.model.layers.stack import Stack
 
-(path,) = fake_gpu.configurations(["bert/train_tiny"])
+(training,) = fake_gpu.configurations(["bert variant=tiny"])
 forward, layer = Stack.forward, FeedForward.forward
-print(fake_gpu.row(path, compiled=False)["problem"])
+print(fake_gpu.row(training, compiled=False)["problem"])
 Stack.forward = lambda self, x, *more, **named: forward(self, x * int(more[0].max()), *more, **named)
-print(fake_gpu.row(path, compiled=False)["problem"])
+print(fake_gpu.row(training, compiled=False)["problem"])
 Stack.forward = lambda self, x, *more, **named: forward(self, x + torch.ones(x.shape[-1]), *more, **named)
-print(fake_gpu.row(path, compiled=False)["problem"])
+print(fake_gpu.row(training, compiled=False)["problem"])
 Stack.forward = lambda self, x, *more, **named: forward(self, x + x.mean().cpu(), *more, **named)
-print(fake_gpu.row(path, compiled=False)["problem"])
+print(fake_gpu.row(training, compiled=False)["problem"])
 Stack.forward = forward
 FeedForward.forward = lambda self, x: nn.functional.linear(x.float(), self.up.weight[: x.shape[-1]].float()).to(x.dtype)
-print(fake_gpu.row(path, compiled=False)["problem"])
+print(fake_gpu.row(training, compiled=False)["problem"])
 FeedForward.forward = lambda self, x: (torch._dynamo.graph_break(), layer(self, x))[1]
-print(fake_gpu.row(path, compiled=True)["problem"])
+print(fake_gpu.row(training, compiled=True)["problem"])
 """
 
 
@@ -59,10 +59,10 @@ def test_every_family_trains_on_it(environment: dict[str, str], tmp_path: Path) 
     assert len(rows) == len(EVERY_FAMILY) + 1  # the second row of T5
     assert {row["family"] for row in rows} == set(names("clozeline.model.families"))
     attention = {row["recipe"]: set(row["attention"]) for row in rows}
-    assert attention["gpt/train_tiny"] == {"flash"}
-    assert attention["electra/train_tiny"] == {"varlen"}
-    assert attention["t5/train_tiny"] == {"mask"}
-    assert attention["t5/train_tiny apart"] == {"mask", "varlen"}  # biased within a side; across, bounds of both
+    assert attention["gpt variant=tiny"] == {"flash"}
+    assert attention["electra variant=tiny"] == {"varlen"}
+    assert attention["t5 variant=tiny"] == {"mask"}
+    assert attention["t5 variant=tiny apart"] == {"mask", "varlen"}  # biased within a side; across, bounds of both
 
 
 @pytest.mark.slow
@@ -84,4 +84,4 @@ def test_every_recipe_trains_on_it_without_graph_breaks(tmp_path: Path) -> None:
         pytest.skip("no C++ compiler")
     assert fake_gpu.run([], tmp_path / "rows.json") == 0
     rows = json.loads((tmp_path / "rows.json").read_text())
-    assert len([row for row in rows if " " not in row["recipe"]]) == len(list(fake_gpu.configurations([])))
+    assert len([row for row in rows if not row["recipe"].endswith(" apart")]) == len(list(fake_gpu.configurations([])))

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.clozeline.installed import installed
+from tests.recipes import Training, trainings
 from tests.test_tiny_recipes import write_texts
 
 RECIPES = Path(__file__).parents[2] / "configs" / "recipes"
@@ -250,6 +251,9 @@ CASES = {
 }
 
 
+ONE_STEP = ["steps=1", "schedule={name: constant}", "evaluate.max_rows=16"]
+
+
 class Runs:
     """Shards and one run of the recipe of each family, made when they are first asked for."""
 
@@ -270,46 +274,27 @@ class Runs:
         clozeline("pipeline", "--config", f"recipe:{name}", *words, cwd=folder)
         sets = sorted(folder.glob("shards/corrupt/*/train/manifest.json"))
         assert sets, words
-        for file in sorted(RECIPES.glob(f"{name}/train*.yaml")):
-            if file.stem == "train_task":  # reads a task's sets and weights that a distillation has made
+        for training in trainings():
+            if training.recipe != name or training.variant == "task":  # reads sets and weights of a task
                 continue
-            found = (
-                where(f"configs/recipes/{name}/{file.name}", cwd=folder) if file.stem != "train" else f"recipe:{name}"
-            )
-            more = (
-                []
-                if file.stem != "train_tiny"
-                else sorted(self.of("demo").parent.glob("shards/corrupt/*/train/*.json"))
-            )
-            taught = self._teacher_words(file, sets[0])
             # small variants read short rows, which the demo has
-            fitting = fitting_set(found, [*sets, *more], folder, taught)
-        begun = [
-            *taught,
-            f"data.shards={fitting}",
-            "output=run",
-            "steps=1",
-            "schedule={name: constant}",
-            "evaluate.max_rows=16",
-        ]
-        clozeline("train", "--config", found, *begun, cwd=folder)
+            is_tiny = training.variant == "tiny"
+            more = sorted(self.of("demo").parent.glob("shards/corrupt/*/train/*.json")) if is_tiny else []
+            begun = [*training.words, *self._teacher_words(training, sets[0])]
+            fitting = fitting_set(f"recipe:{name}", [*sets, *more], folder, begun)
+        begun += [f"data.shards={fitting}", "output=run", *ONE_STEP]
+        clozeline("train", "--config", f"recipe:{name}", *begun, cwd=folder)
         return run
 
-    def _teacher_words(self, file: Path, shards: Path) -> list[str]:
+    def _teacher_words(self, training: Training, shards: Path) -> list[str]:
         """The teacher of a small student, a run on the student's rows; the recipe's own size is planned without one."""
-        if "distil" not in yaml.safe_load(file.read_text(encoding="utf-8")):
+        if "distil" not in training.keys:
             return []
-        if file.stem != "train_tiny":
+        if training.variant != "tiny":
             return ["distil=null"]
         folder = shards.parents[4]
-        words = [
-            f"data.shards={shards}",
-            "output=teacher",
-            "steps=1",
-            "schedule={name: constant}",
-            "evaluate.max_rows=16",
-        ]
-        clozeline("train", "--config", where("configs/recipes/bert/train_tiny.yaml", cwd=folder), *words, cwd=folder)
+        words = [f"data.shards={shards}", "output=teacher", *ONE_STEP]
+        clozeline("train", "--config", "recipe:bert", "variant=tiny", *words, cwd=folder)
         return [f"distil.teacher={folder / 'teacher'}"]
 
     def _input(self, name: str, folder: Path) -> str:
@@ -328,11 +313,6 @@ def clozeline(*words: str, cwd: Path) -> str:
     done = installed(*words, cwd=cwd)
     assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout
-
-
-def where(path: str, cwd: Path) -> str:
-    """Return where the installed package holds a file."""
-    return clozeline("where", path, cwd=cwd).strip()
 
 
 def fitting_set(config: str, sets: Sequence[Path], cwd: Path, more: Sequence[str]) -> Path:
@@ -376,7 +356,14 @@ def test_a_task(runs: Runs, tmp_path: Path, name: str) -> None:
     words += ["tasks.max_length=64"] if stage == "tasks" else ["heldout.fraction=0.2"]
     clozeline(stage, "--config", f"recipe:tasks/{name}", *words, cwd=empty)
     made = next(iter(sorted(empty.glob("shards/*/*/train/manifest.json"))))
-    start = ["steps=1", "schedule={name: constant}", "evaluate.every=1", "output=run", f"data.shards={made}"]
+    start = [
+        "variant=from_encoder",
+        "steps=1",
+        "schedule={name: constant}",
+        "evaluate.every=1",
+        "output=run",
+        f"data.shards={made}",
+    ]
     start += [f"model.init_from={body}"] + (["data.weights=[]"] if name == "domain" else [])
     clozeline("train", "--config", f"recipe:tasks/{name}", *start, cwd=empty)
     assert json.loads((empty / "run" / "status.json").read_text(encoding="utf-8"))["step"] == 1
@@ -392,7 +379,13 @@ def test_summaries_from_an_encoder(runs: Runs, tmp_path: Path) -> None:
     model = yaml.safe_load((body / "config.yaml").read_text(encoding="utf-8"))["model"]
     keys = ("dim", "layers", "attention_heads", "ffn_dim", "type_vocab_size", "position")
     sizes = [f"model.{key}={json.dumps(model[key])}" for key in keys]
-    file = where("configs/recipes/tasks/summaries/train_from_encoder.yaml", cwd=tmp_path)
     made = tmp_path / "shards" / "tasks" / "summaries" / "train" / "manifest.json"
-    start = ["steps=1", "schedule={name: constant}", "output=run", f"data.shards={made}", f"model.init_from={body}"]
-    clozeline("train", "--config", file, *start, *sizes, cwd=tmp_path)
+    start = [
+        "variant=from_encoder",
+        "steps=1",
+        "schedule={name: constant}",
+        "output=run",
+        f"data.shards={made}",
+        f"model.init_from={body}",
+    ]
+    clozeline("train", "--config", "recipe:tasks/summaries", *start, *sizes, cwd=tmp_path)

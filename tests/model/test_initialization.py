@@ -1,12 +1,10 @@
 """Initial weights: functions of seed, name and shape alone, with the moments that the papers give."""
 
 import re
-from pathlib import Path
 
 import pytest
 import torch
 import xxhash
-import yaml
 from pydantic import TypeAdapter
 from torch import nn
 
@@ -14,13 +12,13 @@ from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.layer import InitConfig, ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.model.initialization import initial_distributions
 from clozeline.model.parameters.initial_values import generator_for
 from clozeline.registry import names
 from tests.matrices import mark_slow_but
 from tests.model.small_models import SPELLINGS, VOCABULARY, built, small_config
 
-PRESETS = Path(__file__).parents[2] / "configs" / "models"
 TWO_HEADS = {"masked_lm": 1.0, "sentence": 2.0}
 EVERY_FAMILY = names("clozeline.model.families")
 
@@ -255,7 +253,7 @@ DRAWN_VECTORS = ("content_bias", "position_bias", "segment_bias", "unknown")
 TABLES = ("tokens.weight", "position.table.weight", "types.weight", "languages.weight")
 CUT = 0.8796  # the deviation of a normal distribution that is cut off at two of its own
 EXPECTED = {
-    **dict.fromkeys((path.stem for path in PRESETS.glob("t5_*.yaml")), t5),
+    **dict.fromkeys((name for name in all_sizes() if name.startswith("t5_")), t5),
     **{f"gpt2_{size}": residual(layers) for size, layers in (("small", 12), ("medium", 24), ("large", 36), ("xl", 48))},
     **{f"gpt3_{size}": residual(layers) for size, layers in (("125m", 12), ("350m", 24), ("760m", 24))},
     **{f"gpt3_{size}": residual(layers) for size, layers in (("2_7b", 32), ("6_7b", 32), ("175b", 96))},
@@ -271,7 +269,7 @@ EXPECTED = {
 """Deviations that papers give; the other presets have 0.02 for every matrix and table (arXiv 1810.04805)."""
 
 
-NAMES = sorted(path.stem for path in PRESETS.glob("*.yaml"))
+NAMES = sorted(all_sizes())
 
 
 @pytest.mark.parametrize(
@@ -279,7 +277,7 @@ NAMES = sorted(path.stem for path in PRESETS.glob("*.yaml"))
 )
 def test_moments_of_presets(name):
     """Each law of a preset, drawn into 6,144 places: mean, deviation, and for vectors the constant."""
-    config = TypeAdapter(ModelConfig).validate_python(yaml.safe_load((PRESETS / f"{name}.yaml").read_text()))
+    config = TypeAdapter(ModelConfig).validate_python(read_size(name))
     model = on_meta(config)
     expected = EXPECTED.get(name, wide_normal(0.02))
     for parameter, law in initial_distributions(model, config).items():

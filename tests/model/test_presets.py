@@ -1,18 +1,16 @@
 """Every model of configs/models has the number of parameters of the publication's own code, to the unit."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from pydantic import TypeAdapter
 
 from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import all_sizes, read_size
 from tests.matrices import mark_slow_but
 
-FOLDER = Path(__file__).parents[2] / "configs" / "models"
 BERT_HEAD = 768 * 768 + 768 + 2 * 768 + 30522
 BERT_LARGE_HEAD = 1024 * 1024 + 1024 + 2 * 1024 + 30522
 ELMO_DIRECTION = 2 * 512 * 4 * 4096 + 4 * 4096 + 4096 * 512
@@ -111,11 +109,11 @@ EXPECTED = {
 
 
 def load(name):
-    return TypeAdapter(ModelConfig).validate_python(yaml.safe_load((FOLDER / f"{name}.yaml").read_text()))
+    return TypeAdapter(ModelConfig).validate_python(read_size(name))
 
 
 def test_every_preset_has_its_count():
-    assert {path.stem for path in FOLDER.glob("*.yaml")} == set(EXPECTED)
+    assert set(all_sizes()) == set(EXPECTED)
 
 
 @pytest.mark.parametrize("name", mark_slow_but([*EXPECTED][::3], EXPECTED))

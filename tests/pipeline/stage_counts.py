@@ -15,7 +15,7 @@ from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents, read_rejects
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.seeding import fraction

@@ -16,7 +16,7 @@ from clozeline.pipeline.execution.stage_report import read_report
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
 from clozeline.sealed_json import seal

@@ -22,15 +22,14 @@ from tests.shard_sets import objective, ordered, write_set
 ROWS = 16
 
 
-@pytest.fixture(params=product(("arrow", "tar"), ("none", "zstd"), ("inside", "beside")), ids=" ".join)
+@pytest.fixture(params=product(("arrow", "tar"), ("none", "zstd")), ids=" ".join)
 def folder(tmp_path, monkeypatch, request) -> Path:
-    """A small set, its list of shards inside the manifest or beside it.
+    """A small set.
 
     The manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII.
     """
-    container, codec, place = request.param
+    container, codec = request.param
     monkeypatch.setattr("clozeline.train.data.stream.source._PAUSE_S", 0.0)  # before a bad block is read again
-    monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer._INLINE_LIMIT", 1 if place == "beside" else 100)
     facts = objective("decoder", rate=1e-7, text="café ▁ \N{GRINNING FACE}")
     shards = [ordered(range(1, 12)), ordered([]), ordered(range(12, 1 + ROWS))]
     write_set(tmp_path / "set", shards, container=container, codec=codec, objective=facts, languages=("en",))
@@ -94,8 +93,7 @@ def some_bits(folder: Path, count: int) -> Iterator[tuple[Path, int]]:
 def test_a_whole_set_passes(folder):
     assert validate(folder).startswith("OK: ")
     assert mistake(stream, folder) == ""
-    names = {path.suffix for path in folder.iterdir()}
-    assert len(list(folder.iterdir())) == 5 + (".parquet" in names)
+    assert len(list(folder.iterdir())) == 5
 
 
 def test_hundreds_of_flipped_bits_are_found(folder):
@@ -104,11 +102,11 @@ def test_hundreds_of_flipped_bits_are_found(folder):
 
 @pytest.mark.slow
 def test_ten_thousand_flipped_bits_are_found(folder):
-    assert silent_flips(folder, some_bits(folder, 1250)) == []  # of each of eight forms
+    assert silent_flips(folder, some_bits(folder, 2500)) == []  # of each of four forms
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", [("arrow", "zstd", "inside")], indirect=True, ids=" ".join)
+@pytest.mark.parametrize("folder", [("arrow", "zstd")], indirect=True, ids=" ".join)
 def test_every_bit_of_a_manifest_counts(folder):
     path = folder / "manifest.json"
     assert silent_flips(folder, [(path, bit) for bit in range(8 * path.stat().st_size)]) == []

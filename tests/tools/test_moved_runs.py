@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
+from clozeline.pipeline.tokenize.published.folders import own_tokenizer
 from clozeline.tools.models import compare_logits, export_model
 from clozeline.tools.runs import (
     evaluate,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from clozeline.configuration.config import load_config
 from clozeline.registry import names
@@ -18,6 +17,7 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from tests.distributed import ROOT, RankPool
+from tests.recipes import trainings
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
 
@@ -193,13 +193,11 @@ def test_the_page_of_models_says_what_learns_what() -> None:
 
 def trained_recipes() -> Iterator[tuple[str, str, str]]:
     """Objectives, families and recipes whose pipeline makes rows of the one, and whose training has the other."""
-    for path in (ROOT / "configs" / "recipes").glob("*/train.yaml"):
-        training, pipeline = (
-            yaml.safe_load(file.read_text(encoding="utf-8")) for file in (path, path.with_name("pipeline.yaml"))
-        )
-        for entry in pipeline["corrupt"]:
-            name = entry if isinstance(entry, str) else entry["name"]
-            yield name, training["model"]["family"], path.parent.name
+    for one in trainings():
+        if one.variant is None and not one.recipe.startswith("tasks/"):
+            for entry in one.pipeline_keys["corrupt"]:
+                name = entry if isinstance(entry, str) else entry["name"]
+                yield name, one.keys["model"]["family"], one.recipe
 
 
 @pytest.mark.parametrize("case", ALL)

@@ -1,6 +1,6 @@
 """Train the variants of a study with equal FLOPs, and test published claims: `clozeline study STUDY`.
 
-STUDY is a folder: study.yaml, pipeline.yaml, train.yaml and variants/*.yaml. The pipeline makes the sets from `input`,
+STUDY is a folder: study.yaml with the variants, pipeline.yaml and train.yaml. The pipeline makes the sets from `input`,
 by default from the demo's pages. Each variant is trained with every seed for the same FLOPs, and evaluated on the same
 held-out rows with the measures that its training prepared it for. The same command resumes after an interruption.
 `OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed over FLOPs, and study.svg shows

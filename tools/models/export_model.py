@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.tokenize.published.exporting import END, Frame, export_tokenizer
-from clozeline.pipeline.tokenize.published.source_files import GENERATION, MODEL
+from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, byte_count, model_path, natural, require_model, run_tool, some_path
 from clozeline.tools.models.export.model_card import model_card

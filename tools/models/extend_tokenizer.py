@@ -24,8 +24,7 @@ from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import cannot_write
-from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
-from clozeline.pipeline.tokenize.published.source_files import SOURCE
+from clozeline.pipeline.tokenize.published.folders import SOURCE, own_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files

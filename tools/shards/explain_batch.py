@@ -17,8 +17,7 @@ from clozeline.errors import ConfigurationError, message_text
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.pieces import Pieces
 from clozeline.pipeline.rows import Row, Rows
-from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.shards.errors import DamagedBlock
+from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool, some_path
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed

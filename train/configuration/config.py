@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
@@ -88,8 +88,10 @@ def _words(value: Any) -> Any:
 class TrainConfig:
     """A training run."""
 
+    PART: ClassVar = "train"
+
     model: Annotated[SerializeAsAny[ModelConfig], BeforeValidator(with_source)]
-    """the network and its heads; `{init_from: DIR}` alone is the model in DIR"""
+    """the network and its heads; `{init_from: DIR}` alone is the model in DIR, `{size: NAME}` one of configs/models"""
     data: DataConfig
     """sets, order and batches"""
     init_parts: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()

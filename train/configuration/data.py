@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.pipeline.corrupt.named_objective import NamedObjective, inline_options
+from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 from clozeline.pipeline.shards import StoreOptions
 from clozeline.pipeline.shards.store import as_url
 

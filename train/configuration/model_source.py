@@ -1,24 +1,33 @@
-"""Read the configuration of the model that `model.init_from` names."""
+"""Read the configuration of the model that `model.init_from` or `model.size` names."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from clozeline.configuration.config import adapter_of, load_config, validate
+from clozeline.configuration.overrides import merge
 from clozeline.errors import ConfigurationError, reading_run
 from clozeline.hub import fetch_folder
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import read_size
 
 
 def with_source(value: Any) -> Any:
-    """Fill in the keys of the model that `init_from` names, unless a family is configured.
+    """Fill in the keys of the size or model that `size` or `init_from` names, the latter unless a family is configured.
 
-    Example: `{init_from: runs/own, dropout: {hidden: 0.1}}` is the model of runs/own with another dropout.
+    Examples: `size:bert_base`, a size alone; `{size: bert_base, layers: 6}`, one with other keys;
+    `{init_from: runs/own, dropout: {hidden: 0.1}}`, the model of runs/own with another dropout.
 
     Raises:
-        ConfigurationError: the source is not a folder, or holds neither a run nor a model.
+        ConfigurationError: there is no such size, or the source is not a folder, or holds neither a run nor a model.
     """
+    value = {"size": value} if isinstance(value, str) else value
+    if isinstance(value, Mapping) and isinstance(size := value.get("size"), str):
+        own = {key: part for key, part in value.items() if key != "size"}
+        if "family" in own:
+            raise ConfigurationError(f"model: expected size or family, got both; model=size:{size} replaces all keys")
+        value = merge(ModelConfig, read_size(size.removeprefix("size:")), own)
     if not isinstance(value, Mapping) or not isinstance(value.get("init_from"), str):
         return value
     value = {**value, "init_from": str(fetch_folder(value["init_from"]))}

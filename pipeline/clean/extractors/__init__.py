@@ -1,15 +1,34 @@
 """Extractors: get the readable text out of HTML, in a child process (`_extraction.py`)."""
 
-from clozeline.pipeline.clean.extractors._extraction import (
-    BATCH,
-    EXTRACTION_REASONS,
-    Extracted,
-    Extraction,
-    shared_extraction,
-)
-from clozeline.pipeline.clean.extractors._extractor import Extractor, ExtractorOptions
+from typing import Annotated, Any, ClassVar, Protocol
 
-__all__ = [
-    "BATCH", "EXTRACTION_REASONS", "Extracted", "Extraction", "Extractor", "ExtractorOptions",
-    "shared_extraction",
-]  # fmt: skip
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+
+
+@config_class
+class ExtractorOptions:
+    """Limits per page, for every extractor."""
+
+    timeout_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
+    """CPU seconds per page, > 0; pages that need more are rejected as `timeout`"""
+    memory_bytes: Annotated[int, Field(ge=1 << 28)] = 1 << 31
+    """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more are rejected as
+    `extractor_crash`"""
+    max_depth: Annotated[int, Field(ge=1, le=5000)] = 5000
+    """maximum nesting depth of elements, 1 to 5,000; deeper pages are rejected as `html_depth`"""
+
+
+class Extractor(Protocol):
+    """An extractor."""
+
+    VERSION: ClassVar[int]
+
+    def __init__(self, options: Any) -> None: ...
+
+    def extract(self, html: str) -> str:
+        """Return the text, empty if the page has none."""
+
+    def extract_leniently(self, html: str) -> str:
+        """Return the text by less strict rules, for a page in which `extract` finds none; empty if there is none."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.named_objective import NamedObjective, inline_options
+from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._parts import MOST_PARTS

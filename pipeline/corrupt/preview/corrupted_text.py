@@ -20,9 +20,9 @@ from clozeline.pipeline.corrupt.preview.row_parts import row_parts
 from clozeline.pipeline.corrupt.preview.view import Sheet, View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.rows import Example, Sample
+from clozeline.pipeline.tokenize.published.folders import own_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
-from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
-from clozeline.pipeline.tokenize.take.required_tokens import find_missing_roles
+from clozeline.pipeline.tokenize.take.stage import find_missing_roles
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.registry import choose
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.tokenize.encode.sentence_starts import sentence_starts
+from clozeline.pipeline.tokenize.encode.tokenize_documents import sentence_starts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 from clozeline.seeding import hash64

@@ -41,23 +41,29 @@ def decode(body: bytes, declared: str | None = None, *, meta: bool = False) -> t
     A guess, or a text with replaced characters, is refused if more than 1 % of its characters are unfit.
     """
     marked, mark = read_bom(body)
-    if marked is not None and mark is not None:
-        return _decode_as(body[len(mark) :], marked)
-    named = find_encoding(declared)
-    if (
-        named is None
-        and meta
-        and (named := find_encoding(html_body_declared_encoding(body))) in ("utf-16", *_UTF16.values())
-    ):
-        named = "utf-8"
-    if named is None or named == "utf-8":
-        return _decode_undeclared(body)
-    fits = (text := to_unicode(body, named)) and "\ufffd" not in text
-    if not fits or _is_single_byte(named):
-        unmistaken = _decode_utf8(body)
-        if unmistaken is not None and sum(character > "\x7f" for character in unmistaken) >= _SEVERAL:
-            return unmistaken, FLAG_DECODED_BY_GUESS
-    return (text, 0) if fits else _check(text, 0) or _decode_undeclared(body)
+    named = marked or find_encoding(declared)
+    if named is None and meta:
+        named = find_encoding(html_body_declared_encoding(body))
+        named = "utf-8" if named in _UTF16.values() else named
+    body = body[len(mark or b"") :]
+    try:
+        valid = body.decode(marked or "utf-8")
+    except UnicodeDecodeError:
+        valid = None
+    if valid is not None and (marked or named in (None, "utf-8")):
+        return valid, 0
+    if named is None or (named == "utf-8" and not marked):
+        return _guess(body)
+    text = to_unicode(body, named)
+    if marked:
+        return _check(text, 0)
+    is_replaced = "\ufffd" in text
+    is_single_byte = len(bytes(range(0x80, 0x100)).decode(named, "replace")) == 0x80
+    if valid is not None and (is_replaced or is_single_byte) and sum(each > "\x7f" for each in valid) >= _SEVERAL:
+        return valid, FLAG_DECODED_BY_GUESS
+    if not is_replaced:
+        return text, 0
+    return _check(text, 0) or (_guess(body) if valid is None else (valid, 0))
 
 
 def find_encoding(label: str | None) -> str | None:
@@ -66,17 +72,8 @@ def find_encoding(label: str | None) -> str | None:
     return None if found not in _STANDARD else "utf-16-le" if found == "utf-16" else found
 
 
-def _decode_as(body: bytes, encoding: str) -> tuple[str, int] | None:
-    try:
-        return body.decode(encoding), 0
-    except UnicodeDecodeError:
-        return _check(to_unicode(body, encoding), 0)
-
-
-def _decode_undeclared(body: bytes) -> tuple[str, int] | None:
-    """Return the text as UTF-8, with replaced characters if most others are valid, or as a detector guesses."""
-    if (text := _decode_utf8(body)) is not None:
-        return text, 0
+def _guess(body: bytes) -> tuple[str, int] | None:
+    """Return the text with replaced characters if most others are valid UTF-8, or as a detector guesses."""
     text = body.decode("utf-8", "replace")
     bad = text.count("\ufffd")
     if len(text) - len(text.encode("ascii", "ignore")) - bad >= bad:
@@ -84,17 +81,6 @@ def _decode_undeclared(body: bytes) -> tuple[str, int] | None:
     if body.count(b"\0") > _UNFIT_SHARE * len(body):
         return None  # binary
     return _check(to_unicode(body, resolve_encoding(detect_encoding(body)) or "utf-8"), FLAG_DECODED_BY_GUESS)
-
-
-def _decode_utf8(body: bytes) -> str | None:
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _is_single_byte(encoding: str) -> bool:
-    return len(bytes(range(0x80, 0x100)).decode(encoding, "replace")) == 0x80
 
 
 def _check(text: str, flags: int) -> tuple[str, int] | None:

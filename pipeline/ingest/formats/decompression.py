@@ -11,8 +11,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, repeat
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 import lz4.frame
 import zstandard
@@ -23,16 +22,46 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 _SMALL_MEMBER: Final = 1 << 14  # bytes of the first read of a member; each further read doubles the total
 _CHUNK: Final = 1 << 18
 _OUTPUT: Final = 1 << 20
-_FIRST_OUTPUT: Final = 1 << 16  # of a member, because the memory of a MiB costs more than to decode a small one
 _RATIO_FREE: Final = 64 << 20  # smaller outputs may have any ratio: short repetitive files exceed 200 to 1
-_ZSTD_INPUT: Final = 1024  # a block of 4 bytes may decode to 128 KiB, so 1 KiB of input gives at most 32 MiB
-_WINDOW: Final = 2**27
-_MEMORY: Final = 2**28
-_PROBE: Final = 1 << 12
+_PROBE: Final = 1 << 10
 _MOST_WASTED: Final = 1 << 29  # bytes of all bombs of a file that are decoded
 _BLOCK: Final = 1 << 20
 _LONGEST_MAGIC: Final = 16
 _ANY: Final = re.compile(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class _Codec:
+    """A compression; its decoders have `decompress`, `eof` and `unused_data`, as in the standard library."""
+
+    magics: tuple[bytes, ...]  # first bytes of a file
+    decoder: Callable[[], Any]
+    step: int  # bytes of input at a time, which decode to at most about 32 MiB where the library has no bound
+    member: re.Pattern[bytes]  # first bytes of a member with content, searched for after damage
+
+
+_SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
+_ZSTD, _LZ4, _XZ = b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd7zXZ\x00"
+CODECS: Final[dict[str, _Codec]] = {
+    "gzip": _Codec(
+        (b"\x1f\x8b\x08",), lambda: zlib.decompressobj(31), 1 << 14, re.compile(rb"\x1f\x8b\x08(?=[\x00-\x1f])")
+    ),
+    "zstd": _Codec(
+        (_ZSTD, *_SKIPPABLE),
+        lambda: zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj(),
+        1 << 10,
+        re.compile(re.escape(_ZSTD)),
+    ),
+    "lz4": _Codec((_LZ4,), lz4.frame.LZ4FrameDecompressor, 1 << 14, re.compile(re.escape(_LZ4))),
+    "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor, 1 << 10, re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),
+    "xz": _Codec((_XZ,), lambda: lzma.LZMADecompressor(memlimit=2**28), 1 << 10, re.compile(re.escape(_XZ) + b"\0")),
+}
+REASONS: Final = ("bomb", "damaged", "trailing_junk", "truncated")
+"""Every reason of `Damage` in `decompress_members`."""
+ERRORS: Final[tuple[Any, ...]] = (
+    zlib.error, OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zstandard.ZstdError, MemoryError,
+)  # fmt: skip
+"""Errors of decoders."""
 
 
 def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
@@ -45,113 +74,23 @@ def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
 class Damage(Exception):
     """A stream cannot be decoded further: `damaged`, `truncated`, `bomb`, or `trailing_junk`, which is no member.
 
-    `member` is the file offset of what does not decode, `content` the bytes of content before it.
+    `member` is the file offset of what does not decode.
     """
 
-    def __init__(self, reason: str, member: int = 0, content: int = 0) -> None:
+    def __init__(self, reason: str, member: int = 0) -> None:
         super().__init__(reason)
         self.reason = reason
         self.member = member
-        self.content = content
 
 
-class Decoder(Protocol):
-    """The interface of incremental decompressors, as in the standard library."""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return output of at most about `max_length` bytes; the next calls return the rest."""
-
-    @property
-    def eof(self) -> bool:
-        """True once the stream has ended."""
-
-    @property
-    def needs_input(self) -> bool:
-        """True if all input was used."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """The bytes after the end of the stream."""
-
-
-class ZlibDecoder:
-    """zlib's decompressor as a `Decoder`; `wbits` as in zlib (31: gzip with its checksum)."""
-
-    def __init__(self, wbits: int) -> None:
-        self._decoder = zlib.decompressobj(wbits)
-        self.needs_input = True
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        output = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
-        self.needs_input = len(output) < max_length
-        return output
-
-    @property
-    def eof(self) -> bool:
-        return self._decoder.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._decoder.unused_data
-
-
-class _Zstandard:
-    """zstandard's decompressor as a `Decoder`; it has no output limit, so the input is fed in small pieces."""
-
-    def __init__(self) -> None:
-        self._decoder: Any = zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
-        self._pending = b""
-        self._at = 0
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        if data:
-            self._pending, self._at = self._pending[self._at :] + data, 0
-        pieces, length = [], 0
-        while length < max_length and not self.needs_input and not self.eof:
-            fed = self._pending[self._at : self._at + _ZSTD_INPUT]
-            self._at += len(fed)
-            pieces.append(self._decoder.decompress(fed))
-            length += len(pieces[-1])
-        return b"".join(pieces)
-
-    @property
-    def needs_input(self) -> bool:
-        return self._at >= len(self._pending)
-
-    @property
-    def eof(self) -> bool:
-        return bool(self._decoder.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self._decoder.unused_data) + self._pending[self._at :]
-
-
-@dataclass(frozen=True, slots=True)
-class _Codec:
-    magics: tuple[bytes, ...]  # first bytes of a file
-    decoder: Callable[[], Decoder]
-    member: re.Pattern[bytes]  # first bytes of a member with content, searched for after damage
-
-
-_SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
-CODECS: Final[dict[str, _Codec]] = {
-    "gzip": _Codec(
-        (b"\x1f\x8b\x08",),
-        lambda: ZlibDecoder(31),
-        re.compile(rb"\x1f\x8b\x08(?=[\x00-\x1f])"),
-    ),
-    "zstd": _Codec((b"\x28\xb5\x2f\xfd", *_SKIPPABLE), _Zstandard, re.compile(rb"\x28\xb5\x2f\xfd")),
-    "lz4": _Codec((b"\x04\x22\x4d\x18",), lz4.frame.LZ4FrameDecompressor, re.compile(rb"\x04\x22\x4d\x18")),
-    "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor, re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),
-    "xz": _Codec((b"\xfd7zXZ\x00",), lambda: lzma.LZMADecompressor(memlimit=_MEMORY), re.compile(rb"\xfd7zXZ\x00\x00")),
-}
-REASONS: Final = ("bomb", "damaged", "trailing_junk", "truncated")
-"""Every reason of `Damage` in `decompress_members`."""
-_ERRORS: Final[tuple[Any, ...]] = (
-    zlib.error, OSError, EOFError, ValueError, RuntimeError, lzma.LZMAError, zstandard.ZstdError,
-    MemoryError,
-)  # fmt: skip
+def decode(decoder: Any, data: bytes) -> Iterator[bytes]:
+    """Yield what some bytes of input decode to, in small pieces where the library can bound them."""
+    if not hasattr(decoder, "needs_input"):
+        yield decoder.decompress(data)
+        return
+    yield decoder.decompress(data, _OUTPUT)
+    while not (decoder.eof or decoder.needs_input):
+        yield decoder.decompress(b"", _OUTPUT)
 
 
 def detect_codec(head: bytes) -> str | None:
@@ -210,61 +149,50 @@ def _decode_member(
 ) -> Generator[tuple[int, bytes], None, int]:
     """Yield the content of the member at an offset, with that offset; return where it ends, or raise Damage."""
     file.seek(start)
-    data = file.read(_SMALL_MEMBER)
-    read, produced = 0, 0  # `read` excludes the bytes whose decoding may not have ended
+    data, step = file.read(_SMALL_MEMBER), CODECS[codec].step
     if not data.startswith(CODECS[codec].magics):
         raise Damage("trailing_junk" if progress.read else "damaged")
     decoder, fed = CODECS[codec].decoder(), 0
-    while not decoder.eof:
-        try:
-            piece = decoder.decompress(data, _OUTPUT if produced else _FIRST_OUTPUT)
-        except _ERRORS as error:
-            # the failing call returned nothing: decode again up to the byte that fails
-            raise Damage((yield from _decode_to_damage(file, codec, start, read, produced))) from error
-        fed += len(data)
-        progress.read = max(progress.read, start + fed)
-        produced += len(piece)
-        progress.produced += len(piece)
-        if piece:
-            yield start, piece
-        if is_bomb(limits, progress.read, progress.produced):
-            raise Damage("bomb")
-        data = b""
-        if decoder.needs_input and not decoder.eof:
-            file.seek(start + fed)
-            # small reads first: members may be small, and bytes beyond a member are read again
-            if not (data := file.read(min(_CHUNK, fed))):
-                break
-            read = fed
-    if not decoder.eof:
-        raise Damage("truncated")
-    unused = len(decoder.unused_data or b"")  # LZ4 returns None
-    return start + fed - unused
+    while True:
+        for at in range(0, len(data), step):
+            given = data[at : at + step]
+            progress.read, produced = max(progress.read, start + fed + len(given)), progress.produced
+            try:
+                for piece in decode(decoder, given):
+                    progress.produced += len(piece)
+                    if piece:
+                        yield start, piece
+                    if is_bomb(limits, progress.read, progress.produced):
+                        raise Damage("bomb")
+            except ERRORS as error:
+                for piece in _decode_to_damage(file, codec, start, fed, progress.produced - produced):
+                    yield start, piece
+                raise Damage("damaged") from error
+            fed += len(given)
+            if decoder.eof:
+                return start + fed - len(decoder.unused_data or b"")  # LZ4 returns None
+        file.seek(start + fed)
+        # small reads first: members may be small, and bytes beyond a member are read again
+        if not (data := file.read(min(_CHUNK, fed))):
+            raise Damage("truncated")
 
 
-def _decode_to_damage(
-    file: BinaryIO, codec: str, start: int, read: int, produced: int
-) -> Generator[tuple[int, bytes], None, str]:
-    """Yield what a damaged member holds after the first `produced` bytes; return the reason of the damage.
+def _decode_to_damage(file: BinaryIO, codec: str, start: int, fed: int, seen: int) -> Iterator[bytes]:
+    """Yield what a damaged member holds after its first `fed` bytes, without the first `seen` bytes of content.
 
-    Feeds single bytes after the first `read`.
+    Feeds single bytes, as the call that failed returned nothing.
     """
-    decoder, seen = CODECS[codec].decoder(), 0
+    decoder, step = CODECS[codec].decoder(), CODECS[codec].step
     file.seek(start)
-    sizes = chain([_CHUNK] * (read // _CHUNK), [read % _CHUNK] if read % _CHUNK else [], repeat(1))
-    try:
-        while not decoder.eof:
-            if not (data := file.read(next(sizes))):
-                return "truncated"
-            while data or not (decoder.needs_input or decoder.eof):
-                piece = decoder.decompress(data, _OUTPUT)
-                data = b""
-                seen += len(piece)
-                if seen > produced and (new := piece[max(0, len(piece) - (seen - produced)) :]):
-                    yield start, new
-    except _ERRORS:
-        pass
-    return "damaged"
+    with suppress(*ERRORS):
+        for left in range(fed, 0, -step):
+            for _ in decode(decoder, file.read(min(step, left))):
+                pass
+        for byte in file.read(step):
+            for piece in decode(decoder, bytes([byte])):
+                if new := piece[seen:]:
+                    yield new
+                seen = max(0, seen - len(piece))
 
 
 def find_member(file: BinaryIO, codec: str, start: int, begins: re.Pattern[bytes] = _ANY) -> int | None:
@@ -275,8 +203,8 @@ def find_member(file: BinaryIO, codec: str, start: int, begins: re.Pattern[bytes
         block = file.read(_BLOCK)
         for match in pattern.finditer(block):
             file.seek(start + match.start())
-            with suppress(*_ERRORS):
-                if begins.match(CODECS[codec].decoder().decompress(file.read(_PROBE), _PROBE)):
+            with suppress(*ERRORS):
+                if begins.match(CODECS[codec].decoder().decompress(file.read(_PROBE))):
                     return start + match.start()
         if len(block) < _BLOCK:
             return None
@@ -292,28 +220,3 @@ def _skip_zeros(file: BinaryIO, at: int) -> int:
             return at + len(block) - len(rest)
         at, size = at + len(block), _CHUNK
     return at
-
-
-def decompress_body(data: bytes, decoder: Decoder, limits: Limits, most: int) -> tuple[bytes, bool]:
-    """Return the decompressed body, at most `most` bytes long, and whether it is complete; ignores trailing bytes.
-
-    Damage is raised if it does not decode (`damaged`), ends before its first byte (`truncated`), or is a `bomb`.
-    """
-    pieces: list[bytes] = []
-    produced = 0
-    unread = data
-    while not decoder.eof:
-        try:
-            piece = decoder.decompress(unread, _OUTPUT)
-        except _ERRORS as error:
-            raise Damage("damaged", content=produced) from error
-        unread = b""
-        pieces.append(piece)
-        produced += len(piece)
-        if produced > most or is_bomb(limits, len(data), produced):
-            raise Damage("bomb")
-        if not piece and decoder.needs_input and not decoder.eof:
-            if not produced:
-                raise Damage("truncated")
-            return b"".join(pieces), False
-    return b"".join(pieces), True

@@ -1,9 +1,8 @@
 """Read WARC and WET files, plain or compressed: captured pages, and the texts of WET files."""
 
 import re
-from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import BinaryIO, ClassVar, Final
 
@@ -11,9 +10,14 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.charset import decode
-from clozeline.pipeline.ingest.formats.content_sniffing import HTML_TYPES, contradicts_html, looks_like_html
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_members, detect_codec, find_member
-from clozeline.pipeline.ingest.formats.http_message import content_type, parse_fields, parse_response
+from clozeline.pipeline.ingest.formats.http_message import (
+    content_type,
+    explain_no_page,
+    parse_fields,
+    parse_response,
+    sanitize,
+)
 from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
@@ -25,7 +29,6 @@ _HEAD_BYTES: Final = 1 << 16
 _START_BYTES: Final = 64
 """Bytes that hold the first line of a record, and the line ends before it."""
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
-_NAME: Final = re.compile(r"[\w.+/-]{1,60}")
 
 
 class Warc:
@@ -63,40 +66,50 @@ class Warc:
                 member = find_member(file, "gzip", position, _START)
                 return size if member is None else member
         # one byte earlier, because a record starts after a line end
-        content = _Content(path, self._limits, position - 1, size)
+        content = _Content(path, self._limits, position - 1)
         return content.at if content.seek(1) else size
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the records that start (in gzip files: whose member starts) in [start, end)."""
         start, end = self.first(path, start), self.first(path, end)
-        content = _Content(path, self._limits, start, end)
-        while start < end and not content.is_over():
-            locator, _ = content.locate()
-            if _START.match(content.ahead):
-                yield self._read_record(content)
-            elif content.ahead:
+        content = _Content(path, self._limits, start)
+        while start < end:
+            content.skip_line_ends()
+            content.fill(_START_BYTES)
+            locator, kind = content.locate()
+            if not content.ahead:
+                damage = content.pass_damage()
+                if damage is None or damage.member >= end:
+                    return
+                is_junk = damage.reason == "trailing_junk"
+                yield Counted("note", "resync") if is_junk else Counted("malformed", damage.reason, locator)
+            elif locator >= end and kind in content.splittable_kinds:
+                return
+            elif _START.match(content.ahead):
+                yield self._read_record(content, locator, kind)
+            else:
                 content.seek(1)
                 yield Counted("note", "resync")
-            elif (damage := content.pass_damage()) and damage.reason == "trailing_junk":
-                yield Counted("note", "resync")
-            elif damage:
-                yield Counted("malformed", damage.reason, locator)
 
-    def _read_record(self, content: "_Content") -> Item:
+    def _read_record(self, content: "_Content", locator: int, kind: str) -> Item:
         """Pass the next record, and return what it gives."""
-        (locator, kind), head = content.locate(), content.find_head_end()
+        while (head_end := _HEAD_END.search(content.ahead, 0, _HEAD_BYTES)) is None:
+            if len(content.ahead) >= _HEAD_BYTES or not content.fill(len(content.ahead) + 1):
+                break
+        head = head_end.end() if head_end else 0
         fields = parse_fields(content.ahead[:head], "utf-8")
         length, fault = _LENGTH.fullmatch(fields.get("content-length", "")), ""
-        size = head + (int(length[0]) if length else 0)
+        size = end = head + (int(length[0]) if length else 0)
         if "warc-type" not in fields:
             fault = "bad_header"
         elif length is None:
             fault = "bad_length"
         elif size - head > self._limits.record_bytes:
             fault = "too_large"
-        # a length that is a little too small is accepted, as by warcio, if the record ends with the line
-        elif not content.can_end(end := size) and not content.can_end(end := content.find_line_end(size)):
-            fault = "bad_length"
+        elif not content.can_end(size):
+            # a length that is a little too small is accepted, as by warcio, if the record ends with the line
+            end = content.ahead.find(b"\n", size, size + _HEAD_BYTES) + 1
+            fault = "" if content.can_end(end) else "bad_length"
         if fault:
             return Counted("malformed", content.pass_fault(fault, head, size), locator)
         payload = bytes(content.ahead[head:size])
@@ -108,54 +121,38 @@ class Warc:
         return self._make_item(fields, payload, locator, kind, size)
 
     def _make_item(self, fields: Mapping[str, str], payload: bytes, locator: int, kind: str, stored: int) -> Item:
+        """Return the text of a WET record, or the page of a response."""
         name = fields["warc-type"].lower()
-        is_page = name == "response"
+        is_page, is_complete = name == "response", "warc-truncated" not in fields
         if not is_page and name != "conversion":
-            return Counted("ignored", f"type_{_sanitize(name)}", locator)
+            return Counted("ignored", f"type_{sanitize(name)}", locator)
         media, charset = content_type(fields.get("content-type"))
+        body = payload
         try:
-            found = self._decode_page(payload, media, charset) if is_page else decode(payload, charset)
+            response = parse_response(payload, self._limits) if is_page else None
         except Damage as damage:
             return Counted("malformed", damage.reason, locator)
-        if found is None:
-            return Counted("malformed", "charset", locator)
-        if isinstance(found, Counted):
-            return replace(found, locator=locator)
-        text, flags = found
-        flags |= FLAG_TRUNCATED_SOURCE if "warc-truncated" in fields else 0
-        url = fields.get("warc-target-uri", "").strip("<> ") or None
-        return RawRecord(locator, kind, stored, text, is_page, url, _parse_date(fields.get("warc-date", "")), flags)
-
-    def _decode_page(self, payload: bytes, media: str, charset: str | None) -> tuple[str, int] | Counted | None:
-        """Return HTML and flags of a captured response, or why it is no page; None if no encoding fits."""
-        response, body, complete = parse_response(payload), payload, True
-        if response is None and media.startswith("application/http"):
-            return Counted("malformed", "http")
         if response is not None:
             if response.status != 200:
-                return Counted("ignored", f"status_{response.status}")
+                return Counted("ignored", f"status_{response.status}", locator)
             media, charset = content_type(response.headers.get("content-type"))
-            body, complete = response.content(self._limits)
-        if not body or body.isspace():
-            return Counted("ignored", "empty_body")
-        if media not in HTML_TYPES and not (media == "" and looks_like_html(body)):
-            return Counted("ignored", f"mime_{_sanitize(media) if media else 'unknown'}")
-        if contradicts_html(body):
-            return Counted("ignored", "mime_contradicted")
-        if (decoded := decode(body, charset, meta=True)) is None:
-            return None
-        return decoded[0], decoded[1] | (0 if complete else FLAG_TRUNCATED_SOURCE)
+            body, is_complete = response.body, is_complete and response.is_complete
+        elif is_page and media.startswith("application/http"):
+            return Counted("malformed", "http", locator)
+        if is_page and (why := explain_no_page(media, body)):
+            return Counted("ignored", why, locator)
+        if (decoded := decode(body, charset, meta=is_page)) is None:
+            return Counted("malformed", "charset", locator)
+        text, flags = decoded
+        flags |= 0 if is_complete else FLAG_TRUNCATED_SOURCE
+        url = fields.get("warc-target-uri", "").strip("<> ") or None
+        return RawRecord(locator, kind, stored, text, is_page, url, _parse_date(fields.get("warc-date", "")), flags)
 
 
 def _find_codec(file: BinaryIO, path: InputFile) -> str | None:
     """Return the compression of a file; that of its name if its first bytes are neither compressed nor a record."""
     head = file.read(_START_BYTES)
     return detect_codec(head) or ("gzip" if path.suffix == ".gz" and not head.startswith(b"WARC/") else None)
-
-
-def _sanitize(name: str) -> str:
-    """Return a name from the file in a form fit for a reason."""
-    return name if _NAME.fullmatch(name) else "other"
 
 
 def _parse_date(text: str) -> int | None:
@@ -170,38 +167,41 @@ def _parse_date(text: str) -> int | None:
 class _Content:
     """The content of a file from a record on; lengths and places are relative to `at`, the offset of the next byte."""
 
-    def __init__(self, path: InputFile, limits: Limits, start: int, end: int) -> None:
+    def __init__(self, path: InputFile, limits: Limits, start: int) -> None:
         with path.open("rb") as file:
             self._codec = _find_codec(file, path)
-        self._path, self._size, self._end = path, path.stat().st_size, end
+        self.splittable_kinds = {None: ("warc",), "gzip": ("warc-gz",)}.get(self._codec, ())
+        self._path, self._size = path, path.stat().st_size
         self._pieces = decompress_members(path, limits, start, self._codec)
         self._damage: Damage | None = None  # what follows `ahead`
         self.at = start if self._codec is None else 0
         self.ahead = bytearray()
-        self._starts, self._members = [self.at], [start]  # of the members: in the content, and in the file
+        self._members = deque([(self.at, start)])  # offsets in the content and in the file
 
-    def _fill(self) -> bool:
-        """Read another piece; False at damage and at the end of the file."""
-        if self._damage is not None:
-            return False
-        try:
-            member, piece = next(self._pieces, (self._size, b""))
-        except OSError as error:
-            raise StorageError(f"{self._path}: cannot be read ({error.strerror or error})") from error
-        if isinstance(piece, Damage):
-            self._damage = piece
-            return False
-        if self._codec is not None and piece and member != self._members[-1]:
-            self._starts.append(self.at + len(self.ahead))
-            self._members.append(member)
-        self.ahead += piece
-        return bool(piece)
+    def fill(self, length: int) -> bool:
+        """Read until so many bytes are ahead; False if damage or the end of the file come first."""
+        while len(self.ahead) < length:
+            if self._damage is not None:
+                return False
+            try:
+                member, piece = next(self._pieces, (self._size, b""))
+            except OSError as error:
+                raise StorageError(f"{self._path}: cannot be read ({error.strerror or error})") from error
+            if isinstance(piece, Damage):
+                self._damage = piece
+            elif not piece:
+                return False
+            else:
+                if self._codec is not None and member != self._members[-1][1]:
+                    self._members.append((self.at + len(self.ahead), member))
+                self.ahead += piece
+        return True
 
     def drop(self, length: int) -> None:
         self.at += min(length, len(self.ahead))
         del self.ahead[:length]
-        index = bisect_right(self._starts, self.at) - 1
-        del self._starts[:index], self._members[:index]
+        while len(self._members) > 1 and self._members[1][0] <= self.at:
+            self._members.popleft()
 
     def locate(self) -> tuple[int, str]:
         """Return locator and kind of what follows: the offset of its gzip member, else that in the content."""
@@ -209,55 +209,31 @@ class _Content:
             return self.at, "warc"
         if not self.ahead:
             return self._size if self._damage is None else self._damage.member, "warc-gz"
-        inner = self.at - self._starts[0]
-        return self._members[0], f"warc-gz:{inner}" if inner else "warc-gz"
+        start, member = self._members[0]
+        return member, f"warc-gz:{self.at - start}" if self.at > start else "warc-gz"
 
     def skip_line_ends(self) -> bool:
         """Skip line ends; False at damage."""
         while True:
             self.drop(_LINE_ENDS.match(self.ahead).end())  # type: ignore[union-attr]
-            if self.ahead or not self._fill():
+            if self.ahead or not self.fill(1):
                 return self._damage is None or bool(self.ahead)
-
-    def is_over(self) -> bool:
-        """Skip line ends, and return whether nothing more of the range follows."""
-        self.skip_line_ends()
-        if not self.ahead:
-            return self._damage is None or self._damage.member >= self._end
-        locator, kind = self.locate()
-        return self._codec in (None, "gzip") and ":" not in kind and locator >= self._end
-
-    def find_head_end(self) -> int:
-        """Return where the header that follows ends; 0 if it has no end."""
-        while (end := _HEAD_END.search(self.ahead, 0, _HEAD_BYTES)) is None:
-            if len(self.ahead) >= _HEAD_BYTES or not self._fill():
-                return 0
-        return end.end()
-
-    def find_line_end(self, place: int) -> int:
-        """Return where the line of a place ends, if it is not long."""
-        return self.ahead.find(b"\n", place, place + _HEAD_BYTES) + 1
 
     def can_end(self, place: int) -> bool:
         """Return whether a record can end there: before two line ends, another record or member, or the end."""
-        while len(self.ahead) < place + _START_BYTES and self._fill():
-            pass
+        self.fill(place + _START_BYTES)
         if not 0 < place <= len(self.ahead):
             return False
         rest = bytes(self.ahead[place : place + _START_BYTES])
         follows = rest.lstrip(b"\r\n")
         if not follows:  # the only record of a damaged member cannot be trusted
-            return self._damage is None or (self.at, self._damage.member) != (self._starts[-1], self._members[-1])
-        gap = len(rest) - len(follows)
-        return (
-            rest.startswith(b"\r\n\r\n")
-            or follows.startswith(b"WARC/")
-            or self._starts_member(place)
-            or self._starts_member(place + gap)
-        )
+            return self._damage is None or self._members[-1] != (self.at, self._damage.member)
+        if rest.startswith(b"\r\n\r\n") or follows.startswith(b"WARC/"):
+            return True
+        return self._starts_member(place) or self._starts_member(place + len(rest) - len(follows))
 
     def _starts_member(self, place: int) -> bool:
-        return self.at + place in self._starts
+        return any(self.at + place == start for start, _ in self._members)
 
     def seek(self, place: int) -> bool:
         """Go to the first line of a record from a place on; False before damage or the end."""
@@ -270,7 +246,7 @@ class _Content:
             # the last bytes may begin a first line
             self.drop(max(place, len(self.ahead) - _START_BYTES) - 1)
             place = 1
-            if not self._fill():
+            if not self.fill(len(self.ahead) + 1):
                 self.drop(len(self.ahead))
                 return False
 

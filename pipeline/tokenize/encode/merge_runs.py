@@ -19,7 +19,7 @@ from clozeline.pipeline.execution.unit_record import Output, require_equal, requ
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import SetWriter, auto_block_rows
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.shards.token_set import (
     DOCUMENTS_SCHEMA,
     TOKEN_COUNTS_FILE,
@@ -28,8 +28,8 @@ from clozeline.pipeline.shards.token_set import (
     token_columns,
     write_table,
 )
-from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
+from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_facts
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary

@@ -12,11 +12,10 @@ from clozeline.pipeline.execution.stage_order import documents_folder, tokenizer
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
-from clozeline.pipeline.shards.splits import split_amount
+from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
-from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
 from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
-from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, TokenizeDocuments
+from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, EncodeCounts, TokenizeDocuments
 
 
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):

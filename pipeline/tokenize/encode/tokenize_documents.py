@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.pieces import PieceWriter
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts
+from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
 from clozeline.pipeline.text.code_switching import WordSwitcher
 from clozeline.pipeline.text.sentences import Sentences
-from clozeline.pipeline.tokenize.encode.counts import EncodeCounts
-from clozeline.pipeline.tokenize.encode.sentence_starts import sentence_starts
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
@@ -34,6 +32,31 @@ from clozeline.seeding import hash64, order_key
 TOKENIZE_VERSION: Final = 4
 _BATCH_DOCUMENTS: Final = 256
 _BATCH_CHARACTERS: Final = 1 << 22
+
+
+class EncodeCounts(Counts, total=False):
+    """Counts of units of `encode`."""
+
+    rejected: dict[str, int]
+    """rejected documents by reason"""
+    characters: int
+    tokens: int
+    target_tokens: int
+    """tokens of the target sides of pairs"""
+    target_languages: dict[str, int]
+    """target tokens by language"""
+    sentences: dict[str, int]
+    """sentences `found`, and those `merged` because they start at the same token as another one"""
+    code_switch: dict[str, int]
+    """`words` of the sentences that were chosen, and those that a translation `replaced`"""
+    tokens_by_language: dict[str, int]
+    text_by_language: dict[str, dict[str, int]]
+    """`words` and `characters` of the documents, or of the first sides of pairs"""
+    tokens_by_source: dict[str, int]
+    merged: dict[str, int]
+    """content of the shards: `documents`, `tokens`, and `target_tokens` of pairs"""
+    held_out: dict[str, int]
+    """held-out part of the shards"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +100,41 @@ class SentenceSwitcher:
                 sentences[number], words, replaced = self.words.translate_text(index, sentence)
                 add_counts(counts, {"code_switch": {"words": words, "replaced": replaced}})
         return "".join(sentences)
+
+
+def sentence_starts(
+    text: str, starts: Sequence[int], token_starts: NDArray[np.int64], token_ends: NDArray[np.int64] | None = None
+) -> NDArray[np.uint32]:
+    """Return the first token of each sentence: starts with 0, strictly increasing.
+
+    A sentence starts at the token of its first visible character; leading white space of a token is ignored, so ` The`
+    starts a sentence. A whitespace token, or one that spans a boundary (`。他`), belongs to the previous sentence.
+    Sentences that start at the same token are merged, so the result may be shorter than `starts`.
+
+    Args:
+        text: the document.
+        starts: character offsets of the sentences; visible characters, except the first.
+        token_starts: `Encoding.starts`, [T], T >= 1.
+        token_ends: `Encoding.ends`, [T], for tokens of a space and the first byte of a letter; None if no token ends
+            inside a character.
+
+    Example:
+        "Hi. The end." with sentences at 0, 4 and the tokens `Hi` `.` `Ġthe` `Ġend` `.` gives 0, 2.
+    """
+    # first token at or after each sentence start [S]; unsure where the token before may hold the character
+    visible = np.asarray(starts, dtype=np.int64)
+    tokens = np.searchsorted(token_starts, visible)
+    at = np.minimum(tokens, len(token_starts) - 1)
+    unsure = (token_starts[at] != visible) | (tokens == len(token_starts))
+    if token_ends is not None:
+        unsure |= token_ends[np.maximum(tokens - 1, 0)] > visible
+    # the token before starts the sentence if only white space precedes the character in it
+    for row in np.flatnonzero(unsure).tolist():
+        before = int(tokens[row]) - 1
+        if before >= 0 and text[int(token_starts[before]) : int(visible[row])].isspace():
+            tokens[row] = before
+    tokens[0] = 0
+    return np.unique(tokens[tokens < len(token_starts)]).astype(np.uint32)
 
 
 def token_documents(

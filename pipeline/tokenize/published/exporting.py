@@ -14,8 +14,8 @@ from tokenizers import AddedToken, processors
 from clozeline.errors import IntegrityError
 from clozeline.files import publish, publish_text
 from clozeline.pipeline.tokenize.published import importing
+from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL, SOURCE, kept_files, read_source
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
-from clozeline.pipeline.tokenize.published.source_files import GENERATION, MODEL, SOURCE, kept_files, read_source
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 

@@ -18,9 +18,8 @@ from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.files import writing
 from clozeline.hub import origin_of
 from clozeline.pipeline.tokenize.published.auto_tokenizer import DESCRIPTIONS
-from clozeline.pipeline.tokenize.published.local_tokenizers import own_tokenizer
+from clozeline.pipeline.tokenize.published.folders import copy_source_files, own_tokenizer
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
-from clozeline.pipeline.tokenize.published.source_files import copy_source_files
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
 from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces, piece_ids

@@ -3,30 +3,37 @@
 import json
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from clozeline import registry
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage
 from clozeline.pipeline.execution.unit_record import Counts, Output
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.tokenize.published.folders import SOURCE
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
-from clozeline.pipeline.tokenize.published.source_files import SOURCE
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
-from clozeline.pipeline.tokenize.take.required_tokens import check_pad, find_missing_roles, users_of
+from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
-from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, SentinelError, Vocabulary
 from clozeline.seeding import hash64
 
 _LOG: Final = logging.getLogger(__name__)
+_SIZE: Final = 1024
+"""Ids of a vocabulary to check the users of special tokens with."""
 _LISTED: Final = 12
 """Added pieces listed in the log; the report lists all."""
+
+
+User: TypeAlias = Callable[[Vocabulary], object]
+"""Checks a vocabulary; raises ConfigurationError if it lacks a token."""
 
 
 class TokenizerCounts(Counts, total=False):
@@ -136,3 +143,53 @@ def _import(path: str, config: str, add: tuple[str, ...], _state: tuple[Any, ...
             raise ConfigurationError(f"tokenizer.path {path}: cannot be read ({error})") from error
         files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
         return _Imported(replace(tokenizer.vocabulary, folder=None), dict(sorted(files.items())))
+
+
+def users_of(recipe: Recipe) -> list[User]:
+    """Return the users of special tokens: each objective, the template of a task, and padding.
+
+    Padding is always checked: rows are padded only when they are read, so a missing pad would fail first in training.
+    """
+    users: list[User] = [entry.check_tokens for entry in (recipe.config_of("corrupt") if recipe.has("corrupt") else ())]
+    if recipe.has("tasks"):
+        users.append(recipe.config_of("tasks").check_tokens)
+    if recipe.has("group") or recipe.has("tasks"):
+        users.append(check_pad)
+    return users
+
+
+def check_pad(vocabulary: Vocabulary) -> None:
+    """Raise ConfigurationError if the vocabulary has no pad."""
+    vocabulary.id_of("pad", "padding of rows")
+
+
+def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield the roles (specials, `sentinels`, `modes`) that some user needs and the vocabulary lacks.
+
+    Each user checks a complete vocabulary, then one without the role: a role is needed if the second check fails.
+
+    Raises:
+        SentinelError: a user needs more sentinels than can be added.
+    """
+    complete = foreseen_vocabulary(_SIZE, 0)
+    lacking: dict[str, Vocabulary] = {
+        role: replace(complete, specials={name: token for name, token in complete.specials.items() if name != role})
+        for role in SPECIALS
+        if role not in vocabulary.specials
+    }
+    lacking["sentinels"] = replace(complete, sentinels=complete.sentinels[: len(vocabulary.sentinels)])
+    lacking["modes"] = replace(complete, modes={name: complete.modes[name] for name in vocabulary.modes})
+    able = [user for user in users if _accepts(user, complete)]
+    yield from (role for role, partial in lacking.items() if not all(_accepts(user, partial) for user in able))
+
+
+def _accepts(user: User, vocabulary: Vocabulary) -> bool:
+    try:
+        user(vocabulary)
+    except SentinelError:
+        if len(vocabulary.sentinels) == SENTINELS:
+            raise
+        return False
+    except ConfigurationError:
+        return False
+    return True

@@ -4,7 +4,7 @@ import re
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import chain, product
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -24,8 +24,6 @@ _LETTERS: Final = (
 )
 _MARKS: Final = "\xab\xbb\u2013\u2014\u2018-\u201d\u2026"
 """Frequent punctuation marks beyond ASCII."""
-_SOLID: Final = f"!-~{_MARKS}{_LETTERS}"
-"""Characters that are a grapheme of their own before a space, and no normal form of which starts or ends with one."""
 _SIGN: Final = f"\0-\x08\x0e-\x1f!-/:-@[-`{{-\x7f{_MARKS}"
 _ALONE: Final = f"(?![^\0-\x7f{_MARKS}{_LETTERS}])"
 
@@ -41,100 +39,30 @@ BYTE_LEVEL: Final = re.compile(
     f"|{_between(_SPACE_TOO)}"
 )
 """GPT-2's words, spelled out for frequent characters: fewer different ones than between white space."""
-_SOLIDS: Final = re.sub("(.)-(.)", lambda ends: "".join(map(chr, range(ord(ends[1]), ord(ends[2]) + 1))), _SOLID)
 _CACHED_CHUNKS: Final = 1 << 18
 _CHUNK_CHARACTERS: Final = 64
 
-_CASELESS: Final = (
-    f"'(?:[sdmtSDMT]|[lL][lL]|[vVrR][eE]){_ALONE}|[\t\v\f {_SIGN}]?[{_LETTERS}]++{_ALONE}|[0-9]{{1,3}}+{_ALONE}"
-    f"|(?![{_SIGN}][{_LETTERS}]) ?[{_SIGN}]++[\r\n]*+{_ALONE}"
-    f"|[{_SPACE_TOO}]*[\r\n]|[{_SPACE_TOO}]+(?![^{_SPACE_TOO}])| (?=[0-9])|"
-)
-"""The same for Llama 3, GPT-4 and Qwen 2; other words as between solid characters."""
-_ASCII: Final = r" ?[A-Za-z0-9]++(?=[ -/:-@[-`{-~]|\Z)|[!-/:-@[-`{-~]++|"
-"""Words and punctuation marks of BERT before ASCII, which no normalizer joins."""
-_SUFFIX: Final = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_UPPER, _LOWER = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-_CASED: Final = [f"{_UPPER}*{_LOWER}+{suffix}|{_UPPER}+{_LOWER}*{suffix}" for suffix in ("", f"{_SUFFIX}?")]
-_WORDS: Final = {
-    **{rf"{_SUFFIX}|[^\r\n\p{{L}}\p{{N}}]?{word}+": word for word in (r"\p{L}", r"[\p{L}\p{M}]")},
-    **dict.fromkeys(_CASED, r"\p{L}"),
-}
-_SPLITS: Final = {
-    rf"{word}|\p{{N}}{digits}| ?[^\s{letters.strip('[]')}\p{{N}}]+[\r\n{slash}]*|\s*[\r\n]+|\s+(?!\S)|\s+": (
-        word not in _CASED and not slash
-    )
-    for (word, letters), digits, slash in product(_WORDS.items(), ("", "{1,3}"), ("", "/"))
-}
-"""The words of Llama 3, GPT-4 and Qwen, which `_CASELESS` has, and those of GPT-4o and Mistral Nemo."""
-
-_LOCAL: Final = {
-    *("BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Precompiled", "Strip", "StripAccents")
-}
+_LOCAL: Final = {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents"}
+"""Normalizers that change each word on its own."""
 
 
-def _bordered(space: str, last: str = "", before_line: str | None = None, finer: str = "") -> re.Pattern[str]:
-    """Return the pattern of chunks that end before white space, between two solid characters.
+def chunk_rule(facts: Mapping[str, Any], bare: Collection[str]) -> tuple[re.Pattern[str], bool]:
+    """Return the chunks of a `tokenizer.json` that no token crosses, and whether token bytes are the text's.
 
-    Args:
-        space: characters that start the white space of a border.
-        last: those of them that may start a chunk alone, which leaves the white space before them to another chunk.
-        before_line: characters that may not follow a line end that ends a chunk; None: line ends end no chunk.
-        finer: patterns of further chunks, each with `|` behind it.
-    """
-    border = rf"(?=[{space}][{_SPACE}]*+[{_SOLID}])"
-    line = rf"(?=[ \t]*+[{_SOLID}])(?![{before_line}])" if before_line is not None else "(?!)"
-    # a carriage return and the line feed behind it are one character to some normalizers
-    blanks = rf"|[{space}][{_SPACE}]*(?=[{last}][{_SOLID}])(?<!\r)" if last else ""
-    word = f"[{last}]?+" if last else f"(?:[{space}][{_SPACE}]*+)?+"
-    return re.compile(
-        rf"{finer}{word}[{_SOLID}]++(?:{border}|\n{line}|\Z){blanks}"
-        rf"|.+?(?:(?<=[{_SPACE}{_SOLID}][{_SOLID}]){border}|(?<=\n){line}|\Z)",
-        re.DOTALL,
-    )
-
-
-def chunk_rule(
-    facts: Mapping[str, Any], bare: Collection[str], library: tokenizers.Tokenizer
-) -> tuple[re.Pattern[str], bool]:
-    """Return the chunks of a `tokenizer.json` whose tokens do not cross them, and whether token bytes are the text's.
-
-    A chunk ends before white space at which the pre-tokenizer splits, or that no piece has behind another character.
-    A complete text is one chunk if steps of the file may look beyond, or ordinary added tokens. `bare` pieces never
-    occur in text.
-
-    Example: "the cat, the mat" has the chunks `the` ` cat,` ` the` ` mat`, or ` cat` `,` in byte-level BPE.
+    GPT-2's words and words between white space are chunks; any other file is encoded a complete text at a time. `bare`
+    pieces never occur in text.
     """
     normalizer, cutters = _steps(facts.get("normalizer")), _steps(facts.get("pre_tokenizer"))
     added = [entry for entry in facts["added_tokens"] if entry["content"] not in bare]
-    if not all(map(_is_local, normalizer)) or not all(map(_has_no_space, added)):
-        return _COMPLETE, False
-    kinds = [cutter["type"] for cutter in cutters]
-    # what white space between letters becomes
-    becomes = {blank: _normalize(library, f"a{blank}a")[1:-1] for blank in " \t\n\r"}
-    if kinds[:1] in (["BertPreTokenizer"], ["WhitespaceSplit"]) and set(kinds[1:]) <= {"Metaspace"}:
-        space = "".join(blank for blank, new in becomes.items() if new.isspace())
-        plain = (
-            kinds == ["BertPreTokenizer"] and not added and {step["type"] for step in normalizer} <= {"BertNormalizer"}
-        )
-        return _bordered(space, space, finer=_ASCII if plain else "") if space else _COMPLETE, False
-    if any(step["type"] == "Strip" for step in normalizer) or not _keeps_solids(library, becomes[" "]):
-        return _COMPLETE, False
-    if kinds[-1:] == ["ByteLevel"]:
-        chunks = _byte_level_chunks(cutters, plain=not added and all(step["type"] == "NFC" for step in normalizer))
-        chunks = chunks if all(blank == new for blank, new in becomes.items()) else _COMPLETE
-        is_plain = facts["model"]["type"] == "BPE" and not normalizer and not added and chunks is not _COMPLETE
-        return chunks, is_plain and byte_alphabet().keys() <= facts["model"]["vocab"].keys() - bare
-    mark = cutters[0]["replacement"] if kinds == ["Metaspace"] else becomes[" "]
-    if becomes[" "] not in (" ", mark):
-        return _COMPLETE, False
-    if kinds == ["Metaspace"] and cutters[0].get("split", True):
-        space = "".join(blank for blank, new in becomes.items() if new in (" ", mark))
-        squeezes = any(step.get("pattern") == {"Regex": " {2,}"} for step in normalizer)
-        return _bordered(space, "" if squeezes else space), False
-    is_split = kinds in ([], ["Metaspace"]) or (cutters[0].get("pattern") == {"String": " "} and mark == "\u2581")
-    crosses = len(kinds) > 1 or not is_split or _has_crossing(facts["model"], mark)
-    return _COMPLETE if crosses else _bordered(" ", "", "^ "), False
+    if [cutter["type"] for cutter in cutters] == ["ByteLevel"] and not normalizer and not added:
+        level = cutters[0]
+        if level.get("use_regex", True) and not level["add_prefix_space"]:
+            has_bytes = byte_alphabet().keys() <= facts["model"]["vocab"].keys() - bare
+            return BYTE_LEVEL, facts["model"]["type"] == "BPE" and has_bytes
+    is_local = all(step["type"] in _LOCAL for step in normalizer) and all(map(_has_no_space, added))
+    if is_local and [cutter["type"] for cutter in cutters] in (["BertPreTokenizer"], ["WhitespaceSplit"]):
+        return SPACED, False
+    return _COMPLETE, False
 
 
 def _steps(step: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
@@ -144,54 +72,10 @@ def _steps(step: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     return [single for part in step.get("normalizers", step.get("pretokenizers")) for single in _steps(part)]
 
 
-def _is_local(step: Mapping[str, Any]) -> bool:
-    """Return whether a normalizer changes what is before a border and after it independently."""
-    if step["type"] != "Replace":
-        return step["type"] in _LOCAL
-    ((kind, pattern),) = step["pattern"].items()
-    if pattern == " " or (kind == "Regex" and pattern == " {2,}"):
-        return step["content"] in (" ", "\u2581")
-    return kind == "String" and bool(step["content"]) and not re.search(r"[\s\u2581]", pattern + step["content"])
-
-
 def _has_no_space(entry: Mapping[str, Any]) -> bool:
     """Return whether an added token takes no white space in or around it."""
     content = r"[!-~]+" if entry["normalized"] else r"\S+"
     return not entry["lstrip"] and not entry["rstrip"] and bool(re.fullmatch(content, entry["content"]))
-
-
-def _normalize(library: tokenizers.Tokenizer, text: str) -> str:
-    return str(library.normalizer.normalize_str(text)) if library.normalizer else text
-
-
-def _keeps_solids(library: tokenizers.Tokenizer, space: str) -> bool:
-    """Return whether each solid character is normalized to something without a space at its ends."""
-    words = _normalize(library, f"a {' '.join(_SOLIDS)} a").split(space) if space else []
-    return len(words) == len(_SOLIDS) + 2 and all(word and word.strip() == word for word in words)
-
-
-def _byte_level_chunks(cutters: Sequence[Mapping[str, Any]], *, plain: bool) -> re.Pattern[str]:
-    """Return the chunks of byte-level pieces; `plain` if only words matter."""
-    *splits, level = cutters
-    if level["add_prefix_space"] or level.get("use_regex", True) != (not splits):
-        return _COMPLETE
-    if not splits:
-        return BYTE_LEVEL if plain else _bordered(_SPACE, _SPACE)
-    first = splits[0]
-    caseless = _SPLITS.get(first.get("pattern", {}).get("Regex")) if len(splits) == 1 else None
-    if caseless is None or first["behavior"] != "Isolated" or first["invert"]:
-        return _COMPLETE
-    return _bordered(" ", " ", "/", _CASELESS if plain and caseless else "")
-
-
-def _has_crossing(model: Mapping[str, Any], mark: str) -> bool:
-    """Return whether a token may have a space (`mark`) behind another character where words are not split."""
-    return (
-        model["type"] != "BPE"
-        or any(model.get(name) for name in ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"))
-        or mark not in model["vocab"]
-        or any(mark in piece.lstrip(mark) for piece in model["vocab"])
-    )
 
 
 class ChunkEncoder:

@@ -60,7 +60,7 @@ class TokenizerJson(TableTokenizer):
         self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names, marks)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
-        chunks, self._lossless = (self.CHUNKS, not self.LOSS) if self.CHUNKS else chunk_rule(facts, bare, self._model)
+        chunks, self._lossless = (self.CHUNKS, not self.LOSS) if self.CHUNKS else chunk_rule(facts, bare)
         self._encoder = ChunkEncoder(self._model, chunks, self.vocabulary.id_dtype, offsets=not self._lossless)
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.kernels.rates import powers
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.recorded_file import RecordedFile
 from clozeline.seeding import fraction
 

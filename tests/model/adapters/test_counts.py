@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-import yaml
 from pydantic import TypeAdapter
 
 from clozeline.model.build import Model
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import read_size
 from tests.model.adapters.adapted_models import peft
-from tests.test_layout import ROOT
 
 BERT_BASE = 109_482_240 - 590_592 + 6 * 768  # without the pooler, which is a head here, and with six rows of padding
 COUNTS = {
@@ -23,8 +22,7 @@ COUNTS = {
 
 
 def on_meta(preset):
-    plain = yaml.safe_load((ROOT / "configs" / "models" / f"{preset}.yaml").read_text())
-    config = TypeAdapter(ModelConfig).validate_python(plain.get("model", plain))
+    config = TypeAdapter(ModelConfig).validate_python(read_size(preset))
     with torch.device("meta"):
         return Model(config, 30522)
 

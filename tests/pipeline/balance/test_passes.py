@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from tests.pipeline.balance.balanced import NAMES, SOURCES, read_factors, run_balanced, write_languages
 
 

@@ -21,7 +21,7 @@ from clozeline.pipeline.group.stage import GroupStage
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import fraction
 from tests.pipeline.balance.balanced import MLM, NAMES, SOURCES, read_factors, recipe, run_balanced, write_languages
 from tests.pipeline.token_sets import files_of

@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.configuration.config import config_class, validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.named_objective import NamedObjective, inline_options
+from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 from tests.pipeline.corruption_cases import WORDS
 
 

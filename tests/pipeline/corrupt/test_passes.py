@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.passes import ExampleUnit, example_units
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import Splits
+from clozeline.pipeline.shards.layout import Splits
 from tests.pipeline.corrupt.corrupted import LENGTHS, entry, run, shard_rows
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 

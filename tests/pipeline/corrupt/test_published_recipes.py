@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import yaml
 
+from clozeline.configuration.config import read_composed
+from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
 from clozeline.tools.shards.validate_shards import main as validate_shards
@@ -24,8 +25,7 @@ def test_makes_sets_that_give_back_their_samples(path: Path, tmp_path: Path) -> 
     )
     write_table(tmp_path / "encode" / TOKEN_COUNTS_FILE, counts, TOKEN_COUNTS_SCHEMA)
     entries = [
-        {**entry, "variants": min(2, entry.get("variants", 1))}
-        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["corrupt"]
+        {**entry, "variants": min(2, entry.get("variants", 1))} for entry in read_composed(Recipe, path)["corrupt"]
     ]
     for entry in entries:
         entry.pop("language_tokens", None)  # this vocabulary has no tokenizer, whose pieces they name

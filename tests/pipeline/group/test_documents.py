@@ -7,7 +7,7 @@ import pytest
 
 from clozeline.pipeline.group.documents import heldout_documents, place_key, train_documents
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout, shard_of
+from clozeline.pipeline.shards.layout import is_heldout, shard_of
 from clozeline.seeding import order_key
 from tests.pipeline.group.group_rows import LENGTHS, MLM, rows_of_shard
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set

@@ -7,7 +7,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import mix, order_key
 from tests.pipeline.group.group_rows import LENGTHS, MLM, PAIRED, rows_of_shard
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set

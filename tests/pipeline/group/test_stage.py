@@ -10,7 +10,7 @@ import pytest
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.group.stage import GroupStage
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from tests.pipeline.group.group_rows import LENGTHS, MLM, PAIRED, documents_of, rows_of_shard
 from tests.pipeline.token_sets import files_of, recipe, run_stage, write_token_set
 

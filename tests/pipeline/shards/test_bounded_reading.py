@@ -13,7 +13,7 @@ import fsspec
 import pytest
 
 from clozeline.pipeline.shards import ManifestError, open_shards
-from clozeline.pipeline.shards.bounded_reading import check_entries, read_regular
+from clozeline.pipeline.shards.manifest import check_entries, read_regular
 from tests.shard_sets import toy_set
 
 KINDS: dict[str, Callable[[Path], None]] = {
@@ -24,13 +24,9 @@ KINDS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["manifest.json", "index.arrow", "quarantine.json", "shards.parquet"])
-def test_what_is_not_a_regular_file_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
-) -> None:
+@pytest.mark.parametrize("name", ["manifest.json", "index.arrow", "quarantine.json"])
+def test_what_is_not_a_regular_file_is_refused(tmp_path: Path, name: str, kind: str) -> None:
     """A pipe without a writer would be waited for, and a device read until memory is full."""
-    if name == "shards.parquet":
-        monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer._INLINE_LIMIT", 1)
     toy_set(tmp_path, [9, 4])
     (tmp_path / name).unlink(missing_ok=True)
     KINDS[kind](tmp_path / name)

@@ -54,14 +54,17 @@ def test_a_folder_without_a_manifest_is_no_set(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda m: m["index"].update(sha256="0" * 64), "expected SHA-256 000"),
-        (lambda m: m["index"].update(bytes=1), "expected 1 bytes"),
-        (lambda m: m.update(block_rows=5), "not 5 rows"),
-        (lambda m: [shard.update(rows=n) for shard, n in zip(m["shards"], (9, 4), strict=True)], "different rows"),
+        (lambda m: m["index"].update(bytes=1), "at most 1 are read"),
+        (lambda m: m.update(block_rows=5), "5 rows in block 0, got 4"),
+        (
+            lambda m: [shard.update(rows=n) for shard, n in zip(m["shards"], (9, 4), strict=True)],
+            "as many rows of each shard",
+        ),
         (lambda m: [shard.update(blocks=n) for shard, n in zip(m["shards"], (2, 2), strict=True)], "in order"),
         (lambda m: m["shards"].reverse(), "in order"),
         (
             lambda m: (m["shards"][0].update(bytes=700), m["totals"].update(bytes=700 + m["shards"][1]["bytes"])),
-            "outside",
+            "lies outside",
         ),
     ],
 )

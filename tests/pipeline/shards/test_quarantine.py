@@ -88,7 +88,10 @@ def test_a_changed_file_is_refused_with_the_way_out(tmp_path: Path) -> None:
     publish_quarantine(tmp_path, [entry(FIRST, 0)])
     path = tmp_path / "quarantine.json"
     path.write_text(path.read_text().replace('"block": 0', '"block": 1'))
-    with pytest.raises(ManifestError, match=r"quarantine.json: changed after.*clozeline quarantine-blocks MANIFEST"):
+    with pytest.raises(
+        ManifestError,
+        match=r"quarantine.json: not a list of blocks in quarantine: checksum.*clozeline quarantine-blocks MANIFEST",
+    ):
         open_shards(tmp_path)
 
 
@@ -108,5 +111,5 @@ def test_a_link_to_nothing_is_no_absence(tmp_path: Path) -> None:
     """The blocks that it named would be read."""
     toy_set(tmp_path, [8, 0, 11])
     (tmp_path / "quarantine.json").symlink_to(tmp_path / "elsewhere.json")
-    with pytest.raises(ManifestError, match=r"quarantine.json: a link to nothing"):
+    with pytest.raises(ManifestError, match=r"quarantine.json: cannot be read"):
         open_shards(tmp_path)

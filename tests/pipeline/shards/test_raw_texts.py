@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.errors import ManifestError
+from clozeline.pipeline.shards import ManifestError, open_shards
 
 
 @pytest.mark.parametrize("name", ["posts.parquet", "posts.jsonl", "texts"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import fsspec
@@ -10,9 +9,9 @@ import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, ShardSet, StoreOptions, open_shards
-from clozeline.pipeline.shards.remote import BlockCache, _through_cache
+from clozeline.pipeline.shards.files import _Cache
 from tests.shard_server import ShardServer
-from tests.shard_sets import toy_set, uids, upload
+from tests.shard_sets import toy_set, uids
 
 
 def test_a_store_in_memory_gives_the_same_rows(local: ShardSet, memory: str) -> None:
@@ -20,7 +19,7 @@ def test_a_store_in_memory_gives_the_same_rows(local: ShardSet, memory: str) -> 
         shards = open_shards(path)
         assert uids(shards) == uids(local)
         assert shards.digest == local.digest
-    assert shards.stats()["requests"] == len(shards.index) + 5, "manifest and its size, index, quarantine, list"
+    assert shards.stats()["requests"] == len(shards.index) + 4, "manifest, index, quarantine, list"
 
 
 def test_http_fetches_exactly_the_bytes_of_each_block(local: ShardSet, server: ShardServer) -> None:
@@ -102,22 +101,11 @@ def test_a_page_in_place_of_a_manifest_is_told_with_its_url(memory: str) -> None
 
 def test_a_large_index_is_fetched_in_pieces(local: ShardSet, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the deadline of one request suits any size."""
-    for module in ("store", "reader"):
-        monkeypatch.setattr(f"clozeline.pipeline.shards.{module}.LARGEST_REQUEST", 512)
+    monkeypatch.setattr("clozeline.pipeline.shards.store.LARGEST_REQUEST", 512)
     shards = open_shards(memory, verify="shard")
     assert uids(shards) == uids(local)
     total = sum(shard.bytes for shard in local.manifest.shards) + local.manifest.index.bytes
     assert shards.stats()["requests"] > total / 512
-
-
-def test_a_list_of_shards_beside_the_manifest_comes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clozeline.pipeline.shards.manifest_writer._INLINE_LIMIT", 1)
-    local = toy_set(tmp_path / "local", [9, 4, 7])
-    url, options = f"memory:/{upload(local)}", StoreOptions(cache_dir=tmp_path / "cache")
-    for requests in (7, 4):
-        shards = open_shards(url, options=options)
-        assert shards.stats()["requests"] == requests, "manifest, quarantine, listing; at first also list and index"
-        assert uids(shards) == uids(local)
 
 
 def test_a_cache_saves_requests_and_a_bad_entry_is_fetched_again(local: ShardSet, memory: str, tmp_path: Path) -> None:
@@ -125,9 +113,9 @@ def test_a_cache_saves_requests_and_a_bad_entry_is_fetched_again(local: ShardSet
     assert uids(open_shards(memory, options=options)) == uids(local)
     again = open_shards(memory, options=options)
     assert uids(again) == uids(local)
-    assert again.stats()["cache_hits"] == len(again.index)
-    assert again.stats()["requests"] == 4, "manifest and its size, quarantine, list"
-    for number, entry in enumerate((tmp_path / "cache").glob("clozeline/*/*/*")):
+    assert again.stats()["cache_hits"] == len(again.index) + 1, "the index, too"
+    assert again.stats()["requests"] == 3, "manifest, quarantine, list"
+    for number, entry in enumerate((tmp_path / "cache").glob("clozeline/*/*")):
         entry.write_bytes(bytes(entry.stat().st_size - number % 2))
     third = open_shards(memory, options=options)
     assert uids(third) == uids(local)
@@ -142,20 +130,21 @@ def test_bad_entries_of_a_cache_that_cannot_be_written_do_no_harm(
 ) -> None:
     options = StoreOptions(cache_dir=tmp_path / "cache")
     uids(open_shards(memory, options=options))
-    for entry in (tmp_path / "cache").glob("clozeline/*/*/*"):
+    for entry in (tmp_path / "cache").glob("clozeline/*/*"):
         entry.write_bytes(bytes(entry.stat().st_size))
-    monkeypatch.setattr(BlockCache, "put", lambda *arguments: None)
+    monkeypatch.setattr(_Cache, "put", lambda *arguments: None)
     assert uids(open_shards(memory, options=options)) == uids(local)
 
 
 def test_a_wrong_transfer_is_not_kept(local: ShardSet, server: ShardServer, tmp_path: Path) -> None:
     shards = open_shards(server.url, options=StoreOptions(cache_dir=tmp_path))
+    [index] = tmp_path.glob("clozeline/*/*")
     server.faults = ["flip", "flip"]
     with pytest.raises(DamagedBlock):
         shards.read_block(0)
-    assert not list(tmp_path.glob(f"clozeline/{shards.digest[:16]}/*/*"))
+    assert list(tmp_path.glob("clozeline/*/*")) == [index]
     assert shards.read_block(0).fixed["uid"].tolist() == local.read_block(0).fixed["uid"].tolist()
-    assert len(list(tmp_path.glob(f"clozeline/{shards.digest[:16]}/*/*"))) == 1
+    assert len(list(tmp_path.glob("clozeline/*/*"))) == 2
 
 
 def test_a_full_disk_ends_the_caching_only(
@@ -169,14 +158,3 @@ def test_a_full_disk_ends_the_caching_only(
     monkeypatch.setattr(Path, "write_bytes", full)
     assert uids(shards) == uids(local)
     assert capsys.readouterr().err.count("no longer cached") == 1
-
-
-def test_a_digest_that_is_none_leads_nowhere(tmp_path: Path) -> None:
-    """It would be the name of a file; a manifest from elsewhere may say anything."""
-    secret = tmp_path / "cache" / "secret" / "whole"
-    secret.parent.mkdir(parents=True)
-    (tmp_path / "cache" / "clozeline" / "index").mkdir(parents=True)
-    secret.write_bytes(b"of others")
-    os.utime(secret, (1, 1))
-    assert _through_cache(BlockCache(tmp_path / "cache", "index"), "../../secret", lambda: b"fetched") == b"fetched"
-    assert secret.stat().st_mtime == 1, "not even looked at"

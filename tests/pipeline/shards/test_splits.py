@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clozeline.pipeline.shards.splits import Splits, is_heldout
+from clozeline.pipeline.shards.layout import Splits, is_heldout
 
 UIDS = [number.to_bytes(16, "big") for number in range(2000)]
 

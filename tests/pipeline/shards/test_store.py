@@ -34,29 +34,28 @@ def test_faults_that_stay_are_told(server: ShardServer) -> None:
     with pytest.raises(DamagedBlock, match="xxh3-128") as caught:
         shards.read_block(1)
     assert caught.value.shard == f"{server.url}/shard-00000-of-00002.arrow"
-    server.faults = ["long"] * 2
+    server.faults = ["long"] * 3
     with pytest.raises(StorageError, match="at most"):
         shards.read_block(0)
     assert not server.faults
 
 
-def test_a_server_that_ignores_ranges_is_refused_at_the_second_answer(server: ShardServer) -> None:
-    shards = open_shards(server.url)
+def test_a_server_that_ignores_ranges_is_refused(server: ShardServer) -> None:
+    shards = open_shards(server.url, options=StoreOptions(retries=1))
     server.faults = ["200"] * 2
     asked = len(server.asked)
-    with pytest.raises(StorageError, match="status 200 instead of 206"):
+    with pytest.raises(StorageError, match=r"got all \(status 200\): the server ignores ranges"):
         shards.read_block(0)
     assert len(server.asked) == asked + 2
 
 
 @pytest.mark.parametrize("fault", ["200", "long"])
-@pytest.mark.parametrize("retries", [0, 2])
-def test_one_stray_answer_is_asked_for_again(local: ShardSet, server: ShardServer, fault: str, retries: int) -> None:
-    """A proxy that sends a page of its own once must not end a run, however few tries a fault may have."""
-    shards = open_shards(server.url, options=StoreOptions(retries=retries))
-    server.faults = [fault, "", *["500"] * retries, fault]
+def test_a_stray_answer_is_asked_for_again(local: ShardSet, server: ShardServer, fault: str) -> None:
+    """A proxy that sends a page of its own once must not end a run."""
+    shards = open_shards(server.url, options=StoreOptions(retries=1))
+    server.faults = [fault, "", fault]
     assert uids(shards) == uids(local)
-    assert shards.stats()["retries"] == 2 + retries
+    assert shards.stats()["retries"] == 2
 
 
 def test_pauses_double_on_average_and_are_bounded(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,5 +127,5 @@ def test_a_whole_object_above_its_limit_is_refused() -> None:
     fsspec.filesystem("memory").pipe_file("/tiles/a", b"12345")
     store = RemoteStore("memory://tiles", StoreOptions(retries=0))
     assert store.read_whole("memory://tiles/a", 5) == b"12345"
-    with pytest.raises(StorageError, match=r"a: expected at most 4 bytes, got 5$"):
+    with pytest.raises(StorageError, match=r"a: expected at most 4 bytes, got more$"):
         store.read_whole("memory://tiles/a", 4)

@@ -12,8 +12,8 @@ from tests.shard_sets import toy_set
 @pytest.mark.parametrize(
     ("limit", "value", "message"),
     [
-        ("clozeline.pipeline.shards.tar._MEMBER_LIMIT", 1000, "tar member 0 of .* bytes: write smaller blocks"),
-        ("clozeline.pipeline.shards.tar._BLOCKS_LIMIT", 2, "tar member 2 "),
+        ("clozeline.pipeline.shards.writer._MEMBER_LIMIT", 1000, "tar member 0 of .* bytes: write smaller blocks"),
+        ("clozeline.pipeline.shards.writer._BLOCKS_LIMIT", 2, "tar member 2 "),
         ("clozeline.pipeline.shards.columns._LIST_LIMIT", 31, "input_ids: 32 values in one block; use smaller blocks"),
         ("clozeline.pipeline.shards.index._LENGTH_LIMIT", 300, "write smaller blocks"),
     ],

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks import chat_template
-from clozeline.pipeline.tasks.chat_sandbox import Rendering
-from clozeline.pipeline.tasks.chat_template import _sandbox, read_chat_template, write_dialogues
+from clozeline.pipeline.tasks.chat_sandbox import Rendering, render_dialogues
+from clozeline.pipeline.tasks.chat_template import read_chat_template, write_dialogues
 from clozeline.pipeline.tasks.readers import Dialogue, Rejected
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, special_ids
 from tests.pipeline.tasks.chat_folders import MARKED, PLAIN, import_folder, write_folder
@@ -53,7 +52,7 @@ def peer_ids(peer: Any, messages: Sequence[tuple[str, str]], **options: Any) -> 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Render without a process for each template, whose start takes a second."""
-    monkeypatch.setattr(chat_template, "_sandbox", lambda rendering: nullcontext(rendering.render))
+    monkeypatch.setattr(chat_template, "render_dialogues", lambda rendering, chats: [*map(rendering.render, chats)])
 
 
 @pytest.mark.usefixtures("in_process")
@@ -144,8 +143,7 @@ def test_the_template_and_its_variables_are_found_where_transformers_finds_them(
     (source / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     ours = import_folder(source, tmp_path / "ours")
     template, variables = read_chat_template(ours)
-    with _sandbox(Rendering(template, variables, [])) as ask:
-        found = ask([("user", "a"), ("assistant", "b")])
+    (found,) = render_dialogues(Rendering(template, variables, []), [[("user", "a"), ("assistant", "b")]])
     peer = AutoTokenizer.from_pretrained(source)
     assert found["text"] == peer_ids(peer, [("user", "a"), ("assistant", "b")], tokenize=False)
 

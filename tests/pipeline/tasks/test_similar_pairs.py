@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from clozeline.configuration.config import config_file
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import load_recipe
@@ -118,8 +119,7 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
     ids=["stsb", "mnli", "bitext"],
 )
 def test_the_words_that_the_recipe_names(words: list[str], name: str, alike: float) -> None:
-    path = Path(__file__).parents[3] / "configs" / "recipes" / "tasks" / "similarity" / "pipeline.yaml"
-    recipe = load_recipe(path, ["input=files", "output=out", *words])
+    recipe = load_recipe(config_file("recipe:tasks/similarity", "pipeline.yaml"), ["input=files", "output=out", *words])
     config = recipe.config_of("tasks")
     facts = open_reader(config, recipe.limits).facts
     assert (facts.name, facts.alike) == (name, alike)

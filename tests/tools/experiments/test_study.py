@@ -22,7 +22,7 @@ from tests.tools.experiments.multirun.small_study import write_study
 )
 def test_the_table_says_how_many_seeds_a_verdict_has(seeds: int, said: str, word: str) -> None:
     claim = Ordering(measure="masked", lower="plain", higher="mixed", said="said by nobody")
-    study = Study(title="a study", flops=1e9, seeds=seeds, orderings=[claim])
+    study = Study(title="a study", flops=1e9, seeds=seeds, orderings=[claim], variants={})
     draws = np.random.default_rng(0)
     runs = {
         name: [

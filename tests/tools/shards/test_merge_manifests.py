@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
-from clozeline.pipeline.shards.errors import ManifestError
+from clozeline.pipeline.shards.manifest import ManifestError
 from clozeline.tools.shards.merge_manifests import main, merge
 from clozeline.tools.shards.repack_shards import form_of, repack
 from clozeline.tools.shards.validate_shards import validate

@@ -8,15 +8,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, load_config, validate
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.config import config_class, load_config, read_composed, validate
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
 
 _STUDY: Final = "study.yaml"
 _TRAIN: Final = "train.yaml"
-_VARIANTS: Final = "variants"
 
 
 @config_class
@@ -47,6 +45,8 @@ class Study:
     """evaluations per run"""
     orderings: list[Ordering] = Field(default_factory=list)
     """claims to test"""
+    variants: dict[str, dict[str, Any]]
+    """sets that each variant reads, held-out rows that measure it, and keys that differ; `base` names another one"""
 
 
 @config_class
@@ -102,31 +102,30 @@ class Plan:
 def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
     """Read a study and its variants, and check that its claims name existing ones."""
     study = load_config(Study, folder / _STUDY)
-    files = {path.stem: path for path in sorted((folder / _VARIANTS).glob("*.yaml"))}
-    keys = {name: parse_yaml(path.read_text(encoding="utf-8")) for name, path in files.items()}
-    variants = {name: validate(Variant, _with_base(name, keys, folder), str(files[name])) for name in files}
+    file, keys = folder / _STUDY, study.variants
+    variants = {name: validate(Variant, _with_base(name, keys, file), f"{file}: {name}") for name in keys}
     variants = dict(sorted(variants.items(), key=lambda item: _depth(item[0], variants)))
     if len({variant.pipeline is None for variant in variants.values()}) > 1:
-        raise ConfigurationError(f"{folder / _VARIANTS}: expected a pipeline for every variant or for none")
+        raise ConfigurationError(f"{file}: variants: expected a pipeline for every variant or for none")
     for claim in study.orderings:
         for name in (claim.lower, claim.higher):
             if name not in variants or claim.measure not in variants[name].measures:
                 raise ConfigurationError(
-                    f"{folder / _STUDY}: orderings: no variant {name} with the measure {claim.measure}; variants: "
+                    f"{file}: orderings: no variant {name} with the measure {claim.measure}; variants: "
                     + ", ".join(variants)
                 )
     return study, variants
 
 
-def _with_base(name: str, keys: Mapping[str, dict[str, Any]], folder: Path, above: tuple[str, ...] = ()) -> Any:
+def _with_base(name: str, keys: Mapping[str, dict[str, Any]], file: Path, above: tuple[str, ...] = ()) -> Any:
     """Return the keys of a variant merged over its base."""
     if name not in keys or name in above:
         problem = "is its own base" if name in above else f"is no variant: {', '.join(keys)}"
-        raise ConfigurationError(f"{folder / _VARIANTS}: base: {name} {problem}")
+        raise ConfigurationError(f"{file}: variants: base: {name} {problem}")
     base = keys[name].get("base")
     if base is None:
         return keys[name]
-    inherited = _with_base(base, keys, folder, (*above, name))
+    inherited = _with_base(base, keys, file, (*above, name))
     return merge({key: value for key, value in inherited.items() if key != "targets"}, keys[name])
 
 
@@ -177,7 +176,7 @@ def plan_training(
     from clozeline.train.logs.cost_estimate import estimate_cost
     from clozeline.train.startup.teacher_model import prepare_student
 
-    base = parse_yaml((folder / _TRAIN).read_text(encoding="utf-8"))
+    base = read_composed(TrainConfig, folder / _TRAIN)
     config = merge(base, variant.train) | {"output": str(output), "seed": seed}
     measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
     config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import yaml
 
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.config import read_composed
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
+from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards.store import as_url
 from clozeline.tools.experiments.multirun.demo_chain import write_pages
 from clozeline.tools.experiments.multirun.runner import run_step
@@ -78,7 +79,7 @@ def _make_each(
     roots = [name for name, variant in variants.items() if variant.base is None]
     if len(roots) != 1:
         raise ConfigurationError(f"{folder}: expected one variant without a base, got {', '.join(roots) or 'none'}")
-    recipe = parse_yaml((folder / "pipeline.yaml").read_text(encoding="utf-8"))
+    recipe = read_composed(Recipe, folder / "pipeline.yaml")
     tokenizer = {"path": str(output / roots[0] / "train_tokenizer" / "tokenizer")}
     same_tokenizer = merge(recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
     folders: dict[str, Path] = {}

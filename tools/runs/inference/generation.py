@@ -11,7 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
-from clozeline.pipeline.tokenize.published.source_files import end_ids
+from clozeline.pipeline.tokenize.published.folders import end_ids
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.runs.evaluation.local_texts import text_lines
 from clozeline.tools.runs.inference.trained_model import TrainedModel

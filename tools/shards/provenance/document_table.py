@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.splits import shard_of
+from clozeline.pipeline.shards.layout import shard_of
 from clozeline.pipeline.shards.token_set import document_table
 from clozeline.repair import repair_of
 

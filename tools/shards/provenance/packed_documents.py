@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from clozeline.pipeline.group.documents import place_key
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet
-from clozeline.pipeline.shards.splits import is_heldout, shard_of
+from clozeline.pipeline.shards.layout import is_heldout, shard_of
 from clozeline.seeding import sample_uid
 from clozeline.tools.shards.provenance.document_table import document_tables, read_table, uid_keys
 

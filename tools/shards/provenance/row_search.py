@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
-from clozeline.pipeline.shards.splits import shard_of
+from clozeline.pipeline.shards.layout import shard_of
 from clozeline.seeding import mix, sample_uid
 from clozeline.tools.command import plural
 from clozeline.tools.shards.provenance.document_table import find_documents, uid_keys

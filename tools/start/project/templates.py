@@ -3,18 +3,20 @@
 import glob
 import json
 import re
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clozeline import HOME
+from clozeline.configuration.config import read_composed
 from clozeline.configuration.overrides import parse_word
 from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.stop_words import STRINGS
 from clozeline.registry import choose
+from clozeline.train.configuration.config import TrainConfig
 
 _ROW: Final = "max_length: 128"
 _MASKED: Final = f"{{name: masked_lm, {_ROW}, mask_rate: 0.3}}"
@@ -26,11 +28,11 @@ class Family(NamedTuple):
     """A family of models, and how a small one of it is trained."""
 
     recipe: str
-    """folder of configs/recipes whose small variant it is"""
+    """recipe whose small variant it is"""
     entry: str
     """objective, as in `corrupt` and `data.corrupt`"""
     use: str
-    rate: str = ""
+    rate: float | None = None
     """learning rate for the optimizer and the batches of the demo's recipe, in place of its own"""
 
 
@@ -39,7 +41,7 @@ MODELS: Final[Mapping[str, Family]] = {
     "gpt": Family("gpt", _CAUSAL, "a decoder that continues text"),
     "llama": Family("gpt", _CAUSAL, "a decoder that continues text, with rotary positions"),
     "t5": Family("t5", "{name: span_corruption, input_length: 128}",
-                 "an encoder-decoder that fills spans, for translation and summaries", rate="2e-2"),
+                 "an encoder-decoder that fills spans, for translation and summaries", rate=2e-2),
     "bart": Family("bart", f"{{name: composition, label: bart, {_ROW}, {_RESTORED}}}",
                    "an encoder-decoder that restores sentences, for summaries"),
     "mbart": Family("mbart", f"{{name: composition, label: mbart, {_ROW}, source_head: none, language_tokens: "
@@ -133,12 +135,6 @@ _TRAIN: Final = """# {model}, {size}, on the samples of pipeline.yaml: {use}.
 # `clozeline train --help` explains every key.
 output: {run}
 """
-_DATA: Final = """
-data:
-  shards: {shards}
-  # each pass over the samples makes new examples
-  corrupt: {entry}
-"""
 _END: Final = """
 # by the tokens of the corpus; a start prints the number
 steps: auto
@@ -195,7 +191,7 @@ def _family_of(size: str) -> str | None:
 
 def sizes_of(model: str) -> list[str]:
     """Return the sizes of a model in configs/models."""
-    return sorted(path.stem for path in (_CONFIGS / "models").glob("*.yaml") if _family_of(path.stem) == model)
+    return sorted(size for size in all_sizes() if _family_of(size) == model)
 
 
 def check_model(name: str) -> str:
@@ -252,47 +248,31 @@ def train_yaml(folder: Path, model: str, language: str, grouping: str, size: str
     `grouping` labels the sample set that the objective reads.
     """
     family, entry = MODELS[model], entry_of(model, language)
-    body, rest = _small_variant("bert" if size and family.recipe == "demo" else family.recipe)
-    if size:
-        body, rest = _sized(size, body, rest)
-    elif model == "llama":
-        body = _body("llama_tiny", body, _LLAMA)
-    elif family.rate:
-        rest = _set_rate(_small_variant("demo")[1], family.rate)
-    shards = json.dumps(str(folder / "data" / "group" / grouping / "train" / "manifest.json"))
+    recipe = "bert" if size and family.recipe == "demo" else family.recipe
+    words = [] if recipe == "demo" else ["variant=tiny"]
+    training = read_composed(TrainConfig, _CONFIGS / "recipes" / recipe / "train.yaml", words)
+    if family.rate and not size:
+        demo = read_composed(TrainConfig, _CONFIGS / "recipes" / "demo" / "train.yaml")
+        training |= {"data": demo["data"], "optimizer": {**demo["optimizer"], "learning_rate": family.rate}}
+        training |= {"schedule": demo["schedule"]}
+    small, optimizer = training["model"], training["optimizer"]
+    if size or model == "llama":
+        training["model"] = {"size": size} if size else {"size": "llama_tiny", **_LLAMA}
+        body = read_size(training["model"]["size"])
+        heads = {head: body["heads"].get(head, options) for head, options in small["heads"].items()}
+        training["model"]["heads"] = heads
+        if "languages" in small:
+            training["model"].setdefault("languages", body.get("languages", small["languages"]))
+    if size:  # a learning rate for its width
+        rate = optimizer["learning_rate"] * small["dim"] / body["dim"]
+        training["optimizer"] = {**optimizer, "learning_rate": float(f"{rate:.2g}")}
+    shards = str(folder / "data" / "group" / grouping / "train" / "manifest.json")
+    data = {"shards": shards, "corrupt": parse_yaml(entry), **training["data"]}  # corrupted anew in each pass
     head = _TRAIN.format(
         model=model.upper(), size=size or "a small variant", use=family.use, folder=folder,
         run=json.dumps(str(folder / "run")),
     )  # fmt: skip
-    return f"{head}{body}\n{rest}{_END}".replace("\ndata:\n", _DATA.format(shards=shards, entry=entry), 1)
-
-
-def _small_variant(recipe: str) -> tuple[str, str]:
-    """Return the model of a recipe's small training, and its other settings without those that `_END` has."""
-    path = _CONFIGS / "recipes" / recipe / ("train.yaml" if recipe == "demo" else "train_tiny.yaml")
-    settings = re.sub(r"\A(#.*\n)+", "", path.read_text(encoding="utf-8"))
-    settings = re.sub(r"(?m)^(steps|seed|evaluate|checkpoint): .*\n|^  # pass shards.*\n", "", settings)
-    body, rest = settings.split("\n\n", 1)
-    return body + "\n", rest.rstrip() + "\n"
-
-
-def _sized(size: str, body: str, rest: str) -> tuple[str, str]:
-    """Return the model of a size, and the other settings with a learning rate for its width, and without comments."""
-    sized = _body(size, body, {})
-    small, width = parse_yaml(body + rest), parse_yaml(sized)["model"]["dim"]
-    rate = small["optimizer"]["learning_rate"] * small["model"]["dim"] / width
-    return sized, _set_rate(re.sub(r"(?m)^ *#.*\n| +#.*", "", rest), f"{rate:.2g}")
-
-
-def _body(size: str, small: str, changes: Mapping[str, Any]) -> str:
-    """Return the model of a size with the heads and language embeddings of a small variant, which its rows serve."""
-    body = parse_yaml((_CONFIGS / "models" / f"{size}.yaml").read_text(encoding="utf-8")) | changes
-    own = parse_yaml(small)["model"]
-    if "languages" in own:
-        body.setdefault("languages", own["languages"])
-    body["heads"] = {head: body["heads"].get(head, options) for head, options in own["heads"].items()}
-    return f"model:  # {size} of configs/models\n{textwrap.indent(dump_yaml(body), '  ')}"
-
-
-def _set_rate(settings: str, rate: str) -> str:
-    return re.sub(r"learning_rate: [^,}\n]+", f"learning_rate: {rate}", settings, count=1)
+    keys = ("optimizer", "schedule", "gradient_clipping", "precision", "zero")
+    rest = {key: training[key] for key in keys if key in training}
+    parts = ({"model": training["model"]}, {"data": data}, rest)
+    return "\n".join([head, *map(dump_yaml, parts)]) + _END

@@ -83,13 +83,11 @@ class RowBuffer:
         order: Int64,
         weight: NDArray[np.float32],
         origin: Int64,
-    ) -> bool:
+    ) -> None:
         """Copy row `order[i]` of a load to slot i of `slots`; threads may fill different slots at the same time.
 
-        `order` and `weight` [n] and `origin` [n, 3] (source, block, row) are in shuffled order. Return True if
-        everything was copied, so that the memory of `columns` is free again.
+        `order` and `weight` [n] and `origin` [n, 3] (source, block, row) are in shuffled order.
         """
-        copied = True
         self.weight[slots] = weight
         self.origin[slots] = origin
         for name, lists in self._lists.items():
@@ -103,7 +101,6 @@ class RowBuffer:
             target = self._target(name, width, ragged.values.dtype, len(order)) if width else None
             if target is None or width is None:
                 lists.append((slots, Lists(ragged.values, ragged.offsets[:-1][order], ragged.lengths[order])))
-                copied = False
                 continue
             # few short rows: copy them padded, and note their lengths
             if equal is None:
@@ -120,7 +117,6 @@ class RowBuffer:
                 np.take(source, order, axis=0, out=target[slots], mode="clip")
             else:
                 target[slots] = source[order]
-        return copied
 
     def finish(self) -> None:
         """Join the rows into columns; call this once, after the last `put`."""

@@ -55,8 +55,6 @@ class Source:
     on_damaged: OnDamaged
     """`raise`, or `skip`: unreadable rows become filler, and no other row moves"""
     max_damaged_fraction: float
-    buffers: list[bytearray] = field(default_factory=list)
-    """Read buffers to reuse: fresh memory costs a page fault per 4 KiB."""
     skipped: set[int] = field(default_factory=set)
     """Damaged blocks skipped so far."""
 
@@ -77,11 +75,7 @@ class Source:
         """Read a logical block and copy the rank's rows to the row buffer."""
         # read the stored pieces; None for a skipped one, whose rows stay filler
         pieces = self.blocks.pieces(load.block)
-        try:  # not `if`: another thread may take the last buffer
-            buffer = self.buffers.pop()
-        except IndexError:
-            buffer = self.shards.buffer()
-        parts = [self._read(piece, buffer if number == 0 else None) for number, piece in enumerate(pieces)]
+        parts = [self._read(piece) for piece in pieces]
         slots, origin = load.slots, self.origin(load.block, order)
         if any(part is None for part in parts):
             present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
@@ -91,12 +85,11 @@ class Source:
         readable = [part for part in parts if part is not None]
         if readable and len(order):
             rows = readable[0] if len(readable) == 1 else Rows.concatenate(readable)
-            if self._put(load, row_buffer, rows, slots, order, origin):
-                self.buffers.append(buffer)
+            self._put(load, row_buffer, rows, slots, order, origin)
 
     def _put(
         self, load: Load, row_buffer: RowBuffer, rows: Rows, slots: Int64 | slice, order: Int64, origin: Int64
-    ) -> bool:
+    ) -> None:
         weight = np.ones(len(order), np.float32)
         if len(order) < len(rows):  # drop the rows of other lanes before corrupting
             rows, order = rows.take(order), np.arange(len(order))
@@ -105,17 +98,17 @@ class Source:
             weight = (skips[order] == 0).astype(np.float32)
             with self.stats.lock:
                 self.stats.skipped_rows += int(len(weight) - weight.sum())
-        return row_buffer.put(slots, rows.columns, order, weight, origin) and self.transform is None
+        row_buffer.put(slots, rows.columns, order, weight, origin)
 
-    def _read(self, piece: Piece, buffer: bytearray | None) -> Rows | None:
-        """Return the rows of a piece, possibly views of `buffer`; None for a skipped block."""
+    def _read(self, piece: Piece) -> Rows | None:
+        """Return the rows of a piece; None for a skipped block."""
         if piece.block in self.shards.quarantined or piece.block in self.skipped:
             return None
         # try again a few times: a network file system may recover
         columns = self.columns if self.transform is None else None
         for attempt in range(_REREADS + 1):
             try:
-                rows = self.shards.read_block(piece.block, buffer, columns)
+                rows = self.shards.read_block(piece.block, columns)
                 break
             except DamagedBlock as error:
                 if attempt == _REREADS:

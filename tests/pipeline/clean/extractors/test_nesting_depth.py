@@ -1,6 +1,6 @@
 import pytest
 
-from clozeline.pipeline.clean.extractors._nesting_depth import is_deeper
+from clozeline.pipeline.clean.extractors._preparation import is_deeper
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.ingest.formats.content_sniffing import contradicts_html, looks_like_html
+from clozeline.pipeline.ingest.formats.http_message import explain_no_page
+
+
+def looks_like_html(body: bytes) -> bool:
+    """Of a body without a declared type."""
+    return explain_no_page("", body) in ("", "mime_contradicted")
+
+
+def contradicts_html(body: bytes) -> bool:
+    """Of a body that is declared as HTML."""
+    return explain_no_page("text/html", body) == "mime_contradicted"
 
 
 @pytest.mark.parametrize(

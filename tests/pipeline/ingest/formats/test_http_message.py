@@ -1,12 +1,14 @@
 import gzip
 import random
 
+import brotli
 import pytest
+import zstandard
 
+from clozeline.pipeline.ingest.formats import http_message
 from clozeline.pipeline.ingest.formats.charset import decode
-from clozeline.pipeline.ingest.formats.content_sniffing import contradicts_html, looks_like_html
-from clozeline.pipeline.ingest.formats.decompression import Damage, ZlibDecoder
-from clozeline.pipeline.ingest.formats.http_message import content_type, parse_response
+from clozeline.pipeline.ingest.formats.decompression import Damage
+from clozeline.pipeline.ingest.formats.http_message import content_type, explain_no_page, parse_response
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 
@@ -21,18 +23,18 @@ from clozeline.pipeline.ingest.formats.limits import Limits
     ],
 )
 def test_messages_are_split(message, status, body):
-    response = parse_response(message)
+    response = parse_response(message, Limits())
     assert (response.status, response.body) == (status, body)
 
 
 @pytest.mark.parametrize("message", [b"", b"<html>", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK"])
 def test_what_is_no_message_is_none(message):
-    assert parse_response(message) is None
+    assert parse_response(message, Limits()) is None
 
 
 def test_a_cut_chunk_gives_what_is_there():
-    response = parse_response(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nff\r\nwor")
-    assert response.content(Limits()) == (b"hellowor", True)
+    response = parse_response(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nff\r\nwor", Limits())
+    assert (response.body, response.is_complete) == (b"hellowor", True)
 
 
 @pytest.mark.parametrize(
@@ -51,23 +53,22 @@ def test_content_type(value, expected):
 
 @pytest.mark.parametrize("body", [b"<p>x", b"  <!-- c --><b>", b"\xef\xbb\xbf<!DOCTYPE html>", b"<H1 class=a>"])
 def test_html_is_recognised(body):
-    assert looks_like_html(body)
-    assert not contradicts_html(body)
+    assert explain_no_page("", body) == explain_no_page("text/html", body) == ""
 
 
 @pytest.mark.parametrize("body", [b"plain words", b"<?xml version='1.0'?>", b"<product>", b"{}"])
 def test_what_is_not_html_is_not(body):
-    assert not looks_like_html(body)
+    assert explain_no_page("", body) == "mime_unknown"
 
 
 @pytest.mark.parametrize("body", [b'{"a": 1}', b"[1, 2]", b"%PDF-1.7", b"GIF89a", b'[{"x": [2]}]\n'])
 def test_contradictions(body):
-    assert contradicts_html(body)
+    assert explain_no_page("text/html", body) == "mime_contradicted"
 
 
 @pytest.mark.parametrize("body", [b"{{ template }} <p>", b"[link] <p>text</p>", b"{ color } <p>{}"])
 def test_brackets_alone_are_no_json(body):
-    assert not contradicts_html(body)
+    assert explain_no_page("text/html", body) == ""
 
 
 def test_a_made_up_codec_name_cannot_reach_the_codec_registry():
@@ -80,32 +81,58 @@ def _layers(count, inner=b"<p>text</p>"):
     for _ in range(count):
         body = gzip.compress(body, mtime=0)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {','.join(['gzip'] * count)}\r\n\r\n"
-    return parse_response(head.encode() + body)
+    return head.encode() + body
 
 
 def test_layers_of_encodings_are_few(monkeypatch):
-    """Decoded bytes are counted: nothing of a body with too many layers is decoded."""
+    """Nothing of a body with too many layers is decoded."""
     decoded = []
-    decompress = ZlibDecoder.decompress
-    monkeypatch.setattr(
-        ZlibDecoder, "decompress", lambda *given: (piece := decompress(*given), decoded.append(len(piece)))[0]
-    )
-    assert _layers(4).content(Limits()) == (b"<p>text</p>", True)
-    decoded.clear()
+    decompress = http_message._decompress
+    monkeypatch.setattr(http_message, "_decompress", lambda *given: (decoded.append(given), decompress(*given))[1])
+    response = parse_response(_layers(4), Limits())
+    assert (response.body, response.is_complete) == (b"<p>text</p>", True)
+    assert len(decoded) == 4
     for count in (5, 1002):
         with pytest.raises(Damage, match="content_encoding"):
-            _layers(count).content(Limits())
-    assert not decoded
+            parse_response(_layers(count), Limits())
+    assert len(decoded) == 4
 
 
 @pytest.mark.parametrize(("record_bytes", "fits"), [(6_000_000, True), (3_900_000, False)])
 def test_all_layers_of_a_body_share_one_limit(record_bytes, fits):
     """Two layers that store 2 MB each: a limit between 2 and 4 MB holds either of them, but not both."""
     inner = gzip.compress(b"<" + random.Random(1).randbytes(2_000_000), 0, mtime=0)
-    body = gzip.compress(inner, 0, mtime=0)
-    response = parse_response(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\n\r\n" + body)
+    message = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\n\r\n" + gzip.compress(inner, 0, mtime=0)
     if fits:
-        assert len(response.content(Limits(record_bytes=record_bytes))[0]) == 2_000_001
+        assert len(parse_response(message, Limits(record_bytes=record_bytes)).body) == 2_000_001
     else:
         with pytest.raises(Damage, match="bomb"):
-            response.content(Limits(record_bytes=record_bytes))
+            parse_response(message, Limits(record_bytes=record_bytes))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, brotli.compress, zstandard.ZstdCompressor().compress])
+def test_a_body_is_bounded_by_the_record_limit(pack):
+    """A body is decoded up to the limit; one that ends early is incomplete, one without a decoded byte is damage."""
+    name = {gzip.compress: "gzip", brotli.compress: "br"}.get(pack, "zstd")
+    body = random.Random(1).randbytes(100_000).hex().encode()
+    packed = pack(body)
+
+    def respond(content, limit):
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {name}\r\n\r\n"
+        return parse_response(head.encode() + content, Limits(record_bytes=limit))
+
+    response = respond(packed, 200_000)
+    assert (response.body, response.is_complete) == (body, True)
+    with pytest.raises(Damage, match="bomb"):
+        respond(packed, 199_999)
+    response = respond(packed[:-1000], 200_000)
+    assert body.startswith(response.body)
+    assert (len(response.body) > 100_000, response.is_complete) == (True, False)
+    with pytest.raises(Damage, match="content_encoding"):
+        respond(packed[:9], 200_000)
+
+
+def test_few_bytes_of_brotli_give_bounded_pieces():
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n"
+    with pytest.raises(Damage, match="bomb"):
+        parse_response(head + brotli.compress(bytes(70 << 20)), Limits())

@@ -338,3 +338,14 @@ def test_every_intact_record_is_found_after_any_corruption(write):
         found = texts(read(write(bytes(content))))
         assert [text for number, text in enumerate(whole) if number not in hit and text not in found] == []
         assert set(found) <= set(whole)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_record_before_damage_of_the_first_member_is_kept(write, pack):
+    records = responses(2)
+    content = b"".join(records) + b"".join(record(random.Random(n).randbytes(900), kind="metadata") for n in range(9))
+    packed = bytearray(pack(content))
+    packed[-1500:-1400] = b"\xff" * 100
+    assert texts(read(write(bytes(packed) + pack(responses(5)[4]), "crawl.warc")))[-1] == PAGES[4]
+    if pack is not bz2.compress:  # one block, which decodes as a whole
+        assert texts(read(write(bytes(packed), "crawl.warc"))) == PAGES[:2]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from clozeline.configuration.config import config_file
+from clozeline.configuration.config import config_file, read_composed
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tasks.readers import Choices, Rejected
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
 
@@ -105,7 +105,7 @@ def story(number: int, sent1: str = "A man waits.", label: str = "2") -> list[st
 
 def test_the_files_of_swag(tmp_path: Path) -> None:
     """As pandas writes them for the authors: quotes enclose commas, and a stray one costs its own line."""
-    recipe = yaml.safe_load(config_file("recipe:tasks/swag", "pipeline.yaml").read_text(encoding="utf-8"))
+    recipe = read_composed(Recipe, config_file("recipe:tasks/swag", "pipeline.yaml"))
     reader = reader_of(**recipe["tasks"]["reader"])
     rows = [
         story(0),

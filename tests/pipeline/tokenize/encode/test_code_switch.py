@@ -11,7 +11,7 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 
 RECIPE = """

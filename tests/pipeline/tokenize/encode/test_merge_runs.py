@@ -7,7 +7,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.seeding import order_key
 from tests.pipeline.tokenize.encode import encode_passes as passes

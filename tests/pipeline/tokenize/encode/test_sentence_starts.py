@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from clozeline.pipeline.tokenize.encode.sentence_starts import sentence_starts
+from clozeline.pipeline.tokenize.encode.tokenize_documents import sentence_starts
 
 
 def cut(*pieces: str) -> tuple[str, np.ndarray]:

@@ -10,8 +10,8 @@ from transformers import TokenizersBackend
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tokenize.published import source_files
-from clozeline.pipeline.tokenize.published.source_files import SOURCE, copy_source_files, end_ids, kept_files
+from clozeline.pipeline.tokenize.published import folders
+from clozeline.pipeline.tokenize.published.folders import SOURCE, copy_source_files, end_ids, kept_files
 
 
 def kept(source: Path, folder: Path) -> set[str]:
@@ -57,7 +57,7 @@ def test_end_ids_that_are_none_are_refused(tmp_path: Path, stated: object) -> No
 
 
 def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_files, "_LARGEST", 3)
+    monkeypatch.setattr(folders, "_LARGEST", 3)
     (tmp_path / "vocab.txt").write_text("abcd", encoding="utf-8")
     (tmp_path / "out").mkdir()
     with pytest.raises(ConfigurationError, match="at most 3 bytes in a tokenizer, got 4"):

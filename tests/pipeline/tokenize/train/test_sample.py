@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.train import sample as sampling
 from clozeline.pipeline.tokenize.train.sample import MOST_COPIES, choose_sample, mean_copies
 from clozeline.seeding import fraction

@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.shards.splits import is_heldout
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
 from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage

@@ -15,11 +15,13 @@ seeds: 1
 evaluations: 2
 orderings: [{measure: masked, lower: plain, higher: mixed, said: none}]
 """
-PLAIN = "{phases: [{sets: {one: 1.0}}], measures: {masked: one}, pairs: [pll]}"
-MIXED = """
-phases: [{sets: {one: 3.0, two: 1.0}, share: 0.7}, {sets: {two: 1.0}, share: 0.3}]
-measures: {masked: one, other: two}
-train: {model: {layers: 2}}
+VARIANTS = """
+variants:
+  mixed:
+    phases: [{sets: {one: 3.0, two: 1.0}, share: 0.7}, {sets: {two: 1.0}, share: 0.3}]
+    measures: {masked: one, other: two}
+    train: {model: {layers: 2}}
+  plain: {phases: [{sets: {one: 1.0}}], measures: {masked: one}, pairs: [pll]}
 """
 
 
@@ -33,16 +35,14 @@ def write_study(folder: Path, *, flops: float = 3e7, one: str = "one", two: str 
         two: name of the second set.
     """
     study = folder / "study"
-    (study / "variants").mkdir(parents=True)
+    study.mkdir(parents=True)
     plain = plain_config(
         data__shards="x", output="y", log__tensorboard=False, evaluate__max_rows=24, model__position__maximum=48
     )
     del plain["data"]["shards"], plain["output"], plain["steps"], plain["schedule"]["steps"]
     (study / "train.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
-    (study / "study.yaml").write_text(STUDY.replace("3.0e+7", f"{flops:.3e}"), encoding="utf-8")
-    for name, text in {"plain": PLAIN, "mixed": MIXED}.items():
-        named = text.replace("one", one).replace("two", two)
-        (study / "variants" / f"{name}.yaml").write_text(named, encoding="utf-8")
+    variants = VARIANTS.replace("one", one).replace("two", two)
+    (study / "study.yaml").write_text(STUDY.replace("3.0e+7", f"{flops:.3e}") + variants, encoding="utf-8")
     return study
 
 

@@ -75,11 +75,11 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
     with pytest.raises(ConfigurationError, match="less than a step of each part"):
-        plan_training(folder, type(study)(title="x", flops=1.0), variants["mixed"], sets, tmp_path, 0)
+        plan_training(folder, type(study)(title="x", flops=1.0, variants={}), variants["mixed"], sets, tmp_path, 0)
     wrong = (folder / "study.yaml").read_text().replace("higher: mixed", "higher: none")
     (folder / "study.yaml").write_text(wrong)
     with pytest.raises(ConfigurationError, match="no variant none with the measure masked; variants: mixed, plain"):
         load_study(folder)
-    (folder / "variants" / "mixed.yaml").write_text("{phases: [{sets: {one: 1.0}, share: 0.5}], measures: {a: one}}")
+    (folder / "study.yaml").write_text(wrong.replace("share: 0.7", "share: 0.5"))
     with pytest.raises(ConfigurationError, match="shares that are 1 together"):
         load_study(folder)

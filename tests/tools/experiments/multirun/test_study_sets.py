@@ -23,15 +23,18 @@ VARIANTS = {
 }
 
 
+def write_study(folder: Path, **changes: str) -> None:
+    variants = "".join(f"  {name}: {text}\n" for name, text in (VARIANTS | changes).items())
+    (folder / "study.yaml").write_text(f"title: small\nflops: 1.0e+9\nseeds: 1\nvariants:\n{variants}")
+
+
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     """Return a study of two steps with a small tokenizer, and texts of which each stands there twice."""
     folder = tmp_path / "study"
-    (folder / "variants").mkdir(parents=True)
-    (folder / "study.yaml").write_text("{title: small, flops: 1.0e+9, seeds: 1}")
+    folder.mkdir()
+    write_study(folder)
     (folder / "pipeline.yaml").write_text((STUDY / "pipeline.yaml").read_text().replace("4096", "420"))
-    for name, text in VARIANTS.items():
-        (folder / "variants" / f"{name}.yaml").write_text(text)
     texts = [f"The fox of page {number} met a dog by the river, {number * number} times." for number in range(40)]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts * 2))
     (tmp_path / "prose.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[:9]))
@@ -92,9 +95,9 @@ def test_variants_without_their_files_are_left_out() -> None:
 
 def test_wrong_bases_are_refused(study: Path) -> None:
     for base, message in (("none", "none is no variant"), ("exact", "exact is its own base")):
-        (study / "variants" / "exact.yaml").write_text(f"{{base: {base}}}")
+        write_study(study, exact=f"{{base: {base}}}")
         with pytest.raises(ConfigurationError, match=message):
             load_study(study)
-    (study / "variants" / "exact.yaml").write_text(VARIANTS["raw"].replace("pipeline: {}", "pairs: []"))
+    write_study(study, exact=VARIANTS["raw"].replace("pipeline: {}", "pairs: []"))
     with pytest.raises(ConfigurationError, match="a pipeline for every variant or for none"):
         load_study(study)

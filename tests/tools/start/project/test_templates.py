@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from clozeline import HOME
-from clozeline.configuration.config import load_config
+from clozeline.configuration.config import load_config, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.execution.stage_order import check_recipe
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.tools.start.new import grouping_of
@@ -26,7 +26,7 @@ from clozeline.tools.start.project.templates import (
 )
 from clozeline.train.configuration.config import TrainConfig
 
-SIZES = sorted(path.stem for path in (HOME / "configs" / "models").glob("*.yaml"))
+SIZES = sorted(all_sizes())
 TAUGHT = {"distilbert", "tinybert_4", "tinybert_6"}
 """Sizes of models that learn from a teacher."""
 OF = {"xlm_r_base": "xlm_r", "deberta_v2_xlarge": "deberta_v2", "gpt1": "gpt", "t5_v1_1_small": "t5", "mass": "mass"}
@@ -76,7 +76,7 @@ def test_every_size_has_a_model_or_a_teacher(tmp_path: Path, size: str) -> None:
         return
     (model,) = models
     assert OF.get(size, model) == model
-    published = load_config(ModelConfig, HOME / "configs" / "models" / f"{size}.yaml")
+    published = validate(ModelConfig, read_size(size), size)
     recipe, config = write(tmp_path / "sized", str(tmp_path / "a.txt"), "en", model, size)
     assert [getattr(config.model, key) for key in ("family", "dim", "layers", "position", "tied")] == [
         getattr(published, key) for key in ("family", "dim", "layers", "position", "tied")

@@ -1,0 +1,31 @@
+"""Published sizes of models: a file of configs/models holds a family's keys, and what each of its sizes changes."""
+
+import difflib
+import functools
+from typing import Any, Final
+
+from clozeline import HOME
+from clozeline.configuration.config import read_mapping
+from clozeline.errors import ConfigurationError
+
+_FOLDER: Final = HOME / "configs" / "models"
+
+
+@functools.cache
+def all_sizes() -> dict[str, dict[str, Any]]:
+    """Return the keys of each size of configs/models by its name, such as `bert_base`; a family's sizes in order."""
+    sizes: dict[str, dict[str, Any]] = {}
+    for path in sorted(_FOLDER.glob("*.yaml")):
+        family = read_mapping(path)
+        sizes |= {name: {**family, **keys} for name, keys in family.pop("sizes").items()}
+    return sizes
+
+
+def read_size(name: str) -> dict[str, Any]:
+    """Return the keys of `model` for a size; ConfigurationError for a name that configs/models lacks."""
+    sizes = all_sizes()
+    if name not in sizes:
+        close = difflib.get_close_matches(name, sizes, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(sizes)}"
+        raise ConfigurationError(f"model: no size '{name}' in configs/models; {hint}")
+    return dict(sizes[name])
