@@ -13,17 +13,11 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, Item, read_items
+from clozeline.pipeline.execution.rewritten_documents import RewriteCounts, rewrite_part
 from clozeline.pipeline.execution.stages import Pass, amount
-from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, require_equal
+from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import (
-    Rejection,
-    documents_of,
-    read_batches,
-    read_documents,
-    write_documents,
-    write_rejects,
-)
+from clozeline.pipeline.ingest.documents.files import Rejection, documents_of, read_batches
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.kernels.ngram_index import Matcher, NgramIndex, build_index, open_index, runs_of, write_index
 from clozeline.pipeline.tasks.readers import Rejected
@@ -49,7 +43,7 @@ class SuiteCounts(TypedDict, total=False):
     documents: int  # documents that hold a run of an item
 
 
-class DecontaminateCounts(Counts, total=False):
+class DecontaminateCounts(RewriteCounts, total=False):
     """Counts of a unit of `decontaminate`."""
 
     entries: dict[str, int]  # runs in the index: `full` of n words, `short` of shorter texts, `too_frequent` ignored
@@ -57,10 +51,6 @@ class DecontaminateCounts(Counts, total=False):
     compared: int  # documents that were looked up
     contaminated_documents: int  # of these with a run that is not too frequent
     matches: dict[str, int]  # pairs of documents and runs: `found`, `counted`, and for the action `taken`, `ignored`
-    rejected: dict[str, int]
-    characters_in: int
-    characters_out: int
-    characters_removed: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -232,33 +222,16 @@ class Apply(Pass[DecontaminateCounts]):
         ignored = np.load(io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer()))[rows[:, 1]]
         # the first entry of each document: the first that an item holds
         entries = dict(reversed(rows[~ignored].tolist()))
-        counts: DecontaminateCounts = {
-            "documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0, "rejected": {},
-            "characters_removed": {}, "matches": {"taken": int((~ignored).sum()), "ignored": int(ignored.sum())},
-        }  # fmt: skip
-        rejections = list[Rejection]()
 
-        def kept_documents() -> Iterator[Document]:
-            for row, document in enumerate(read_documents(documents_of(self.documents, unit))):
-                size = document.characters
-                add_counts(counts, {"documents_in": 1, "characters_in": size})
-                if row not in entries:
-                    add_counts(counts, {"documents_out": 1, "characters_out": size})
-                    yield document
-                    continue
-                detail = f"{index.items[entries[row]]}: {index.runs[entries[row]]}"
-                rejections.append(
-                    Rejection.of(document, stage="decontaminate", reason="contaminated", detail=detail, seed=self.seed)
-                )
-                add_counts(counts, {"rejected": {"contaminated": 1}, "characters_removed": {"contaminated": size}})
+        def decide(row: int, document: Document) -> Document | Rejection:
+            if (entry := entries.get(row)) is None:
+                return document
+            detail = f"{index.items[entry]}: {index.runs[entry]}"
+            return Rejection.of(document, stage="decontaminate", reason="contaminated", detail=detail, seed=self.seed)
 
-        with output.file(f"documents/{unit:06d}.arrow") as path:
-            kept = write_documents(path, kept_documents())
-        with output.file(f"rejects/{unit:06d}.arrow") as path:
-            rejected = write_rejects(path, rejections)
-        where = f"decontaminate: part {unit}"
-        require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
-        require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
+        rewritten = rewrite_part(output, unit, documents_of(self.documents, unit), decide)
+        counts: DecontaminateCounts = {"matches": {"taken": int((~ignored).sum()), "ignored": int(ignored.sum())}}
+        add_counts(counts, rewritten)
         return counts
 
 
