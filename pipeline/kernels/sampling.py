@@ -20,7 +20,7 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 _LOW: Final = np.uint64(0xFFFF)
 _HIGH: Final = np.uint64(0xFFFFFFFFFFFF0000)
 _NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
-# 64-bit entries handled at once: a few arrays of 64 KiB fit in a core's L2 cache, and are allocated without page faults.
+# 64-bit entries handled at once: a few arrays of 64 KiB fit in a core's cache, and are made without page faults.
 _CACHED_ENTRIES: Final = 1 << 13
 
 
