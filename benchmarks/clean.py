@@ -19,7 +19,7 @@ from benchmarks.harness import best_seconds, cpu_seconds, figure, parser, print_
 
 from benchmarks.peers.datatrove_steps import PEER, ask
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.text.text_statistics import TextStatistics

@@ -35,7 +35,7 @@ from benchmarks.clean import prose, warc_record
 from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
 from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.plan import LEAST_BYTES
-from clozeline.pipeline.execution.stage_order import stages_of
+from clozeline.pipeline.execution.stages import stages_of
 from clozeline.pipeline.recipe import load_recipe
 
 GROWTH = 1.1
@@ -176,8 +176,14 @@ def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
     parts = Parts(Path(), Path(), units, ranges)
     exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.startswith(("exact", "near"))]
     # Three passes read documents; signatures are written and read, documents and rejections written.
-    dedup = sum(exchange.opens for exchange in exchanges) + (3 + 2 + 2) * units
-    return {"clean": 3 * units, "dedup": dedup, "encode": units + Exchange("runs", units, units).opens + 2 * units}
+    dedup = sum(map(opens_of, exchanges)) + (3 + 2 + 2) * units
+    return {"clean": 3 * units, "dedup": dedup, "encode": units + opens_of(Exchange("runs", units, units)) + 2 * units}
+
+
+def opens_of(exchange: Exchange) -> int:
+    """Return how often a file of pieces is opened to be written or read, once by each destination."""
+    bundled = exchange.sources + exchange.bundles if exchange.bundles else 0
+    return exchange.sources + bundled + (exchange.bundles or exchange.sources) * exchange.destinations
 
 
 def foresee_opens() -> list[Any]:

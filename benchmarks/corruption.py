@@ -21,7 +21,7 @@ from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.objectives.mixture import Mixture
-from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows

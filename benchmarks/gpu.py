@@ -21,7 +21,7 @@ vendor's peak) with its goal, peak memory, clock and temperature at the end, and
 - recomputed: layer activations recomputed in the backward pass
 - deterministic: deterministic algorithms
 - copies: four micro-batches of BERT-base, copied in line and on a side stream; compare `bert compiled 32 rows`
-- update: AdamW, LAMB, Adafactor and Muon over BERT-base's fp32 weights
+- update: AdamW, Adafactor and Muon over BERT-base's fp32 weights
 - product 2:4: the product of 16k tokens with a weight of which two in four are 0, stored so
 - forward: BERT-base's forward pass alone, and with its linear maps in int8
 - student: TinyBERT's six layers without a teacher, with stored scores, and with BERT-base as a live teacher
@@ -98,7 +98,7 @@ def experiments() -> dict[str, Experiment]:
         "deterministic": replace(bert, compiled=True, deterministic=True),
         "copies in line": replace(bert, rows=32, compiled=True, copies="in line"),
         "copies on a side stream": replace(bert, rows=32, compiled=True, copies="side stream"),
-        **{f"update {name}": replace(bert, update=name) for name in ("adamw", "lamb", "adafactor", "muon")},
+        **{f"update {name}": replace(bert, update=name) for name in ("adamw", "adafactor", "muon")},
         "product 2:4": Experiment(rows=16384, columns=1, sparse=True),
         "forward dense": replace(bert, forward=True),
         "forward int8": replace(bert, forward=True, number_format="int8"),

@@ -29,7 +29,7 @@ from benchmarks.corpus_size import write_crawl
 from benchmarks.filters import natural_texts
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
-from clozeline.pipeline.execution.stage_order import stages_of
+from clozeline.pipeline.execution.stages import stages_of
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.recipe import load_recipe
 
@@ -85,7 +85,7 @@ _CHILD = """
 import json, sys
 from pathlib import Path
 from benchmarks.stages import stage_seconds
-from clozeline.pipeline.execution.stage_order import stages_of
+from clozeline.pipeline.execution.stages import stages_of
 from clozeline.pipeline.recipe import load_recipe
 recipe, output = Path(sys.argv[1]), Path(sys.argv[2])
 seconds = {stage: stage_seconds(stage, recipe, sys.argv[3], output) for stage in stages_of(load_recipe(recipe))}

@@ -25,9 +25,9 @@ from scipy.stats import ttest_ind
 from clozeline.configuration.config import config_file, read_composed
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.tasks.group_split import split_by_group
 from clozeline.pipeline.tasks.readers import Rejected, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, text_lines
+from clozeline.pipeline.tasks.splits import split_by_group
 from clozeline.registry import choose
 from clozeline.seeding import hash64
 from clozeline.tools.experiments.multirun.comparison import mean_and_deviation

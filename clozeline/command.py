@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
 from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
-from clozeline.configuration.schema import describe
+from clozeline.configuration.config import describe
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
 from clozeline.messages import READER_GONE, ReaderGone, guard_streams
 from clozeline.registry import find, names
@@ -29,6 +29,13 @@ Detail: TypeAlias = Literal["quiet", "usual", "verbose"]
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are configuration errors: one message, exit code 64."""
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+        """Refuse a word that is not UTF-8, such as the path of a file whose name is in another encoding."""
+        for word in sys.argv[1:] if args is None else args:
+            if any("\ud800" <= letter <= "\udfff" for letter in word):
+                raise ConfigurationError(f"argument {word!r}: expected UTF-8; rename the file or folder")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raise the message as a ConfigurationError; an option that is a key is answered with `key=value`."""

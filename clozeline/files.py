@@ -19,6 +19,7 @@ from clozeline.errors import StorageError
 _LEASE_S: Final = 3600
 # The start of the machine is known to a second, by a clock that may be slowed down or set between two readings.
 _SAME_START_S: Final = 2.0
+_NO_LOCKS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 _HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
 
 
@@ -175,7 +176,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def lock(file: IO[Any]) -> bool:
-    """Lock an open file for this process; return False where another one holds it.
+    """Lock an open file for this process; return False where another one holds it, True on a disk without locks.
 
     The system releases the lock when the file is closed or the process ends.
     """
@@ -183,4 +184,7 @@ def lock(file: IO[Any]) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     return True

@@ -1,6 +1,8 @@
 """Signals that ask a process to stop, and how it catches them."""
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Final
@@ -20,3 +22,17 @@ def catch(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType |
     may_be_ignored = (signal.SIGHUP, signal.SIGINT)
     caught = [n for n in numbers if n not in may_be_ignored or signal.getsignal(n) is not signal.SIG_IGN]
     return {number: signal.signal(number, handler) for number in caught}
+
+
+def die_with(process: int) -> None:
+    """Start a thread that ends this process when its driver is gone, so that a killed driver leaves no writer."""
+
+    def watch() -> None:
+        import psutil  # the options of executors are listed without it
+
+        try:
+            psutil.Process(process).wait()
+        finally:
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -5,10 +5,8 @@ A stage runs if the recipe has its key. `input` and `output` belong to the entir
 """
 
 import importlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -18,8 +16,15 @@ from pydantic.functional_serializers import model_serializer
 from pydantic.functional_validators import BeforeValidator
 from pydantic_core import CoreSchema, core_schema
 
-from clozeline.configuration.config import adapter_of, config_class, load_config, to_plain, validate, yaml_text
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import (
+    HOME_EXPANDED,
+    adapter_of,
+    config_class,
+    load_config,
+    to_plain,
+    validate,
+    yaml_text,
+)
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -227,18 +232,13 @@ class Recipe:
         return self.output_folder / stage
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = (), *, recorded: bool = False) -> Recipe:
-    """Read and validate a recipe, or the one that a run has `recorded`."""
-    return load_config(Recipe, path, overrides, recorded=recorded)
+def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read and validate a recipe."""
+    return load_config(Recipe, path, overrides)
 
 
 def recipe_text(recipe: Recipe) -> str:
     """Return a recipe as YAML without its secrets: the keys of stages last, in the order they run."""
-    return _text_of(json.dumps(to_plain(recipe)))
-
-
-@lru_cache(maxsize=1)  # every stage of a run saves the same text
-def _text_of(recipe: str) -> str:
-    plain = json.loads(recipe)
+    plain = to_plain(recipe)
     stages = {name: plain.pop(name) for name in all_stages()}
     return yaml_text({**plain, **stages})

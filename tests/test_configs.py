@@ -11,7 +11,7 @@ import yaml
 
 from clozeline.configuration.config import flatten, load_config
 from clozeline.errors import ClozelineError
-from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.tools.experiments.multirun.study_plan import Study, load_study
 from clozeline.tools.runs.prompting.template import Template

@@ -21,7 +21,7 @@ from clozeline.__main__ import main
 from clozeline.configuration.config import config_file, load_config
 from clozeline.model.checkpoints._conversion.type_selection import map_of_type
 from clozeline.model.configuration.sizes import all_sizes, read_size
-from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.registry import find, names
 from clozeline.registry import names as model_names

@@ -76,7 +76,7 @@ def test_names_say_what_is_inside() -> None:
 
 
 def test_stages_are_verbs_with_a_command() -> None:
-    from clozeline.pipeline.execution.stage_order import all_stages
+    from clozeline.pipeline import all_stages
 
     folders = {path.parent.relative_to(ROOT / "pipeline") for path in (ROOT / "pipeline").rglob("stage.py")}
     assert len(folders) == len(all_stages())

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from clozeline.configuration.config import adapter_of
-from clozeline.configuration.strict_yaml import dump_yaml
+from clozeline.configuration.overrides import dump_yaml
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import file_hash, publish, publish_json, publish_text
 from clozeline.hub import origin_of

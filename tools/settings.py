@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TypeVar
 
-from clozeline.configuration.config import validate
+from clozeline.configuration.config import describe, validate
 from clozeline.configuration.overrides import override
-from clozeline.configuration.schema import describe
 from clozeline.tools.command import Arguments
 
 S = TypeVar("S")

@@ -2,39 +2,48 @@
 
 Traps of YAML 1.1 are avoided: `3e-4` is a number, `no` and `on` are strings, duplicate keys are errors.
 
+A file may hold parts for two commands (`pipeline:` and `train:`, the `PART` of their classes), build on a shipped or
+own file (`base: tiny`, `base: ../train.yaml`), and name variants of itself (`variants: {tiny: {...}}`, `variant=tiny`).
+
 A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class whose mapping is
 written inline, next to its other keys, lists its key: `BESIDE: ClassVar = {"objective": "name"}`.
 """
 
+import ast
 import dataclasses
 import difflib
+import functools
 import hashlib
+import inspect
+import itertools
 import json
-import re
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast, dataclass_transform
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast, dataclass_transform, get_args, get_origin
 
 import yaml
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from clozeline import HOME
-from clozeline.configuration.composition import compose
-from clozeline.configuration.overrides import override
-from clozeline.configuration.redaction import MASK, iter_masked_keys, redact, remember, without_masks
-from clozeline.configuration.schema import describe as describe
-from clozeline.configuration.schema import iter_keys, iter_unknown_keys
-from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
+from clozeline.configuration.overrides import alternatives, below, dump_yaml, fields_of, merge, override, parse_yaml
+from clozeline.configuration.redaction import redact, remember, without_masks
 from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
 
 _STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
+_UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
+"""Types of pydantic's errors about a key that a class lacks."""
 _FEW_KEYS: Final = 8
 """Keys that a message about an unknown one lists."""
 _RECIPES: Final = HOME / "configs" / "recipes"
+_BASES: Final = HOME / "configs" / "bases"
+_PARTS: Final = {"pipeline", "train"}
+_MOST_BASES: Final = 8
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(dataclasses.field, Field))
@@ -45,6 +54,27 @@ def config_class(cls: type[T]) -> type[T]:
     """
     return cast(type[T], dataclass(frozen=True, kw_only=True, config=_STRICT)(cls))
 
+
+def _expand(value: Any) -> Any:
+    """Return a path, or the paths in a list or mapping, with `~` or `~user` replaced by the home folder."""
+    if isinstance(value, list):
+        return [_expand(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _expand(item) for key, item in value.items()}
+    if value is None or not str(value).startswith("~"):
+        return value
+    try:
+        return type(value)(Path(value).expanduser())
+    except RuntimeError as error:
+        raise ValueError(f"{value}: there is no such home folder; write ./{value} for a file of this name") from error
+
+
+HOME_EXPANDED: Final = AfterValidator(_expand)
+"""Annotation of a key that holds paths: shells do not expand `~` in `output=~/data`."""
+ONE_OR_MORE: Final = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+"""Annotation of a key with a list of texts or paths, which may also be one of them."""
+Names: TypeAlias = Annotated[list[str], ONE_OR_MORE]
+"""Names, such as those of columns."""
 
 _adapters: Final[dict[Any, TypeAdapter[Any]]] = {}
 
@@ -73,7 +103,10 @@ def config_file(location: str, kind: str) -> Path:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Read a YAML file of keys and values; ConfigurationError if it is missing or holds anything else."""
+    """Read a YAML file of keys and values; secrets that were masked when it was written count as not given.
+
+    ConfigurationError if it is missing or holds anything else.
+    """
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -85,104 +118,209 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: expected keys and values, got {type(data).__name__}")
-    return data
+    return cast(dict[str, Any], without_masks(data))
 
 
 def read_composed(schema: Any, path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Return the keys of a file, merged over those of its base and changed by `variant=NAME`."""
-    return compose(schema, path, overrides, read_mapping)[0]
+    return _compose(schema, path, overrides)[0]
 
 
-def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, recorded: bool = False) -> T:
-    """Read a YAML file, apply `a.b=value` overrides (the values are YAML), validate.
+def _compose(schema: Any, path: Path, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the keys that a file and its bases give for a class of options, and the overrides without `variant=`.
 
-    In a file that a run has `recorded`, secrets are masked: they count as not given.
+    A mapping is merged into that of the base as by an override: an algorithm with its `name`, and a mapping whose keys
+    are names, replace it.
+
+    Raises:
+        ConfigurationError: a base or variant does not exist, bases lead in a circle, or the file has no such part.
+    """
+    chosen = [word.removeprefix("variant=") for word in overrides if word.startswith("variant=")]
+    others = [word for word in overrides if not word.startswith("variant=")]
+    data = _with_base(schema, _take_part(schema, read_mapping(path), path), path)
+    variants = data.pop("variants", {}) if below(schema, "variants") is None else {}
+    if not isinstance(variants, Mapping):
+        raise ConfigurationError(f"{path}: variants: expected a mapping of names, got {variants!r}")
+    for name in chosen:
+        if not isinstance(keys := variants.get(name), Mapping):
+            known = ", ".join(map(str, variants)) or "it has none"
+            raise ConfigurationError(f"{path}: no variant '{name}'; known: {known}")
+        data = merge(schema, data, _with_base(schema, dict(keys), path))
+    return data, others
+
+
+def _take_part(schema: Any, data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the part of a file that belongs to a class of options; a file without parts is one."""
+    if not data or not set(data) <= _PARTS:
+        return data
+    part = data.get(getattr(schema, "PART", ""))
+    if not isinstance(part, dict):
+        raise ConfigurationError(f"{path}: expected the key '{getattr(schema, 'PART', '')}', got {', '.join(data)}")
+    return part
+
+
+def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) -> dict[str, Any]:
+    """Return the keys of a file merged over those of its `base`, a name in configs/bases or a path next to the file."""
+    if "base" not in data:
+        return data
+    name = data["base"]
+    if not isinstance(name, str) or depth == _MOST_BASES:
+        problem = f"expected a name or a path, got {name!r}" if depth < _MOST_BASES else "the files lead in a circle"
+        raise ConfigurationError(f"{path}: base: {problem}")
+    file = path.parent / name if name.endswith((".yaml", ".yml")) else _BASES / f"{name}.yaml"
+    if not file.is_file():
+        shipped = ", ".join(sorted(found.stem for found in _BASES.glob("*.yaml")))
+        raise ConfigurationError(f"{path}: base: {file}: no such file; expected a path ending in .yaml, or: {shipped}")
+    lower = _with_base(schema, _take_part(schema, read_mapping(file), file), file, depth + 1)
+    inherited = {key: value for key, value in lower.items() if key != "variants"}
+    merged: dict[str, Any] = merge(schema, inherited, {key: value for key, value in data.items() if key != "base"})
+    return merged
+
+
+def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+    """Read a YAML file, apply `a.b=value` overrides, validate.
 
     ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
-    data, overrides = (read_mapping(path), overrides) if recorded else compose(schema, path, overrides, read_mapping)
-    remember(data)
+    data, overrides = _compose(schema, path, overrides)
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
-    if recorded:
-        resolved = without_masks(resolved)
-    elif (masked := next(iter_masked_keys(resolved), None)) is not None:
-        raise ConfigurationError(
-            f"{path}: {masked}: {MASK} marks a secret that was left out when the file was written: give it on the "
-            f"command line, or take it from the environment, such as {masked}: ${{oc.env:NAME}}"
-        )
-    unknown = _name_unknown_keys(schema, resolved, "")
-    value: Any
-    value, mistakes = (None, unknown) if unknown else _validate(schema, resolved, "")
+    value, mistakes = _validate(schema, resolved)
     if mistakes:
         in_file = [] if overrides else mistakes
         with suppress(ConfigurationError):  # without overrides, a reference in the file may lead nowhere
-            alone = override(schema, data, [], str(path)) if overrides else {}
-            in_file = in_file or (_name_unknown_keys(schema, alone, "") if unknown else _validate(schema, alone, "")[1])
+            in_file = in_file or _validate(schema, override(schema, data, [], str(path)))[1]
         lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
         raise ConfigurationError("\n".join(lines))
-    validated: T = value
-    return validated
+    return cast(T, value)
 
 
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
-    """Validate plain data against a type, strictly; all unknown keys in one message, or else all mistakes.
+    """Validate plain data against a type, strictly; all mistakes in one message.
 
     `where` is the file or algorithm, named in front of each mistake; `prefix` that of the keys in messages, for example
     `clean.`.
     """
-    unknown = _name_unknown_keys(schema, data, prefix)
-    value, mistakes = (None, unknown) if unknown else _validate(schema, data, prefix)
+    value, mistakes = _validate(schema, data, prefix)
     if mistakes:
         head = f"{where}: " if where else ""
         raise ConfigurationError("\n".join(f"{head}{line}" for line in mistakes))
     return value
 
 
-def _name_unknown_keys(schema: Any, data: Any, prefix: str) -> list[str]:
-    """Return a line for each unknown key; found without the algorithms that values name, whose import takes seconds."""
-    unknown = iter_unknown_keys(schema, data)
-    return [_explain(schema, {"type": "extra_forbidden", "loc": key}, prefix) for key in unknown]
-
-
-def _validate(schema: Any, data: Any, prefix: str) -> tuple[Any, list[str]]:
+def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]:
     """Return the validated value, and the mistakes, one per line; the value is valid if there are none."""
     try:
-        text = json.dumps(data)
-    except TypeError as error:
+        text = json.dumps(data, ensure_ascii=False).encode()
+    except (TypeError, UnicodeEncodeError) as error:
         return None, [str(error)]
     try:
         adapter = adapter_of(schema) if isinstance(schema, type) else TypeAdapter(schema)
         return adapter.validate_json(text, strict=True), []
     except ValidationError as error:
-        lines = [line for item in error.errors() for line in _explain(schema, item, prefix).split("\n")]
+        # a misspelled key explains what is missing
+        mistakes = [item for item in error.errors() if item["type"] in _UNKNOWN] or error.errors()
+        lines = [line for item in mistakes for line in _explain(schema, item, prefix).split("\n")]
         return None, list(dict.fromkeys(lines))
 
 
 def _explain(schema: Any, error: Any, prefix: str) -> str:
-    location = [str(part) for part in error["loc"]]
+    """Return a mistake that pydantic found in one sentence; an unknown key with the nearest known one."""
+    # pydantic names the types of a union among the keys
+    location = [str(part) for part in error["loc"] if "[" not in str(part) and not str(part).startswith("constrained-")]
     key = (prefix + ".".join(location)).removesuffix(".")
-    if error["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+    if error["type"] in _UNKNOWN:
         plain = ".".join(part for part in location if not part.isdigit())
-        known = [name for name, *_ in iter_keys(schema)]
-        # the same last word elsewhere, or the nearest one among the keys of the class, or else of all
-        path, _, last = plain.rpartition(".")
-        words = {name.rpartition(".")[2]: name for name in reversed(known)}
-        siblings = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == path}
-        close = (of[word] for of in (siblings, words) for word in difflib.get_close_matches(last, of, n=1))
-        near = words.get(last) or next(close, None)
-        every = f"; it has {', '.join(siblings)}" if 0 < len(siblings) <= _FEW_KEYS else "; --help lists the keys"
-        hint = f"; did you mean '{prefix}{near}'?" if near else every
-        return f"unknown key '{key}'{hint}"
+        return f"unknown key '{key}'{_hint(schema, plain, prefix)}"
     if error["type"] == "missing":
         return f"'{key}' is missing and has no default"
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-    key = re.sub(r"\.(constrained-\w+|literal\[.*\])$", "", key)  # pydantic's name of one of several types
     if error["type"] == "value_error":
         named = not key or f"'{key}." in message or message.startswith((f"{key}.", f"{key}:"))
         return message if named else f"{key}: {message}"
     return f"{key}: {message}, got {error['input']!r}"
+
+
+def _hint(schema: Any, key: str, prefix: str) -> str:
+    """Name the known key with the same last word, or the nearest one of the same class, or of all."""
+    known = [name for name, *_ in describe(schema)]
+    path, _, last = key.rpartition(".")
+    words = {name.rpartition(".")[2]: name for name in reversed(known)}
+    siblings = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == path}
+    close = (of[word] for of in (siblings, words) for word in difflib.get_close_matches(last, of, n=1))
+    if (near := words.get(last) or next(close, None)) is not None:
+        return f"; did you mean '{prefix}{near}'?"
+    return f"; it has {', '.join(siblings)}" if 0 < len(siblings) <= _FEW_KEYS else "; --help lists the keys"
+
+
+def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """Yield (dotted key, type, default, docstring) of every key below a config class."""
+    for inner in dict.fromkeys(_config_classes(schema)):
+        for name, (kind, field) in fields_of(inner).items():
+            key = prefix + getattr(inner, "BESIDE", {}).get(name, name)
+            nested = list(describe(kind, f"{key}.NAME." if get_origin(kind) is dict else f"{key}."))
+            text = field.description or _docstrings(inner).get(name, "")
+            yield key, _type_name(kind), "" if nested else _default_text(field), " ".join(text.split())
+            yield from nested
+
+
+@functools.cache
+def _docstrings(kind: Any) -> Mapping[str, str]:
+    """Return the docstring below each key of a config class, read from its source when somebody asks.
+
+    Pydantic reads them as each class is made, which takes a third of the start of a command.
+    """
+    texts: dict[str, str] = {}
+    keys = {name: field.alias or name for name, field in kind.__pydantic_fields__.items()}
+    for parent in reversed(kind.__mro__[:-1]):
+        with suppress(OSError):  # a class that was typed into an interpreter has no source
+            definition: Any = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
+            for field, text in itertools.pairwise(definition.body):
+                match field, text:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(meaning))):
+                        texts[keys.get(name, name)] = meaning
+    return texts
+
+
+def _config_classes(kind: Any) -> Iterator[Any]:
+    """Yield the config classes in a type: itself, the parts of a union, the items of a list or mapping."""
+    for alternative in alternatives(kind):
+        if hasattr(alternative, "__pydantic_fields__"):
+            yield alternative
+        else:
+            for part in get_args(alternative):
+                yield from _config_classes(part)
+
+
+def _type_name(kind: Any) -> str:
+    """Return a type in readable form: `int`, `str or null`, `list of str`, `train or heldout`."""
+    return " or ".join(dict.fromkeys(map(_name_alternative, alternatives(kind))))
+
+
+def _name_alternative(kind: Any) -> str:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " or ".join(map(str, parts))
+    if origin in (list, tuple):
+        return f"list of {_type_name(parts[0])}"
+    if origin is dict:
+        return f"mapping to {_type_name(parts[1])}"
+    if dataclasses.is_dataclass(kind):
+        return "mapping" if hasattr(kind, "__pydantic_fields__") else "name, or mapping with name"
+    return {NoneType: "null", Path: "path", Any: "mapping"}.get(kind) or str(getattr(kind, "__name__", kind))
+
+
+def _default_text(field: Any) -> str:
+    """Return a default as YAML has it, so that it can be copied; algorithms by their names, without importing them."""
+    if field.is_required():
+        return "required"
+    names = getattr(field.default_factory, "shown", None)
+    value = field.get_default(call_default_factory=True) if names is None else names
+    text = json.dumps(value, default=lambda item: str(getattr(item, "name", item)))
+    if value is names or not isinstance(value, str):
+        text = text.strip('"')
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def to_plain(config: Any) -> Any:

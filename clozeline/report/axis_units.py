@@ -7,6 +7,7 @@ from typing import Final
 _TICKS: Final = 5
 # Units of an axis whose numbers are large.
 _LARGE: Final = {1e9: "billions", 1e6: "millions", 1e3: "thousands"}
+_BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
 _SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -35,6 +36,15 @@ def time_left(seconds: float) -> str:
     """Return the rest of a run in hours, minutes and seconds: 0:49:00 left."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02} left"
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes in decimal units: `7.3 GB`."""
+    for unit in _BYTES[:-1]:
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == _BYTES[0] else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} {_BYTES[-1]}"
 
 
 def unit_of(low: float, high: float) -> tuple[float, str]:

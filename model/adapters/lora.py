@@ -69,13 +69,12 @@ class Lora(Adapter):
             if idle := [pattern for pattern in patterns if not any(matches(pattern, path) for path in maps)]:
                 expected = "expected a pattern of some of the targets"
                 raise ConfigurationError(f"model.adapter.{key}: '{idle[0]}' matches no target: {expected}")
-        self.register_parts({path: self.update_of(path, linear) for path, linear in maps.items()})
-
-    def update_of(self, path: str, linear: nn.Linear) -> LowRank:
-        """Return the update of a linear map."""
-        options = self.options
-        size = linear.in_features, linear.out_features, options.rank_of(path)
-        return LowRank(*size, options.scale_of(path), options.dropout)
+        sizes = {
+            path: (linear.in_features, linear.out_features, options.rank_of(path)) for path, linear in maps.items()
+        }
+        self.register_parts(
+            {path: LowRank(*size, options.scale_of(path), options.dropout) for path, size in sizes.items()}
+        )
 
     def apply_changes(self, family: Family) -> Iterator[Undo]:
         for path, update in self.parts.items():

@@ -27,9 +27,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
-    def expansion(self) -> float:
-        return 0.0  # no documents
-
     def version(self) -> int:
         return BALANCE_VERSION
 

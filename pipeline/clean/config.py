@@ -6,8 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.pipeline.clean.languages import LANGUAGES
 from clozeline.registry import Chosen, Default, OneOf
 

@@ -54,9 +54,6 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         for chosen in (each for filters in named for each in filters if data_files(each.options)):
             chosen.build()  # a model or list that cannot be used is an error before the work
 
-    def expansion(self) -> float:
-        return 0.4  # of lines of JSON; less of archives
-
     def version(self) -> int:
         readers = {planned.reader for planned in self.plan.ranges}
         algorithms = [find("clozeline.pipeline.ingest.readers", name) for name in readers]

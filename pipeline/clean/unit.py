@@ -9,7 +9,7 @@ from clozeline.errors import StorageError
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.steps import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
-from clozeline.pipeline.execution.input_changes import observe_file, other_name, range_hash, range_name
+from clozeline.pipeline.execution.inputs import observe_file, other_name, range_hash, range_name
 from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass

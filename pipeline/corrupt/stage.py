@@ -18,9 +18,6 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     needs: ClassVar[tuple[str, ...]] = ("group",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
-    def expansion(self) -> float:
-        return float(sum(entry.variants for entry in self.config))
-
     def version(self) -> int:
         return sum(entry.objective.type.VERSION for entry in self.config)
 

@@ -5,8 +5,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.functional_validators import BeforeValidator
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.registry import Chosen, OneOf
 
 

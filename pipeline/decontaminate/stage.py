@@ -12,8 +12,7 @@ from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.evaluation_items import evaluation_files, read_items, version_of
 from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, DecontaminateCounts, FindMatches, WriteIndex
 from clozeline.pipeline.execution.rewritten_documents import check_rewritten
-from clozeline.pipeline.execution.stage_order import documents_folder
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.kernels.ngram_index import INDEX_VERSION
 from clozeline.pipeline.text.normal_form import MATCH_VERSION

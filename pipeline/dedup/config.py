@@ -6,8 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 
 Within: TypeAlias = Literal["all", "source"]
 """Documents among which pieces are counted: `all`, or those of the same `source` of the input."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64
 from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.pieces import PieceWriter
 from clozeline.pipeline.execution.unit_record import Output, require_equal
 
 Schema: TypeAlias = Sequence[tuple[str, str]]
@@ -40,13 +39,10 @@ def pack_rows(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[An
 
 def write_rows(output: Output, exchange: Exchange, source: int, rows: NDArray[Any], bounds: Sequence[int]) -> None:
     """Write the sorted rows of a source; destination k gets rows[bounds[k]:bounds[k + 1]]."""
-    relative = exchange.file(source)
-    require_equal(f"dedup: {relative}", "rows", len(rows), "rows with a destination", bounds[-1])
-    with output.file(relative) as path, path.open("wb") as sink:
-        writer = PieceWriter(sink, relative)
+    require_equal(f"dedup: {exchange.file(source)}", "rows", len(rows), "rows with a destination", bounds[-1])
+    with exchange.write(output, source) as writer:
         for first, last in pairwise(bounds):
             writer.add([rows[first:last].tobytes()])
-        writer.close()
 
 
 def read_rows(folder: Path, exchange: Exchange, destination: int, schema: Schema) -> NDArray[Any]:

@@ -14,10 +14,8 @@ from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClus
 from clozeline.pipeline.dedup.parts import EXCHANGES, DedupCounts, OtherOutput, Parts, count_ranges
 from clozeline.pipeline.dedup.removal import Apply, Removals
 from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, PieceDrops, PieceHashes, Pieces, Spans
-from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.rewritten_documents import check_rewritten
-from clozeline.pipeline.execution.stage_order import documents_folder
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
 from clozeline.pipeline.text.sentences.regex import Regex
@@ -54,12 +52,6 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def _parts(self) -> Parts:
         plan, documents = self.plan, documents_folder(self.recipe, self.name)
         return Parts(documents, self.folder, len(plan.units), count_ranges(plan.shards), self._other)
-
-    def exchanges(self) -> Sequence[Exchange]:
-        parts, given = self._parts, {"exact": self.config.exact, "near": self.config.near}
-        used = {name for name, options in given.items() if options is not None}
-        used |= {each.NAME for each in chosen_pieces(self.config)}
-        return [parts.exchange(kind) for kind in EXCHANGES if kind.partition("-")[0] in used]
 
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         parts = self._parts

@@ -2,15 +2,22 @@
 
 If many units write pieces, a pass in between bundles their files, so the second pass opens one file for 256 units.
 With n units on both sides that makes 2 n + n² / 256 opens instead of n².
+
+A file of pieces is the concatenated pieces, an index of (offset, length, hash), and the number of pieces with its hash.
+Hashes cover the name of the file and the number of the piece too, so pieces and files cannot change positions.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, BinaryIO, ClassVar, Final, Self, TypeAlias
 
-from clozeline.pipeline.execution.pieces import PieceFile, PieceWriter
+import xxhash
+
+from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 
@@ -18,6 +25,93 @@ from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 _GROUP: Final = 256
 # Pairs of files and destinations from which files are bundled.
 _FEWEST: Final = 8_192
+_ROW: Final = struct.Struct("<QQQ")
+_END: Final = struct.Struct("<QQ")
+
+Bytes: TypeAlias = bytes | memoryview
+
+
+def _hash(name: str, number: int, parts: Iterable[Bytes]) -> int:
+    digest = xxhash.xxh3_64(f"{name}\0{number}\0".encode())
+    for part in parts:
+        digest.update(part)
+    return digest.intdigest()
+
+
+class PieceWriter:
+    """Writer of pieces in order into a binary file; `name` is that of the finished file in the stage's folder."""
+
+    def __init__(self, sink: BinaryIO, name: str) -> None:
+        self._sink = sink
+        self._name = name
+        self._rows: list[tuple[int, int, int]] = []
+        self._position = 0
+
+    def add(self, parts: Iterable[Bytes]) -> None:
+        """Append a piece: its parts, one after another."""
+        chunks = list(parts)
+        length = sum(self._sink.write(part) for part in chunks)
+        self._rows.append((self._position, length, _hash(self._name, len(self._rows), chunks)))
+        self._position += length
+
+    def close(self) -> None:
+        """Write the index."""
+        self._sink.writelines(_ROW.pack(*row) for row in self._rows)
+        self._sink.write(_END.pack(len(self._rows), _hash(self._name, len(self._rows), ())))
+
+
+class PieceFile:
+    """A finished file of pieces, open while the `with` block lasts; IntegrityError if it is not the one named so."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._path, self._name = folder / name, name
+        try:
+            self._file = self._path.open("rb")
+        except OSError as error:
+            reason = "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+            raise StorageError(
+                f"{self._path}: {reason}; delete {folder / TEMPORARY} and run the stage again, which makes it again"
+            ) from error
+        end = os.fstat(self._file.fileno()).st_size - _END.size
+        self._count, checked = _END.unpack(self._read(_END.size, end)) if end >= 0 else (0, 0)
+        self._index = end - self._count * _ROW.size
+        if self._index < 0 or checked != _hash(name, self._count, ()):
+            self._file.close()
+            raise self._damage_error("its end")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return int(self._count)
+
+    def piece(self, number: int) -> bytes:
+        """Return a piece after comparing it with its hash."""
+        if number >= self._count:
+            raise self._damage_error(f"{self._count} pieces")
+        offset, length, expected = _ROW.unpack(self._read(_ROW.size, self._index + number * _ROW.size))
+        if offset + length > self._index:
+            raise self._damage_error(f"the index of piece {number}")
+        content = self._read(length, offset)
+        if _hash(self._name, number, [content]) != expected:
+            raise self._damage_error(f"piece {number}")
+        return content
+
+    def _read(self, length: int, offset: int) -> bytes:
+        self._file.seek(offset)
+        content = self._file.read(length)
+        if len(content) < length:
+            raise self._damage_error("its size")
+        return content
+
+    def _damage_error(self, what: str) -> IntegrityError:
+        return IntegrityError(
+            f"{self._path}: {what} is not what was written: delete this file and run the stage again, which makes it "
+            "again"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,39 +138,31 @@ class Exchange:
         """Number of bundles, 0 where the destinations open the sources' files themselves, fewer than 8,192 times."""
         return -(-self.sources // _GROUP) if self.sources * self.destinations >= _FEWEST else 0
 
-    @property
-    def pieces(self) -> int:
-        """Number of pieces, empty ones included, that a source writes once."""
-        return self.sources * self.destinations
-
-    @property
-    def opens(self) -> int:
-        """Number of times that a file of pieces is opened to be written or read, once by each destination."""
-        bundled = self.sources + self.bundles if self.bundles else 0
-        return self.sources + bundled + (self.bundles or self.sources) * self.destinations
-
     def passes(self) -> list[Pass[Any]]:
         """Return the pass that bundles the files, or none."""
         return [Bundles(self)] if self.bundles else []
 
+    def write(self, output: Output, source: int) -> AbstractContextManager[PieceWriter]:
+        """Yield the writer of a source's file."""
+        return _write(output, self.file(source))
+
     def read(self, folder: Path, destination: int) -> Iterator[bytes]:
         """Yield the pieces for a destination, in the order of the sources."""
-        numbered, name = (range(self.bundles), self.bundle) if self.bundles else (range(self.sources), self.file)
-        for number in numbered:
-            with PieceFile(folder, name(number)) as file:
-                yield from self._pieces(file, destination)
+        for number in range(self.bundles or self.sources):
+            with PieceFile(folder, self.bundle(number) if self.bundles else self.file(number)) as file:
+                yield from self.pieces(file, destination)
 
-    def _pieces(self, file: PieceFile, destination: int) -> Iterator[bytes]:
-        for number in range(destination, len(file), self.destinations):
-            yield file.piece(number)
+    def pieces(self, file: PieceFile, destination: int) -> Iterator[bytes]:
+        """Yield the pieces of a file for a destination."""
+        return map(file.piece, range(destination, len(file), self.destinations))
 
-    def merge(self, folder: Path, bundle: int, writer: PieceWriter) -> None:
-        """Write a bundle from the files of its members."""
-        with ExitStack() as stack:
-            members = range(bundle * _GROUP, min(self.sources, (bundle + 1) * _GROUP))
-            files: Sequence[PieceFile] = [stack.enter_context(PieceFile(folder, self.file(each))) for each in members]
-            for destination in range(self.destinations):
-                writer.add(piece for file in files for piece in self._pieces(file, destination))
+
+@contextmanager
+def _write(output: Output, name: str) -> Iterator[PieceWriter]:
+    with output.file(name) as path, path.open("wb") as sink:
+        writer = PieceWriter(sink, name)
+        yield writer
+        writer.close()
 
 
 class Bundles(Pass[Counts]):
@@ -88,9 +174,10 @@ class Bundles(Pass[Counts]):
         self.exchange, self.name, self.units = exchange, f"{exchange.kind}-bundles", exchange.bundles
 
     def run(self, unit: int, output: Output) -> Counts:
-        relative = self.exchange.bundle(unit)
-        with output.file(relative) as path, path.open("wb") as sink:
-            writer = PieceWriter(sink, relative)
-            self.exchange.merge(output.folder, unit, writer)
-            writer.close()
+        exchange = self.exchange
+        members = range(unit * _GROUP, min(exchange.sources, (unit + 1) * _GROUP))
+        with _write(output, exchange.bundle(unit)) as writer, ExitStack() as stack:
+            files = [stack.enter_context(PieceFile(output.folder, exchange.file(member))) for member in members]
+            for destination in range(exchange.destinations):
+                writer.add(piece for file in files for piece in exchange.pieces(file, destination))
         return {}

@@ -1,4 +1,4 @@
-"""Find the input files of a recipe, sorted by source name.
+"""Find the input files of a recipe, sorted by source name, and tell whether they changed.
 
 In folders, hidden files and outputs of Clozeline are skipped, and files of unknown type are errors: checksums,
 logs and archives next to the data must not become documents.
@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
+
+import xxhash
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages
@@ -24,6 +26,11 @@ from clozeline.pipeline.shards.store import as_url, local_path
 
 # Files that a message names.
 _NAMED: Final = 10
+_CHUNK_BYTES: Final = 1 << 20
+_APART: Final = "choose an output folder outside the input, or name the input files by a pattern"
+
+State: TypeAlias = tuple[int, int | str]
+"""Size of a file, and the time of its last change in ns or its version in its store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +56,16 @@ class SourceFile:
 def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> list[SourceFile]:
     """Expand inputs to files, sorted by source name; `output`, the folder of the run, must not be read as input."""
     files: dict[str, SourceFile] = {}
-    own = None if output is None else os.path.realpath(output)
-    stages = [] if own is None else [os.path.join(own, stage) for stage in all_stages()]  # noqa: PTH118
+    own = None if output is None else output.resolve()
 
     @cache
     def is_own(folder: Path) -> bool:
-        real = os.path.realpath(folder)
-        return any(_is_below(real, stage) for stage in stages)
+        real = folder.resolve()
+        return own is not None and any(real.is_relative_to(own / stage) for stage in all_stages())
 
     for entry in entries:
         for pattern in map(_local, _patterns(entry)):
-            if own is not None and Path(pattern).is_dir() and _is_below(own, os.path.realpath(pattern)):
+            if own is not None and Path(pattern).is_dir() and own.is_relative_to(Path(pattern).resolve()):
                 raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
             for file in _expand(pattern, entry):
                 if isinstance(file.path, Path) and is_own(file.path.parent):
@@ -73,11 +79,8 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
     return sorted(files.values(), key=lambda file: file.source.encode())
 
 
-_APART: Final = "choose an output folder outside the input, or name the input files by a pattern"
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+def _patterns(entry: InputEntry) -> Sequence[str]:
+    return [entry.path] if isinstance(entry.path, str) else entry.path
 
 
 def _local(pattern: str) -> str:
@@ -125,17 +128,23 @@ def files_to_skip(entries: Sequence[InputEntry]) -> list[Path]:
     return [path for entry, folder in folders for path in _files_of(folder) if _should_skip(path, entry)]
 
 
-def _patterns(entry: InputEntry) -> Sequence[str]:
-    return [entry.path] if isinstance(entry.path, str) else entry.path
-
-
 def _files_of(folder: Path) -> list[Path]:
-    """Return the files of an input folder."""
+    """Return the files of an input folder; anything else in it is an error."""
     if _is_output(folder):
         raise ConfigurationError(
             f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to read by a pattern"
         )
-    paths = list(_walk(folder, ()))
+    paths = [path for _, files in _walk(folder) for path in files]
+    for path in paths:
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            reason = error.strerror or error
+            raise StorageError(f"input {path}: cannot be read ({reason}); repair or remove it") from error
+        if not stat.S_ISREG(mode):
+            raise ConfigurationError(
+                f"input {path}: expected a file or folder, got a device, pipe or socket; remove it"
+            )
     if not paths:
         raise ConfigurationError(
             f"input {str(folder)!r}: the folder holds no file to read (hidden files and outputs of Clozeline are left "
@@ -144,34 +153,24 @@ def _files_of(folder: Path) -> list[Path]:
     return paths
 
 
-def _walk(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
-    """Yield the files below a folder; a linked folder is read as well, but not inside itself."""
+def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, list[Path]]]:
+    """Yield a folder and those below it with their files, but what is hidden or an output of Clozeline.
+
+    A linked folder is read as well, but not inside itself.
+    """
+    if (real := folder.resolve()) in above or (above and _is_output(folder)):
+        return
     try:
-        here = folder.stat()
         with os.scandir(folder) as scan:
-            entries = sorted(scan, key=lambda item: os.fsencode(item.name))
+            children = sorted(
+                (child for child in scan if child.name[0] != "."), key=lambda each: os.fsencode(each.name)
+            )
     except OSError as error:
         raise StorageError(f"input folder {folder}: cannot be read ({error.strerror or error})") from error
-    identity = (here.st_dev, here.st_ino)
-    if identity in above or (above and _is_output(folder)):
-        return
-    for child in entries:
-        if child.name.startswith("."):
-            continue
-        path = folder / child.name
+    yield folder, [folder / child.name for child in children if not child.is_dir()]
+    for child in children:
         if child.is_dir():
-            yield from _walk(path, (*above, identity))
-        else:
-            try:
-                mode = path.stat().st_mode
-            except OSError as error:
-                reason = error.strerror or error
-                raise StorageError(f"input {path}: cannot be read ({reason}); repair or remove it") from error
-            if not stat.S_ISREG(mode):
-                raise ConfigurationError(
-                    f"input {path}: expected a file or folder, got a device, pipe or socket; remove it"
-                )
-            yield path
+            yield from _walk(folder / child.name, (*above, real))
 
 
 def _is_output(folder: Path) -> bool:
@@ -189,17 +188,10 @@ def _matches(pattern: str) -> list[Path]:
     if Path(pattern).exists():
         return [Path(pattern)]
     root = _root(pattern)
-    outputs: list[str] = []
-
-    def fail(error: OSError) -> None:
-        raise StorageError(f"input folder {error.filename}: cannot be read ({error.strerror or error})") from error
-
+    files = [path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file()]  # noqa: PTH207
     if "**" in Path(pattern).parts and root.is_dir():
-        for above, folders, _ in os.walk(root, onerror=fail):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            outputs += [os.path.join(above, name, "") for name in folders if _is_output(Path(above, name))]  # noqa: PTH118
-    paths = sorted(match for match in glob.glob(pattern, recursive=True) if not match.startswith(tuple(outputs)))  # noqa: PTH207
-    files = [Path(path) for path in paths if Path(path).is_file()]
+        folders = {folder for folder, _ in _walk(root)}
+        files = [path for path in files if path.parent in folders]
     if not files:
         brackets = next((part for part in Path(pattern).parts if "[" in part and root.joinpath(part).is_dir()), None)
         hint = f"; the folder {brackets} is written {glob.escape(brackets)} in a pattern" if brackets else ""
@@ -217,14 +209,32 @@ def join_names(files: Sequence[Path | RemoteFile]) -> str:
     return ", ".join(map(str, files[:_NAMED])) + (f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else "")
 
 
-def check_kinds(files: Sequence[SourceFile]) -> None:
-    """Refuse the given files, found in folders, of which neither content nor name tell a reader."""
-    if not files:
-        return
-    folder = files[0].folder
-    raise ConfigurationError(
-        f"input {folder!r} holds files of no known kind ({len(files):,}): {join_names([file.path for file in files])}; "
-        f"skip them (input='{{path: {folder}, unknown: skip}}'), move them away, name the files to read by a pattern "
-        f"(input='{folder}/**/*.jsonl'), or choose a reader for all of the folder "
-        f"(input='{{path: {folder}, reader: text}}')"
-    )
+def observe_file(path: Path | RemoteFile) -> State:
+    """Return the present state of a file, of one in a store by a request."""
+    if isinstance(path, RemoteFile):
+        return path.observe()
+    facts = path.stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
+def other_name(source: str, option: str) -> str:
+    """Return the name of a companion file of an input in messages and records."""
+    return f"{source} {option}"
+
+
+def range_name(source: str, start: int, end: int) -> str:
+    """Return the name under which the record of a unit holds the hash of a range that it read."""
+    return f"{source} {start}-{end}"
+
+
+def range_hash(path: Path | RemoteFile, start: int, end: int) -> str:
+    """Return the XXH3-128 (hex) of a range of a file, as far as the file goes."""
+    if isinstance(path, RemoteFile):
+        return path.range_hash(start, end)
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        file.seek(start)
+        while chunk := file.read(min(_CHUNK_BYTES, end - start)):
+            digest.update(chunk)
+            start += len(chunk)
+    return digest.hexdigest()

@@ -4,28 +4,28 @@ Everything later (names, seeds, accounting) depends on units, never on tasks. Th
 digest covers no time, so moving or copying the inputs keeps every uid.
 """
 
-import hashlib
-import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.configuration.config import to_plain
+from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json
-from clozeline.pipeline.execution.input_changes import (
-    OBSERVED,
-    file_version,
-    find_input_changes,
-    fingerprint_file,
-    fingerprint_other_files,
+from clozeline.pipeline.execution.inputs import (
+    SourceFile,
+    State,
+    join_names,
+    observe_file,
+    other_name,
+    range_hash,
+    source_files,
 )
-from clozeline.pipeline.execution.inputs import SourceFile, check_kinds, source_files
 from clozeline.pipeline.execution.remote_file import RemoteFile
-from clozeline.pipeline.ingest.reader_options import check_options
+from clozeline.pipeline.execution.unit_record import read_records
+from clozeline.pipeline.ingest.reader_options import check_options, other_files
 from clozeline.pipeline.ingest.readers import detect, is_guess
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.sealed_json import seal, unseal
@@ -41,6 +41,8 @@ LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
 MOST_UNITS: Final = 8_192
 """Units and shards of a large one, so that their product, the pieces of an exchange, stays below 7 * 10^7."""
+MOST_PIECES: Final = 10**10
+"""Pieces of an exchange: each takes 24 bytes of an index and some 50 microseconds to write and read."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, so its first start freezes the plan."""
 
@@ -69,6 +71,9 @@ class Plan:
     ranges: tuple[PlannedRange, ...]
     shards: int
     inputs: tuple[dict[str, Any], ...]
+    """source, bytes, options, reader, and whether it can be split, of each input"""
+    states: Mapping[str, State] = field(default_factory=dict)
+    """state of each input and companion file by name; it says whether the file changed, and decides nothing else"""
 
     @property
     def bytes(self) -> int:
@@ -82,44 +87,70 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) of the plan, without what only says whether an input has changed."""
-        facts = [{name: value for name, value in each.items() if name not in OBSERVED} for each in self.inputs]
-        text = json.dumps({**self.as_json(), "inputs": facts}, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        """Digest of the plan, without the states of files."""
+        return config_digest({**self.as_json(), "states": {}})
 
     def as_json(self) -> dict[str, Any]:
         """Return the content of `clean/plan.json`. Its key `units` lists ranges; ranges of a unit share an index."""
         units = [{name: getattr(planned, name) for name in _STORED} for planned in self.ranges]
-        return {"format": PLAN_FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units}
+        states = {name: list(state) for name, state in self.states.items()}
+        return {
+            "format": PLAN_FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units, "states": states
+        }  # fmt: skip
 
 
 def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> Plan:
     """Cut the files; those that the saved plan holds with the same options are not opened again."""
     known = {} if saved is None else {facts["source"]: facts for facts in saved.inputs}
-    options_of = {id(file.entry): _options(file.entry) for file in {id(file.entry): file for file in files}.values()}
-    inputs = [_facts(file, options_of[id(file.entry)], known.get(file.source)) for file in files]
-    _check_readers(recipe, files, inputs, known.keys())
+    options = {id(entry): _options(entry) for entry in recipe.input}
+    inputs: list[dict[str, Any]] = []
+    for file in files:
+        if (facts := known.get(file.source)) is None or facts["options"] != options[id(file.entry)]:
+            reader, splittable = detect(file.path, file.entry.reader)
+            facts = {"source": file.source, "bytes": file.bytes, "options": options[id(file.entry)], "reader": reader,
+                     "splittable": splittable}  # fmt: skip
+        inputs.append(facts)
+    if recipe.has(PLAN_STAGE):  # files of a task have readers of their own
+        new = [each for each in zip(files, inputs, strict=True) if each[0].source not in known]
+        _check_kinds([file for file, facts in new if _is_odd(file, facts)])
+    _check_options(recipe, files, inputs)
     total, sizes = sum(facts["bytes"] for facts in inputs), recipe.plan_options
     default = max(LEAST_BYTES, -(-total // MOST_UNITS))
     unit_bytes, shard_bytes = sizes.unit_bytes or default, sizes.shard_bytes or default
-    pieces: list[list[PlannedRange]] = []
-    for file, facts in zip(files, inputs, strict=True):
-        count = max(1, -(-file.bytes // unit_bytes)) if facts["splittable"] else 1
-        bounds = [file.bytes * index // count for index in range(count + 1)]
-        planned = PlannedRange(0, file.source, file.entry.source, facts["reader"], 0, 0, file.entry, file.path)
-        pieces.append([replace(planned, start=start, end=end) for start, end in pairwise(bounds)])
-    return Plan(_number_units(pieces, unit_bytes), max(1, -(-total // shard_bytes)), tuple(inputs))
+    ranges, shards = tuple(_cut(files, inputs, unit_bytes)), max(1, -(-total // shard_bytes))
+    units = ranges[-1].unit + 1 if ranges else 0
+    if units * shards > MOST_PIECES:
+        raise ConfigurationError(
+            f"plan: {units:,} units and {shards:,} shards make {units * shards:,} pieces between two passes, expected "
+            f"at most {MOST_PIECES:,}: leave plan.unit_bytes and plan.shard_bytes out, or set both to {default:,}"
+        )
+    states = {name: state for each in zip(files, inputs, strict=True) for name, _, state in _observe(*each)}
+    return Plan(ranges, shards, tuple(inputs), states)
 
 
-def _check_readers(
-    recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence[dict[str, Any]], known: Collection[str]
-) -> None:
-    """Refuse files of unknown type in folders, and options that no reader of an entry has."""
-    readers = {facts["source"]: facts["reader"] for facts in inputs if facts["source"] not in known}
-    if recipe.has(PLAN_STAGE):  # files of a task have readers of their own
-        doubtful = [file for file in files if file.folder is not None and file.bytes > 0 and file.entry.reader is None]
-        doubtful = [file for file in doubtful if file.source in readers]
-        check_kinds([file for file in doubtful if is_guess(file.path, readers[file.source])])
+def _options(entry: InputEntry) -> dict[str, Any]:
+    return {name: value for name, value in to_plain(entry).items() if name not in _OUTSIDE}
+
+
+def _is_odd(file: SourceFile, facts: Mapping[str, Any]) -> bool:
+    """Return whether neither content nor name of a file in a folder tell its reader."""
+    found = file.folder is not None and file.bytes > 0 and file.entry.reader is None
+    return found and is_guess(file.path, facts["reader"])
+
+
+def _check_kinds(odd: Sequence[SourceFile]) -> None:
+    if odd:
+        folder = odd[0].folder
+        raise ConfigurationError(
+            f"input {folder!r} holds files of no known kind ({len(odd):,}): {join_names([file.path for file in odd])}; "
+            f"skip them (input='{{path: {folder}, unknown: skip}}'), move them away, name the files to read by a "
+            f"pattern (input='{folder}/**/*.jsonl'), or choose a reader for all of the folder "
+            f"(input='{{path: {folder}, reader: text}}')"
+        )
+
+
+def _check_options(recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse options that no reader of an entry has."""
     readers_of: dict[int, set[str]] = {}
     for file, facts in zip(files, inputs, strict=True):
         readers_of.setdefault(id(file.entry), set()).add(facts["reader"])
@@ -130,37 +161,52 @@ def _check_readers(
             raise ConfigurationError(f"input {entry.path!r}: {error}") from error
 
 
-def _number_units(pieces: Sequence[Sequence[PlannedRange]], shared: int) -> tuple[PlannedRange, ...]:
-    """Number the units: consecutive files that are not cut share one of `shared` bytes or less."""
-    planned_ranges: list[PlannedRange] = []
+def _cut(files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_bytes: int) -> Iterator[PlannedRange]:
+    """Yield the ranges of the files; consecutive files that are not cut share a unit of `unit_bytes` or less."""
     unit, room = -1, _NONE
-    for ranges in pieces:
-        whole = len(ranges) == 1
-        for planned in ranges:
-            size = planned.end - planned.start
-            if not whole or size > room:
-                unit, room = unit + 1, shared if whole else _NONE
-            planned_ranges.append(replace(planned, unit=unit))
-            room = max(_NONE, room - size)
-    return tuple(planned_ranges)
+    for file, facts in zip(files, inputs, strict=True):
+        count = max(1, -(-file.bytes // unit_bytes)) if facts["splittable"] else 1
+        for start, end in pairwise(file.bytes * index // count for index in range(count + 1)):
+            if count > 1 or end - start > room:
+                unit, room = unit + 1, unit_bytes if count == 1 else _NONE
+            room = max(_NONE, room - (end - start))
+            reader = facts["reader"]
+            yield PlannedRange(unit, file.source, file.entry.source, reader, start, end, file.entry, file.path)
 
 
-def _options(entry: InputEntry) -> dict[str, Any]:
-    return {name: value for name, value in to_plain(entry).items() if name not in _OUTSIDE}
+def _observe(file: SourceFile, facts: Mapping[str, Any]) -> Iterator[tuple[str, Path | RemoteFile, State]]:
+    """Yield name, path and state of an input and of its companion files."""
+    path = file.path
+    yield file.source, path, (path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
+    for option, other in other_files(facts["reader"], file.entry.options).items():
+        if not other.is_file():
+            raise StorageError(f"{other}: no such file; `{option}` of the input names it")
+        yield other_name(file.source, option), other, observe_file(other)
 
 
-def _facts(file: SourceFile, options: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
-    if known is not None and known["options"] == options:
-        # the content is as before; the files may have other times, and be in another store
-        present = {name: value for name, value in known.items() if name not in ("mtime_ns", "version")}
-        present |= file_version(file.path)
-        if "others" in known:
-            present["others"] = fingerprint_other_files(known["reader"], file.entry.options)
-        return present
-    reader, splittable = detect(file.path, file.entry.reader)
-    facts = {"source": file.source, "bytes": file.bytes, "options": options, **fingerprint_file(file.path, file.bytes)}
-    others = fingerprint_other_files(reader, file.entry.options)
-    return {**facts, "reader": reader, "splittable": splittable, **({"others": others} if others else {})}
+def _find_changes(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, verify: bool) -> list[str]:
+    """Return the names of inputs that are new, missing or have changed content.
+
+    A file of the same size and time is taken as unchanged. Of one with another time (with `verify`, of all), as after a
+    copy, what units have read is compared with their records.
+    """
+    planned = {facts["source"]: facts for facts in saved.inputs}
+    changed = planned.keys() ^ {file.source for file in files}
+    doubtful: dict[str, Path | RemoteFile] = {}
+    for file in files:
+        facts = planned.get(file.source)
+        for name, path, state in () if facts is None else _observe(file, facts):
+            before = saved.states.get(name, state)  # a companion of other options makes another plan
+            if state[0] != before[0]:
+                changed.add(name)
+            elif verify or state != before:
+                doubtful[name] = path
+    for record in read_records(recipe.folder(PLAN_STAGE)) if doubtful else ():
+        for part, digest in record.inputs.items():
+            name, _, bounds = part.rpartition(" ")
+            if name in doubtful and range_hash(doubtful[name], *map(int, bounds.split("-"))) != digest:
+                changed.add(name)
+    return sorted(changed)
 
 
 def _path(recipe: Recipe) -> Path:
@@ -183,32 +229,25 @@ def saved_plan(recipe: Recipe) -> Plan | None:
         return None
     try:
         data = read_plan(path)
-        if data["format"] != PLAN_FORMAT:
-            raise ValueError(f"format {data['format']}, this version reads {PLAN_FORMAT}")
-        if unknown := data.keys() - {"format", "shards", "inputs", "units"}:
-            raise ValueError(f"unknown keys {sorted(unknown)}")
-        return Plan(tuple(PlannedRange(**planned) for planned in data["units"]), data["shards"], tuple(data["inputs"]))
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        ranges = tuple(PlannedRange(**planned) for planned in data["units"])
+        states = {name: (size, version) for name, (size, version) in data["states"].items()}
+        return Plan(ranges, data["shards"], tuple(data["inputs"]), states)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
             f"{path}: not a plan as it was written ({error}); remove this file and run `clozeline clean` with "
             "the same inputs and configuration, which writes it again"
         ) from error
 
 
-def require_input(recipe: Recipe) -> None:
-    """Raise ConfigurationError unless the recipe has an input."""
-    if not recipe.input:
-        raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
-
-
-def freeze_plan(recipe: Recipe, plan: Plan | None = None) -> Plan:
-    """Return the plan (default: that of the recipe), after writing it to `clean/plan.json` if the file differs.
+def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
+    """Return the plan of the recipe's inputs, after writing it to `clean/plan.json` if the file differs.
 
     The list of inputs is frozen by the first start. Other options of an input, or other keys of `plan`, make a new
     plan, and every stage is done again.
     """
-    require_input(recipe)
-    plan, saved = plan or load_plan(recipe), saved_plan(recipe)
+    if not recipe.input:
+        raise ConfigurationError("no input: add input=FILE (path, glob, list), or `input:` to the recipe")
+    plan, saved = load_plan(recipe, verify=verify), saved_plan(recipe)
     if saved is None or saved.as_json() != plan.as_json():
         publish_json(_path(recipe), seal(plan.as_json()))
     return plan
@@ -225,14 +264,11 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
             raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")
         return saved
     files = source_files(recipe.input, recipe.output)
-    if saved is not None:
-        ranges = ((planned.source, planned.start, planned.end) for planned in saved.ranges)
-        changed = find_input_changes(recipe.folder(PLAN_STAGE), saved.inputs, ranges, files, verify=verify)
-        if changed:
-            paths = ", ".join(str(entry.path) for entry in recipe.input)
-            raise ConfigurationError(
-                f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in "
-                f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: restore "
-                "them, or use another output folder"
-            )
+    if saved is not None and (changed := _find_changes(recipe, saved, files, verify=verify)):
+        paths = ", ".join(str(entry.path) for entry in recipe.input)
+        raise ConfigurationError(
+            f"{_path(recipe)}: the inputs are not those this output was started with ({len(changed)} differ in "
+            f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: restore "
+            "them, or use another output folder"
+        )
     return _make_plan(recipe, files, saved)

@@ -1,8 +1,9 @@
 """Show the progress of a run with its rate and the time left: a live bar on a terminal, plain lines elsewhere."""
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,12 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from clozeline.command import Detail, wrap_log
-from clozeline.pipeline.execution.inputs import join_names
 from clozeline.report.axis_units import time_left
 from clozeline.terminal import Terminal
 
 _MINUTE: Final = 60.0
 _BAR: Final = 8
+_INTERVAL_S: Final = 1.0
 
 
 class Progress:
@@ -66,17 +67,9 @@ class Progress:
 
         return show
 
-    def report_removal(self, path: Path) -> None:
-        """Report that a file made by a user is removed, because its subject is rebuilt."""
-        self.report(f"{path} is removed: what it speaks of is made again")
-
     def report(self, message: str) -> None:
         """Show a message that does not end the run, in lines of at most 80 columns."""
         self.console.print(wrap_log(message), highlight=False, soft_wrap=True)
-
-    def report_skips(self, files: Sequence[Path]) -> None:
-        """Say which files of input folders are skipped, the first ones by name."""
-        self.report(f"input: {len(files):,} files of no known format skipped: {join_names(files)}")
 
     def waiting(self) -> None:
         """Say that another run holds the output."""
@@ -94,3 +87,18 @@ def speed_text(done: int, total: int, seconds: float) -> str:
     rate = done / seconds
     shown = f"{rate:,.1f} units/s" if rate >= 1 else f"{rate * _MINUTE:,.1f} units/min"
     return shown + (f"  {time_left((total - done) / rate)}" if done < total else "")
+
+
+def done_counter(folder: Path, names: set[str], clock: Callable[[], float] = time.monotonic) -> Callable[[], int]:
+    """Return a function that counts which of the named records there are, as of the last listing, one a second."""
+    total, due = len(names), -float("inf")
+
+    def count() -> int:
+        nonlocal due
+        if names and clock() >= due:
+            with suppress(FileNotFoundError):
+                names.difference_update(os.listdir(folder))  # noqa: PTH208 (names alone, many)
+            due = clock() + _INTERVAL_S
+        return total - len(names)
+
+    return count

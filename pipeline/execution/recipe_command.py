@@ -1,9 +1,11 @@
 """Run a recipe, or one stage of it: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`."""
 
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from clozeline.command import (
     Detail,
@@ -18,12 +20,19 @@ from clozeline.command import (
 )
 from clozeline.configuration.config import config_file
 from clozeline.errors import StorageError
+from clozeline.native.library import missing_note
 from clozeline.pipeline import all_stages
+from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.report import write_run_report
+from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
+from clozeline.pipeline.execution.stage_report import earlier_report
+from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
+from clozeline.pipeline.execution.summary_table import print_table
 from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.report.axis_units import size_text
+from clozeline.terminal import Terminal
 from clozeline.without_pandas import skip_pandas
-
-if TYPE_CHECKING:  # imported where it is used, as all that only a run needs: help and mistakes do not wait for it
-    from clozeline.pipeline.execution.runner import StageRun
 
 # Algorithms whose options are next to other keys of a recipe.
 _ALGORITHMS: Final = (
@@ -67,8 +76,6 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     if options.config is None:
         parser.error("--config FILE is missing")
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
-    from clozeline.pipeline.execution.stage_order import check_recipe
-
     skip_pandas()  # pyarrow has been imported
     check_recipe(recipe)
     if options.dry_run:
@@ -78,20 +85,10 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
 
 def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> int:
     """Run the stages, or one of them, print the table and write the report."""
-    from clozeline.native.library import missing_note
-    from clozeline.pipeline.execution.progress import Progress
-    from clozeline.pipeline.execution.report import write_run_report
-    from clozeline.pipeline.execution.runner import run_recipe
-    from clozeline.pipeline.execution.stage_order import stages_of
-    from clozeline.pipeline.execution.stage_report import earlier_report
-    from clozeline.pipeline.execution.stages import StageSummary
-    from clozeline.pipeline.execution.summary_table import print_table
-    from clozeline.terminal import Terminal
-
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
     if detail != "quiet" and (note := missing_note()):
-        Terminal().print(f"note: {note}", highlight=False, soft_wrap=True)
+        _show(f"note: {note}")
     try:
         with stopping_at_signals():
             run_recipe(recipe, only, Progress(detail), summaries, verify=verify)
@@ -101,65 +98,44 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
     names = stages_of(recipe)
     path = write_run_report(recipe.output_folder, names if only is None else names[: names.index(only) + 1], only)
     if detail != "quiet":
-        Terminal().print(wrap_log(f"report: {path}"), highlight=False, soft_wrap=True)
+        _show(wrap_log(f"report: {path}"))
     return 0
 
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
-    from clozeline.pipeline.execution import plan_size
-    from clozeline.pipeline.execution.free_space import check_free_space, free_bytes, size_text
-    from clozeline.pipeline.execution.plan import load_plan
-    from clozeline.pipeline.execution.runner import stage_runs
-    from clozeline.pipeline.execution.stage_order import stage_of, stages_of
-    from clozeline.terminal import Terminal
-
-    console = Terminal()
-    plan = load_plan(recipe)
-    stages = {name: stage_of(recipe, name, plan) for name in stages_of(recipe)}
-    plan_size.check_plan_size(plan, list(stages.values()))
-    console.print(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
-    executor = recipe.executor
+    plan, executor = load_plan(recipe), recipe.executor
+    _show(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
-    console.print(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}", highlight=False)
-    runs: Iterator[StageRun[Any]] = stage_runs(recipe, plan, verify=False)
-    # bytes that the next stage reads, and of the documents that `encode` is to read, once they are complete
-    before, documents, encodes = plan.bytes, None, "encode" in stages
-    for name in stages:
+    _show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
+    _show(f"input: {size_text(plan.bytes)}; free space: {size_text(free_bytes(recipe.output_folder))}")
+    runs = stage_runs(recipe, plan, verify=False)
+    for name in stages_of(recipe):
         run: StageRun[Any] | None = None
         with suppress(StorageError):  # its passes depend on files that an earlier stage must still write
             run = next(runs, None)
-        missing = None if run is None else run.missing()
         if only in (None, name):
-            to_do = "follows from the stages before it" if run is None else _to_do(run, before)
-            console.print(
-                f"{name}: {to_do}{plan_size.exchange_text(stages[name].exchanges())}", highlight=False, soft_wrap=True
-            )
-        if run is not None and name == "encode":
-            documents, encodes = before, bool(missing)
-        if run is not None and run.stage.expansion():
-            before = run.bytes()
-        runs = iter(()) if missing else runs
-    disk = plan_size.foreseen_disk(plan, list(stages.values()))
-    free, kept = f"free space: {size_text(free_bytes(recipe.output_folder))}", " if no document is dropped"
-    console.print(f"disk: about {size_text(disk)} for all stages{kept}; {free}", highlight=False, soft_wrap=True)
-    memory = f"{size_text(plan_size.worker_memory(plan, documents))} for each worker{kept if documents is None else ''}"
-    console.print(f"memory: about {memory}", highlight=False, soft_wrap=True)
-    new = not any(stage.folder.exists() for stage in stages.values())  # a later start needs less
-    warnings = [check_free_space("all stages", recipe.output_folder, disk)] if new else []
-    warnings += [plan_size.check_memory(recipe, plan, documents)] if encodes else []
-    for warning in filter(None, warnings):
-        console.print(warning, highlight=False, soft_wrap=True)
+            _show(f"{name}: {_to_do(run)}")
+        if run is None or run.missing():
+            runs = iter(())
+            if run is not None and (warning := run.stage.warning()):
+                _show(warning)
     return 0
 
 
-def _to_do(run: "StageRun[Any]", before: int) -> str:
-    """Return the units that a stage would make, and about how many bytes they take, given the bytes that it reads."""
-    from clozeline.pipeline.execution.free_space import size_text
+def _to_do(run: StageRun[Any] | None) -> str:
+    """Return the units that a stage would make."""
+    if run is None:
+        return "follows from the stages before it"
+    named = [(runner.work, units) for runner, units in zip(run.runners, run.missing(), strict=False)]
+    return ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named) or "complete"
 
-    missing = run.missing()
-    if not missing:
-        return "complete"
-    named = zip(run.passes, missing, strict=False)
-    units = ", ".join(f"{work.name}: {len(units)} of {work.units} units" for work, units in named)
-    return f"{units}; about {size_text(run.expected_bytes(missing, before)[0])}"
+
+def _show(text: str) -> None:
+    Terminal().print(text, highlight=False, soft_wrap=True)
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the file system of a folder, which need not exist yet."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    return shutil.disk_usage(existing).free

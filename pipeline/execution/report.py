@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.files import publish_json, publish_text
-from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
 from clozeline.pipeline.execution.report_origins import (
     iter_deciders,
@@ -28,7 +27,7 @@ from clozeline.pipeline.execution.report_samples import (
     tally_documents,
 )
 from clozeline.pipeline.execution.stage_report import REPORT_FORMAT, StageFacts, earlier_report
-from clozeline.report.axis_units import duration
+from clozeline.report.axis_units import duration, size_text
 from clozeline.report.charts import Bar, Step, bars, funnel, histogram, shares
 from clozeline.report.html_page import collapsible, facts, grid, lead, listing, page, quote, section, table
 from clozeline.sealed_json import seal

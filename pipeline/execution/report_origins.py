@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.stage_report import StageFacts
 from clozeline.pipeline.shards import Manifest
-from clozeline.report.axis_units import duration
+from clozeline.report.axis_units import duration, size_text
 from clozeline.report.html_page import collapsible, table
 
 # Inputs that are nodes of their own; more of them are grouped by source, and sources beyond these in one node.

@@ -6,20 +6,25 @@ A stage is a folder of `pipeline/` with `stage.py` and `__main__.py`. `pipeline/
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from clozeline.errors import ClozelineError, PartialFailureError
+from clozeline.configuration.config import config_digest, to_plain
+from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
+from clozeline.files import cannot_write, open_unlinked
+from clozeline.pipeline import all_stages as all_stages
 from clozeline.pipeline.execution.plan import Plan, load_plan
-from clozeline.pipeline.execution.unit_record import C, Counts, Output
-from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.execution.slow_units import finished_marker, started_marker
+from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord
+from clozeline.pipeline.recipe import Recipe, part_of_stage
 from clozeline.pipeline.vocabulary import Vocabulary
-
-if TYPE_CHECKING:  # its passes are those of this module
-    from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.repair import explain_error
 
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
@@ -130,21 +135,17 @@ class Stage(ABC, Generic[K, C]):
     def passes(self) -> Sequence[Pass[C]]:
         """Return the passes, in order."""
 
-    def exchanges(self) -> Sequence[Exchange]:
-        """Return what its passes exchange in pieces, as far as the plan tells."""
-        return ()
-
     @abstractmethod
     def row(self, counts: C) -> Row:
         """Return the stage's row of the table of a run, from the sums over all its units."""
 
-    def expansion(self) -> float:
-        """Return about how many bytes it writes for each byte of the largest stage before it, or of the inputs."""
-        return 1.0
-
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with its configuration, as far as that can be known before any stage runs."""
         yield from ()
+
+    def warning(self) -> str:
+        """Return what may fail once it runs, known from the stages before it; or ""."""
+        return ""
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
         """Return what is known, before any stage runs, of the tokenizer that a stage with `writes_tokenizer` gives."""
@@ -170,3 +171,149 @@ class Stage(ABC, Generic[K, C]):
 
     def check(self, counts: C) -> None:
         """Raise IntegrityError where an accounting equation fails; called per unit and on the sum."""
+
+
+def _class_of(name: str) -> type[Stage[Any, Any]]:
+    stage_class: type[Stage[Any, Any]] = part_of_stage(name, "Stage")
+    return stage_class
+
+
+def stages_of(recipe: Recipe) -> list[str]:
+    """Return the stages of a recipe, in the order they run."""
+    return [name for name in all_stages() if recipe.has(name)]
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Check, before any stage runs, what the configuration alone tells; all mistakes are in one ConfigurationError."""
+    names = stages_of(recipe)
+    mistakes = [
+        f"the recipe's key '{stage}' needs the key '{key}' too; `{key}: {{}}` takes its defaults"
+        for stage in names
+        for key in _class_of(stage).needs
+        if not recipe.has(key)
+    ]
+    if not names:
+        mistakes.append(f"the recipe has no stage: give the key of at least one of {', '.join(all_stages())}")
+    if not mistakes:  # a stage may look at the keys that it needs
+        for name in names:
+            try:
+                mistakes += stage_of(recipe, name).mistakes()
+            except ConfigurationError as error:
+                mistakes.append(str(error))
+    if mistakes:
+        raise ConfigurationError("\n".join(dict.fromkeys(mistakes)))
+
+
+def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, Any]:
+    """Return the stage of a recipe's key; it loads the plan itself where none is given."""
+    stage = _class_of(name)(recipe)
+    if plan is not None:
+        stage.plan = plan
+    return stage
+
+
+def documents_folder(recipe: Recipe, before: str) -> Path:
+    """Return the folder of the last stage of the recipe, before the named one, that writes documents."""
+    names = all_stages()
+    for name in reversed(names[: names.index(before)]):
+        if recipe.has(name) and _class_of(name).writes_documents:
+            return recipe.folder(name)
+    raise ConfigurationError(f"'{before}' needs documents, but the recipe has no earlier stage that writes them")
+
+
+def document_stages() -> list[str]:
+    """Return the names of the stages that write documents, in order."""
+    return [name for name in all_stages() if _class_of(name).writes_documents]
+
+
+def last_documents(output: Path) -> Path:
+    """Return the folder of the documents that a pipeline leaves; ConfigurationError if it has none."""
+    for name in reversed(document_stages()):
+        if any((folder := output / name / "documents").glob("*.arrow")):
+            return folder
+    raise ConfigurationError(f"{output}: expected the documents of a pipeline, got none; run the pipeline again")
+
+
+def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
+    """Return the stage of the recipe that gives the tokenizer; ConfigurationError unless there is exactly one."""
+    giving = [name for name in all_stages() if _class_of(name).writes_tokenizer]
+    chosen = [name for name in giving if recipe.has(name)]
+    if len(chosen) != 1:
+        raise ConfigurationError(
+            f"the recipe needs one of the keys {' and '.join(map(repr, giving))}, got {' and '.join(chosen) or 'none'};"
+            " `train_tokenizer: {}` takes its defaults"
+        )
+    return stage_of(recipe, chosen[0])
+
+
+def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
+    """Return the digest of what determines a stage's output: its key, shared keys, and all earlier stages."""
+    plain = to_plain(stage.recipe)
+    facts = {
+        "stage": stage.name,
+        "config": plain[stage.name],
+        "shared": {name: plain[name] for name in stage.shared},
+        "limit": stage.recipe.limit,
+        "files": dict(stage.files()),
+        "upstream": upstream,
+        "version": stage.version(),
+    }
+    return config_digest(facts)
+
+
+@dataclass(frozen=True)
+class UnitRunner:
+    """The step that workers run on each unit of a pass. Picklable."""
+
+    stage: Stage[Any, Any]
+    work: Pass[Any]
+    key: str
+    """key that the records of the units must have"""
+
+    @property
+    def logs(self) -> Path:
+        return self.stage.folder / LOGS / self.work.name
+
+    def __call__(self, unit: int) -> None:
+        folder = self.stage.folder
+        marker = self._marker(unit)
+        try:
+            for path in (marker, finished_marker(folder, self.work.name, unit)):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            open_unlinked(marker, "w").close()
+        except OSError as error:
+            raise StorageError(cannot_write(marker, error)) from error
+        output = Output(folder)
+        try:
+            counts = self.work.run(unit, output)
+            self.stage.check(counts)
+        except ClozelineError as error:
+            self._fail(unit, str(error), error.exit_code)
+        except OSError as error:  # no layer below has explained the error of a file
+            message = explain_error(error) if error.filename else cannot_write(folder, error)
+            self._fail(unit, message, StorageError.exit_code)
+        except Exception as error:
+            self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
+        else:
+            files, read, edits = output.files, output.inputs, output.edits
+            record = UnitRecord(self.work.name, unit, self.key, "ok", counts, files, inputs=read, edits=edits)
+            record.save(folder)
+        with suppress(OSError):  # the time of the marker, the start of the unit, is all that is left of it
+            marker.replace(finished_marker(folder, self.work.name, unit))
+
+    def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
+        record = UnitRecord(self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, trace)
+        record.save(self.stage.folder)
+
+    def _marker(self, unit: int) -> Path:
+        return started_marker(self.stage.folder, self.work.name, unit)
+
+    def has_result(self, unit: int) -> bool:
+        # the driver removes the records of units that must be made before it starts a pass
+        return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
+
+    def has_started(self, unit: int) -> bool:
+        return self._marker(unit).exists()
+
+    def give_up(self, unit: int, reason: str) -> None:
+        self._fail(unit, reason, 69)

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from clozeline.command import LOG_COLUMNS
-from clozeline.pipeline.execution.free_space import size_text
 from clozeline.pipeline.execution.stages import Row, StageSummary
-from clozeline.report.axis_units import duration
+from clozeline.report.axis_units import duration, size_text
 from clozeline.terminal import Terminal
 
 _INDENT = "    "

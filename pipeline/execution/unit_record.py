@@ -6,11 +6,8 @@ the present one, and every output it lists is there with its size. Anything else
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import shutil
-import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,9 +42,6 @@ TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
 
 
-_NO_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-
-
 def add_counts(total: M, more: M) -> M:
     """Add `more` into `total`, nested mappings included; return `total`."""
     sums = cast(dict[str, Any], total)
@@ -76,12 +70,6 @@ class Output:
         with publish(self.folder / relative) as temporary:
             yield temporary
             self.files[relative] = {"bytes": temporary.stat().st_size, "xxh3_128": file_hash(temporary)}
-
-    def copy(self, folder: Path, relative: str) -> None:
-        """Publish a copy of every file of a folder below `relative`."""
-        for source in sorted(folder.iterdir()):
-            with self.file(f"{relative}/{source.name}") as path:
-                shutil.copyfile(source, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +111,10 @@ class UnitRecord:
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
         publish_json(self.path(folder, self.pass_name, self.unit), seal(data))
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of its published outputs, without intermediates."""
-        kept = (facts["bytes"] for name, facts in self.outputs.items() if not name.startswith(f"{TEMPORARY}/"))
-        return sum(kept)
+    def bytes(self, prefix: str = "") -> int:
+        """Return the bytes of the published outputs whose names begin with `prefix`, without intermediates."""
+        kept = (name for name in self.outputs if name.startswith(prefix) and not _is_intermediate(name))
+        return sum(self.outputs[name]["bytes"] for name in kept)
 
     def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
         """Return the first output that is missing, or has another size (or hash, with `verify`), and why; or "".
@@ -137,11 +124,12 @@ class UnitRecord:
         if self.status != "ok":
             return f"{self.path(folder, self.pass_name, self.unit)} is the record of a unit that failed"
         for relative, facts in self.outputs.items():
-            if relative.startswith(f"{TEMPORARY}/") and not temporary:
+            if _is_intermediate(relative) and not temporary:
                 continue
             path = folder / relative
-            size = _file_size(path)
-            if size is None:
+            try:
+                size = path.stat().st_size
+            except (FileNotFoundError, NotADirectoryError):
                 return f"{path} is missing"
             if size != facts["bytes"]:
                 return f"{path} has {size} bytes, expected {facts['bytes']}"
@@ -150,45 +138,36 @@ class UnitRecord:
         return ""
 
 
-def _file_size(path: Path) -> int | None:
-    """Return the bytes of a file by a single `stat`; None if there is no file."""
-    try:
-        facts = path.stat()
-    except OSError as error:
-        if error.errno not in _NO_FILE:
-            raise
-        return None
-    return facts.st_size if stat.S_ISREG(facts.st_mode) else None
+def _is_intermediate(name: str) -> bool:
+    return name.startswith(f"{TEMPORARY}/")
 
 
-def iter_records(folder: Path, pass_name: str) -> Iterator[UnitRecord]:
-    """Yield the records of the finished units of a pass, by unit, each read when it is asked for."""
-    prefix = "" if pass_name == "main" else f"{pass_name}-"
-    for path in sorted((folder / "records").glob(f"{prefix}[0-9]*.json")):
-        record = UnitRecord.load(folder, pass_name, int(path.stem.removeprefix(prefix)))
-        if record is not None and record.pass_name == pass_name and record.status == "ok":
-            yield record
+def read_records(folder: Path, names: str = "*.json") -> Iterator[UnitRecord]:
+    """Yield the records of a stage in the order of their files, of success or failure; damaged ones are left out."""
+    return filter(None, map(UnitRecord.read, sorted((folder / "records").glob(names))))
 
 
 def records(folder: Path, pass_name: str) -> list[UnitRecord]:
     """Return the records of the finished units of a pass, by unit."""
-    return list(iter_records(folder, pass_name))
+    prefix = "" if pass_name == "main" else f"{pass_name}-"
+    found = read_records(folder, f"{prefix}[0-9]*.json")
+    return [record for record in found if record.pass_name == pass_name and record.status == "ok"]
 
 
 def total_counts(folder: Path, pass_name: str) -> Any:
     """Return the sum of the counts of the finished units of a pass."""
     counts: Any = {}
-    for record in iter_records(folder, pass_name):
+    for record in records(folder, pass_name):
         add_counts(counts, record.counts)
     return counts
 
 
-def outputs_digest(unit_records: Sequence[UnitRecord]) -> str:
+def outputs_digest(unit_records: Iterable[UnitRecord]) -> str:
     """Return the SHA-256 over the published outputs of records: what later stages depend on."""
     digest = hashlib.sha256()
     for record in unit_records:
         for relative, facts in sorted(record.outputs.items()):
-            if not relative.startswith(f"{TEMPORARY}/"):
+            if not _is_intermediate(relative):
                 digest.update(f"{relative} {facts['bytes']} {facts['xxh3_128']}\n".encode())
     return digest.hexdigest()
 

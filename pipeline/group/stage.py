@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from clozeline.errors import ConfigurationError, TokenizerMissingError
-from clozeline.pipeline.execution.stage_order import tokenizer_stage
-from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.group.config import GroupConfig
 from clozeline.pipeline.group.passes import GroupCounts, GroupManifests, GroupShards, SetCounts

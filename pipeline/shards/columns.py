@@ -18,6 +18,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 
 Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "float16", "binary16"]
+Kind: TypeAlias = Literal["fixed", "list"]
 
 _LIST_LIMIT: Final = 2**31 - 1  # Arrow counts the values of a list column in 32 bits
 
@@ -28,7 +29,7 @@ class ColumnSpec:
 
     name: str
     dtype: Dtype
-    kind: Literal["fixed", "list"]
+    kind: Kind
     description: str
 
     def __post_init__(self) -> None:
@@ -49,14 +50,18 @@ class ColumnSpec:
     @staticmethod
     def parse(name: str, arrow_type: str, description: str) -> ColumnSpec:
         """Return the column with this `arrow_type`; IntegrityError for any other text."""
-        for dtype in get_args(Dtype):
-            for kind in ("fixed", "list"):
-                if (kind, dtype) == ("list", "binary16"):
-                    continue
-                spec = ColumnSpec(name, dtype, kind, description)
-                if spec.arrow_type == arrow_type:
-                    return spec
-        raise IntegrityError(f"column {name}: unknown type '{arrow_type}', known ones look like uint64 or list<uint16>")
+        if (found := _TYPES.get(arrow_type)) is None:
+            message = f"unknown type '{arrow_type}', known ones look like uint64 or list<uint16>"
+            raise IntegrityError(f"column {name}: {message}")
+        return ColumnSpec(name, *found, description)
+
+
+_TYPES: Final[dict[str, tuple[Dtype, Kind]]] = {
+    ColumnSpec("", dtype, kind, "").arrow_type: (dtype, kind)
+    for dtype in get_args(Dtype)
+    for kind in get_args(Kind)
+    if (dtype, kind) != ("binary16", "list")
+}
 
 
 def base_columns() -> list[ColumnSpec]:

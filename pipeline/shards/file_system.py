@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from clozeline.errors import ConfigurationError, StorageError
 
@@ -32,20 +32,12 @@ class ObjectTooShortError(StorageError):
     """An object ends before the requested range."""
 
 
-class Failure(NamedTuple):
-    """The words of a store about a failed request; status 0 and no words where it said nothing."""
+class AnswerError(Exception):
+    """An answer with the status of an error, or of another range (0); `seconds` are to pass before the next request."""
 
-    status: int
-    words: str
-    seconds: float  # to wait before the next request
-
-
-class _AnswerError(Exception):
-    """An answer with the status of an error, or of another range."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.words)
-        self.failure = failure
+    def __init__(self, status: int = 0, words: str = "", seconds: float = 0.0) -> None:
+        super().__init__(words)
+        self.status, self.words, self.seconds = status, words, seconds
 
 
 def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
@@ -79,7 +71,7 @@ async def _check_answer(request: Any, handler: Any) -> Any:
             words = " ".join((": ".join(_XML_WORDS.findall(page)) or page).split())
             words = answer.reason or "" if "html" in answer.content_type else words
             words = f"status {answer.status}: {words[:_WORDS]}".rstrip(": ")
-            raise _AnswerError(Failure(answer.status, words, _seconds(answer.headers)))
+            raise AnswerError(answer.status, words, _seconds(answer.headers))
         _check_range(request.headers.get("Range", ""), answer.status, answer.headers)
     except BaseException:
         answer.close()
@@ -114,22 +106,22 @@ def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
     got = said or "an answer that does not say its range"
     if status == 200:
         got = "all (status 200): the server ignores ranges; download the file, or copy it to another server"
-    raise _AnswerError(Failure(0, f"asked for {asked}, got {got}", 0.0))
+    raise AnswerError(0, f"asked for {asked}, got {got}")
 
 
-def failure_of(error: BaseException) -> Failure:
-    """Return what the store said, by the errors that an error was raised from."""
+def answer_of(error: BaseException) -> AnswerError:
+    """Return what the store said, by the errors that an error was raised from; without words where it said nothing."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, _AnswerError):
-            return cause.failure
+        if isinstance(cause, AnswerError):
+            return cause
         response = getattr(cause, "response", None)
         if isinstance(response, dict) and "ResponseMetadata" in response:  # of botocore
             said, answer = response.get("Error", {}), response["ResponseMetadata"]
             words = ": ".join(filter(None, (said.get("Code"), said.get("Message"))))
-            return Failure(answer.get("HTTPStatusCode", 0), words, _seconds(answer.get("HTTPHeaders", {})))
+            return AnswerError(answer.get("HTTPStatusCode", 0), words, _seconds(answer.get("HTTPHeaders", {})))
         cause = cause.__cause__ or cause.__context__
-    return Failure(0, "", 0.0)
+    return AnswerError()
 
 
 def final_error(url: str, error: Exception, status: int, words: str) -> StorageError | None:

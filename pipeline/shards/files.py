@@ -37,6 +37,9 @@ class SetFiles:
     def __init__(self, base: str) -> None:
         self._base = base
 
+    def open_cache(self, index_sha256: str) -> None:
+        """Keep what is read on this node, if the options say so: the hash of the index stands for all blocks."""
+
     def where(self, name: str) -> str:
         """Return the file as messages name it."""
         return f"{self._base}/{name}"
@@ -95,7 +98,11 @@ class RemoteFiles(SetFiles):
     def __init__(self, base: str, options: StoreOptions) -> None:
         super().__init__(base)
         self._store = RemoteStore(base, options)
-        self._cache = None if options.cache_dir is None else _Cache(options.cache_dir)
+        self._cache: _Cache | None = None
+
+    def open_cache(self, index_sha256: str) -> None:
+        if (folder := self._store.options.cache_dir) is not None:
+            self._cache = _Cache(folder.absolute() / "clozeline" / index_sha256[:32])
 
     def where(self, name: str) -> str:
         return redact_text(f"{self._base}/{name}")
@@ -144,14 +151,14 @@ class RemoteFiles(SetFiles):
 
 
 class _Cache:
-    """Content on a disk of this node by its hash: one file each, renamed into its place, for all processes.
+    """Parts of one set on a disk of this node, by their hash: one file each, renamed into its place, for all processes.
 
     Nothing is evicted: an epoch reads every block once, in its own order, so the block read last is no likelier to come
     soon than any other. Nothing is trusted: the hash is compared at each read.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._broken = folder.absolute() / "clozeline", False
+        self._folder, self._broken = folder, False
         self._lock = threading.Lock()
         self.hits = self.misses = 0
 

@@ -8,7 +8,6 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, SerializerFunctionW
 from pydantic.functional_serializers import model_serializer
 from pydantic.functional_validators import AfterValidator, model_validator
 
-from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
 from clozeline.format_version import refuse_newer
 from clozeline.pipeline.rows import FIXED_COLUMNS
@@ -210,16 +209,10 @@ class Code(Strict):
     package_version: str
 
 
-def _check_format(value: int) -> int:
-    if not 1 <= value <= FORMAT:
-        raise ValueError(f"this version reads 1 to {FORMAT}, got {value}")
-    return value
-
-
 class Manifest(Strict):
     """Metadata of a shard set that a reader needs before it reads blocks."""
 
-    format: Annotated[int, AfterValidator(_check_format)]
+    format: int = Field(ge=1, le=FORMAT)
     name: str = Field(min_length=1)
     kind: Literal["tokens", "samples", "examples", "columns"]
     """`columns`: further columns of the rows of another set, its parent"""
@@ -260,12 +253,10 @@ class Manifest(Strict):
         start = self.objective.frame.decoder_start if self.objective else None
         if isinstance(start, int) and not 0 <= start < self.tokenizer.vocab_size:
             raise ValueError(f"decoder_start {start} is not below the vocabulary's {self.tokenizer.vocab_size}")
-        if len(self.shards) != self.totals.shards:
-            raise ValueError(f"totals say {self.totals.shards} shards, {len(self.shards)} are listed")
-        for key, total in (("rows", self.totals.samples), ("blocks", self.totals.blocks), ("bytes", self.totals.bytes)):
-            actual = sum(getattr(shard, key) for shard in self.shards)
-            if actual != total:
-                raise ValueError(f"the shards have {actual} {key}, totals say {total}")
+        sums = {key: sum(getattr(shard, key) for shard in self.shards) for key in ("rows", "blocks", "bytes")}
+        totals = {"rows": self.totals.samples, "blocks": self.totals.blocks, "bytes": self.totals.bytes}
+        if sums != totals or len(self.shards) != self.totals.shards:
+            raise ValueError(f"{len(self.shards)} shards have {sums}, totals say {self.totals.shards} with {totals}")
         if len({shard.path for shard in self.shards}) != len(self.shards):
             raise ValueError(f"{len(self.shards)} shards are listed, one twice")
         return self
@@ -290,7 +281,6 @@ class Manifest(Strict):
         """Read and check a manifest, given its path or its folder.
 
         Raises:
-            ConfigurationError: the path is a file or folder of texts, of which no shards were made yet.
             StorageError: there is no manifest.
             ManifestError: it is too large, malformed, or was changed after it was written.
             NewerFormatError: a newer version wrote it.
@@ -298,32 +288,30 @@ class Manifest(Strict):
         path = manifest_path(path)
         try:
             return Manifest.parse(path, read_regular(path, SIZE_LIMIT))
-        except (OSError, ManifestError) as error:
-            if (problem := _explain_texts(path)) is not None:
-                raise ConfigurationError(problem) from error
-            if isinstance(error, ManifestError):
-                raise
+        except OSError as error:
             what = f"{path}: no shard set here, its manifest cannot be read ({error.strerror})"
             raise StorageError(f"{what}{_instead(path)}") from error
+        except ManifestError as error:
+            if path.name == "manifest.json":
+                raise
+            raise ManifestError(f"{error}{_how_to_make(path)}") from error
 
     @staticmethod
     def parse(where: Path | str, raw: bytes) -> Manifest:
         """Check the content of a manifest; `where` is its place in messages. Errors are those of `load`."""
         check_entries(where, raw, ENTRY_LIMIT)
         try:
+            plain = parse_json(raw)
+            # The checksum covers the content; its spelling (`1e-5` or `1E-5`, a key twice) is compared as text.
+            intact = isinstance(plain, dict) and raw == manifest_text(plain).encode()
+            if intact := intact and plain.pop("checksum", "") == canonical_sha256(plain):
+                refuse_newer(where, plain, FORMAT)
             manifest = Manifest.model_validate_json(raw)
-            plain = json.loads(raw)
-            text = manifest_text(plain)
-        except ValueError as error:
-            with suppress(ValueError):  # it may be of a newer version
-                plain = parse_json(raw)
-                if isinstance(plain, dict) and plain.pop("checksum", "") == canonical_sha256(plain):
-                    refuse_newer(where, plain, FORMAT)
+        except (ValueError, RecursionError) as error:
             raise ManifestError(
                 f"{where}: not a manifest of a shard set: {first_problem(error)}; {repair_of(where)}"
             ) from error
-        # The checksum covers what a manifest says; its spelling (`1e-5` or `1E-5`, a key twice) is compared as text.
-        if plain.pop("checksum", "") != canonical_sha256(plain) or raw != text.encode():
+        if not intact:
             raise ManifestError(f"{where}: changed after it was written; {repair_of(where)}")
         return manifest
 
@@ -334,37 +322,23 @@ def manifest_path(path: Path | str) -> Path:
     return path / "manifest.json" if path.is_dir() and path.name != "manifest.json" else path
 
 
-# Files of runs, models and tokenizers.
-_OURS: Final = frozenset({"config.yaml", "config.json", "plan.json", "vocabulary.json", "index.arrow"})
-
-
-def _explain_texts(path: Path) -> str | None:
-    """Return how to make shards of texts that were given in place of a set; None for a missing or damaged manifest."""
-    root, what = path.parent if path.name == "manifest.json" else path, None
-    if root == path:
-        what = "a file of texts or tables" if path.is_file() else None
-    elif root.is_dir() and not path.exists():
-        # files, none of them of a shard set, and no folder of Clozeline
-        names = {entry.name for entry in root.iterdir() if entry.is_file() and not entry.name.startswith(".")}
-        ours = any(any(root.glob(pattern)) for pattern in ("*/manifest.json", "*/*/manifest.json", "*shard-*"))
-        what = "a folder of texts or tables" if names and not ours and not _OURS & names else None
-    if what is None:
-        return None
-    return (
-        f"{root}: expected a shard set, got {what}; make shards of it: `clozeline pipeline --config recipe:demo "
-        f"input={root} output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
-    )
-
-
 def _instead(path: Path) -> str:
     """Describe, for a message, what the folder holds instead of a manifest."""
     folder = path.parent
-    if path.name != "manifest.json" or not folder.is_dir():
+    if path.name != "manifest.json":
         return ""
-    sets = sorted(path.parent for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/manifest.json"))
-    if sets:
-        return f"; there are sets in {', '.join(map(str, sets[:3]))}{', ...' if len(sets) > len(sets[:3]) else ''}"
-    return "; it is written last: wait until this set is finished" if any(folder.glob("shard-*")) else ""
+    if sets := sorted(str(path.parent) for depth in ("*", "*/*") for path in folder.glob(f"{depth}/manifest.json")):
+        return f"; there are sets in {', '.join(sets[:3])}{', ...' if len(sets) > 3 else ''}"
+    if any(folder.glob("shard-*")):
+        return "; it is written last: wait until this set is finished"
+    return _how_to_make(folder) if any(entry.is_file() for entry in folder.glob("[!.]*")) else ""
+
+
+def _how_to_make(texts: Path) -> str:
+    return (
+        f"; if these are texts or tables, make shards of them: `clozeline pipeline --config recipe:demo input={texts} "
+        "output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the recipes)"
+    )
 
 
 def canonical_sha256(value: Any) -> str:

@@ -57,6 +57,7 @@ def open_shards(
         base = url.removesuffix("/manifest.json").removesuffix("/")
         files, path = RemoteFiles(base, options or StoreOptions()), Path(redact_text(base)) / "manifest.json"
         manifest = Manifest.parse(files.where(path.name), files.read_whole(path.name, SIZE_LIMIT))
+    files.open_cache(manifest.index.sha256)
     name, part, expected = manifest.index.path, (0, manifest.index.bytes), bytes.fromhex(manifest.index.sha256)
     if files.is_remote:
         raw = files.read_hashed(name, part, lambda content: hashlib.sha256(content).digest(), expected)

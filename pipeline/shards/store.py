@@ -16,8 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.configuration.redaction import redact_text, remember
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards.file_system import (
@@ -25,7 +24,7 @@ from clozeline.pipeline.shards.file_system import (
     ObjectMissingError,
     ObjectRefusedError,
     ObjectTooShortError,
-    failure_of,
+    answer_of,
     final_error,
     open_file_system,
 )
@@ -166,22 +165,14 @@ class RemoteStore:
         path, system = self._path(url), self._system()
         system.invalidate_cache()
         root = path.removesuffix(pattern)
-        match = re.compile(
-            glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")
-        ).match  # `**` is a folder without name, too
+        anywhere = glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")  # `**` is a folder without name, too
+        match = re.compile(anywhere).match
         entries = self._ask(folder, "find", requests=_LISTING_REQUESTS, detail=True)
         listed = {key: facts_of(info) for key, info in entries.items() if info["type"] == "file" and match(key)}
         first = next(iter(listed), None)
         if first is not None and facts_of(system.info(first)) != listed[first]:  # other versions in lists
             listed = {key: facts_of(system.info(key)) for key in listed}
         return {key.removeprefix(root): facts for key, facts in listed.items()}
-
-    def require_writable(self) -> None:
-        """Raise ConfigurationError if the store takes no files."""
-        if self.is_web:
-            raise ConfigurationError(
-                f"{self._url}: a web server takes no files; give the URL of a store, or a local folder"
-            )
 
     def write(self, url: str, path: Path) -> None:
         """Copy a local file to an object, with retries; StorageError if the store refuses, or keeps other bytes."""
@@ -246,12 +237,12 @@ class RemoteStore:
             try:
                 return request()
             except Exception as error:  # packages of stores have errors of their own
-                status, words, seconds = failure_of(error)
+                answer = answer_of(error)
                 cause = error.__cause__ or error  # fsspec says that no file was found, whatever ended its request
-                words = redact_text(words) or f"{type(cause).__name__}: {cause}".rstrip(": ")
-                if (final := final_error(url, error, status, words)) is not None:
+                words = redact_text(answer.words) or f"{type(cause).__name__}: {cause}".rstrip(": ")
+                if (final := final_error(url, error, answer.status, words)) is not None:
                     raise final from error
-                if seconds:
+                if seconds := answer.seconds:
                     if (left := _LONGEST_WAIT_S - waited) < seconds:
                         raise StorageError(
                             f"{url}: the store asks to wait {seconds:.0f} s ({words}), of {_LONGEST_WAIT_S:.0f} s that "

@@ -47,9 +47,6 @@ class TasksConfig:
     splits share a document or a text"""
     exclude: list[Path] = field(default_factory=list)
     """files of the task whose documents and texts are excluded from every split, such as another test set"""
-    exclude_ngram: Annotated[int, Field(ge=5, le=1000)] | None = None
-    """words, 5 to 1000: with `exclude` and `disjoint`, also reject rows that hold so many consecutive words of a text,
-    or a shorter text of 5 words or more, as `decontaminate` finds them (13); null: complete texts only"""
     disjoint: bool = False
     """reject rows of other splits that share a document or a text with a training row, as XQuAD does with SQuAD"""
     code_switch: CodeSwitchConfig | None = None
@@ -64,6 +61,6 @@ class TasksConfig:
 
     def check_tokens(self, vocabulary: Vocabulary) -> None:
         """Raise ConfigurationError if the vocabulary lacks a special token of the template."""
-        from clozeline.pipeline.tasks.special_token_templates import FRAMES
+        from clozeline.pipeline.tasks.task_rows import FRAMES
 
         FRAMES[self.frame].check(vocabulary)

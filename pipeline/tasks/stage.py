@@ -1,29 +1,210 @@
-"""Turn labeled data into task sets, with classes and metrics in the manifest."""
+"""Turn labeled data into task sets, one per split, with classes and metrics in their manifests."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, Final, cast
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.inputs import SourceFile, source_files
-from clozeline.pipeline.execution.stage_order import tokenizer_stage
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
-from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, tokenizer_stage
+from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal, require_written, total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
-from clozeline.pipeline.tasks.code_switching import check_switched_head
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.config import TasksConfig
-from clozeline.pipeline.tasks.counts import SplitCounts, TaskCounts
-from clozeline.pipeline.tasks.passes import SplitSource, TaskManifests, TaskSets, is_training_split, open_reader
-from clozeline.pipeline.tasks.readers import TaskReader
-from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
-from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.split_files import is_first_part, split_files
+from clozeline.pipeline.tasks.head_rows import ROW_TYPES, set_writer
+from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFacts, TaskItem, TaskReader
+from clozeline.pipeline.tasks.splits import (
+    SHOWN_NOTES,
+    check_rows,
+    exclude_overlaps,
+    keys_of,
+    split_by_group,
+    split_files,
+)
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, SplitCounts, TaskCounts
+from clozeline.pipeline.tasks.training_items import (
+    check_switched_head,
+    code_switch,
+    pair_facts,
+    reject_negative,
+    to_pair,
+)
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_facts
+from clozeline.recorded_file import check_files
 from clozeline.seeding import hash64
 
-_VERSION = 2
+_VERSION: Final = 2
+_LOG: Final = logging.getLogger(__name__)
+_DETAILS: Final = 3
+"""Different rejected rows that an error message shows."""
+_TOTALS: Final = ("rows_in", "examples", "windows", "refused", "tokens", "truncated", "truncated_tokens")
+"""Counts that are also summed over the splits."""
+
+
+def _is_training(split: str) -> bool:
+    """Return whether models are trained on a split: train, train_pseudo."""
+    return split.partition("_")[0] == "train"
+
+
+def task_facts(config: TasksConfig, reader: TaskReader) -> TaskFacts:
+    """Return the metadata of the task that the rows of a reader become."""
+    return reader.facts if config.similarity is None else pair_facts(reader.facts, config.similarity.alike)
+
+
+@dataclass(frozen=True)
+class SplitSource:
+    """A split and the file that holds it; a split of `carve` is a share of the training file."""
+
+    split: str
+    source: str
+    """name of the file, independent of its folder"""
+    path: Path
+
+
+@dataclass(frozen=True)
+class TaskSets(Pass[TaskCounts]):
+    """Write the rows of one split to one shard."""
+
+    units: int
+    sources: tuple[SplitSource, ...]
+    others: tuple[str, ...]
+    config: TasksConfig
+    """options of the stage; those of the reader with what the files determine, such as the classes"""
+    tokenizer: Path
+    corpus: str
+    seed: int
+    limits: Limits
+    language: str
+    name: str = "main"
+
+    @property
+    def form(self) -> Form:
+        """Special tokens and lengths of the rows."""
+        return Form(FRAMES[self.config.frame], self.config.max_length, self.config.stride)
+
+    def run(self, unit: int, output: Output) -> TaskCounts:
+        """Read, encode and write one split; a file without labels is counted and writes no set."""
+        source, form, config = self.sources[unit], self.form, self.config
+        reader: TaskReader = config.reader.build(self.limits)
+        facts, is_training = task_facts(config, reader), _is_training(source.split)
+        file = reader.open(source.path)
+        row_type = ROW_TYPES[facts.head, form.frame.architecture]
+        builder = row_type(facts, form, self.open_tokenizer(), self.corpus, source.source)
+        read = self.read(source, reader)
+        training = [] if is_training else [other for other in self.sources if _is_training(other.split)]
+        learned = keys_of(item for other in training for item in self.read(other, reader)) if training else None
+        notes = check_rows(read, learned)
+        items: Iterable[TaskItem | Rejected] = read
+        if is_training and config.similarity is not None:
+            items = (reject_negative(item, facts) for item in items)
+        if is_training and config.code_switch is not None:
+            switcher = read_switcher(config.code_switch, self.limits, self.seed, "tasks")
+            items = code_switch(items, switcher, facts)
+        rows = builder.rows(reader.complete(items, builder.tokenizer))
+        counts, details = builder.counts, _details(builder.rejected, reader.unit)
+        add_counts(counts, {"notes": notes})
+        output.inputs[source.source] = file_hash(source.path)
+        if len(rows):
+            if details:
+                _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(details))
+            writer = set_writer(facts, source.split, form, builder.tokenizer.vocabulary)
+            info = writer.write_shard(output, 0, rows)
+            require_written(f"tasks {source.split}", (counts["examples"], counts["tokens"]), (info.rows, info.tokens))
+        elif "no_label" not in counts["refused"]:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items())
+            shown = "; ".join([reasons or "it has no rows", *details])
+            raise ConfigurationError(f"{source.path}: no row of it is an example: {shown}")
+        else:
+            _LOG.warning("tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout)
+        sums: TaskCounts = {"splits": {source.split: {**counts, "layout": {file.layout: 1}}}}
+        if unit == 0 and self.others:
+            _LOG.warning("tasks: not read, no split by its name: %s", ", ".join(self.others))
+            sums["files_left"] = dict.fromkeys(self.others, 1)
+        return add_counts(sums, cast(TaskCounts, {key: counts[key] for key in _TOTALS}))
+
+    def read(self, source: SplitSource, reader: TaskReader) -> list[TaskItem | Rejected]:
+        """Return the rows of a split, of which excluded ones are rejected."""
+        config, excluded = self.config, [*self.config.exclude]
+        if config.disjoint and not _is_training(source.split):
+            excluded += [
+                other.path for other in self.sources if _is_training(other.split) and other.path != source.path
+            ]
+        rows = list(self._read_file(source.path, reader))
+        if excluded:
+            known = (item for path in excluded for item in self._read_file(path, reader))
+            rows = exclude_overlaps(rows, (item for item in known if not isinstance(item, Rejected)))
+        if config.carve and (source.split == "train" or source.split in config.carve):
+            splits = split_by_group(rows, config.carve, "train", self.seed)
+            rows = [item for item, split in zip(rows, splits, strict=True) if split == source.split]
+        return rows
+
+    def _read_file(self, path: Path, reader: TaskReader) -> Iterable[TaskItem | Rejected]:
+        items, similarity = reader.read(reader.open(path)), self.config.similarity
+        return items if similarity is None else (to_pair(item, reader.facts, similarity.alike) for item in items)
+
+    def open_tokenizer(self) -> Tokenizer:
+        """Load the tokenizer published by an earlier stage, after checking its files."""
+        check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
+        return load_tokenizer(self.tokenizer)
+
+
+@dataclass(frozen=True)
+class TaskManifests(Pass[TaskCounts]):
+    """Write the manifests of all splits from the records of their shards."""
+
+    sets: TaskSets
+    name: str = "manifest"
+    units: int = 1
+
+    def run(self, unit: int, output: Output) -> TaskCounts:
+        """Write the manifests; ConfigurationError if no split has labels."""
+        counts: TaskCounts = total_counts(output.folder, self.sets.name)
+        splits = counts["splits"]
+        if not any(split["examples"] for split in splits.values()):
+            raise ConfigurationError("tasks: no file of the input has labels")
+        tokenizer = self.sets.open_tokenizer()
+        for source in self.sets.sources:
+            if splits[source.split]["examples"]:
+                self._write(source, splits[source.split], tokenizer, output)
+        return {}
+
+    def _write(self, source: SplitSource, counts: SplitCounts, tokenizer: Tokenizer, output: Output) -> None:
+        work, vocabulary, config = self.sets, tokenizer.vocabulary, self.sets.config
+        facts, frame = task_facts(config, config.reader.build(work.limits)), work.form.frame
+        writer = set_writer(facts, source.split, work.form, vocabulary)
+        manifest = writer.write_manifest(
+            output, name=f"{facts.name}/{source.split}", kind="examples", seed=work.seed,
+            tokenizer=tokenizer_facts(work.tokenizer, vocabulary),
+            totals={"tokens_by_language": {work.language: counts["tokens"]}, "skipped": counts["refused"]},
+            objective={
+                "name": TASK, "label": facts.name, "architecture": frame.architecture, "heads": [facts.head],
+                "options": {TASK: facts.plain(), "split": source.split, "frame": config.frame,
+                            "max_length": config.max_length},
+                "frame": frame.facts(vocabulary),
+            },
+            languages=[work.language],
+            parents=[{"name": work.tokenizer.parent.name, "digest": vocabulary.fingerprint, "role": "tokenizer"}],
+            config={"reader": config.reader.plain(), "source": source.source, "layout": next(iter(counts["layout"])),
+                    "rows_in": counts["rows_in"], "truncated": counts["truncated"],
+                    "truncated_tokens": counts["truncated_tokens"], "examples_by_label": counts["labels"],
+                    **({} if config.stride is None else {"stride": config.stride}),
+                    **{name: counts[name] for name in ("windows", "notes") if counts[name]}},
+        )  # fmt: skip
+        written = manifest.totals.samples, manifest.totals.tokens
+        require_written(f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written)
+
+
+def _details(items: Iterable[Rejected], unit: str) -> list[str]:
+    """Return the first different details of rejected rows, each with its line or row."""
+    details: dict[str, int] = {}
+    for item in items:
+        if item.detail:
+            details.setdefault(item.detail, item.index + 1)
+    return [f"{unit} {number}: {detail}" for detail, number in list(details.items())[:_DETAILS]]
 
 
 class TasksStage(Stage[TasksConfig, TaskCounts]):
@@ -32,34 +213,26 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     name: ClassVar[str] = "tasks"
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
 
+    @cached_property
     def _files(self) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
+        """The file of each split, and the other files."""
         if not self.recipe.input:
             raise ConfigurationError("tasks: no input: add input=FOLDER with files named train, dev and test")
-        files, reader = (
-            source_files(self.recipe.input, self.recipe.output),
-            self.config.reader.build(self.recipe.limits),
-        )
-        named = [file for file in files if not reader.has_parts or is_first_part(file.path.name)]
-        if len(named) == 1 and reader.splits_in(named[0].local_path):
-            return {"train": named[0]}, ()
-        return split_files(
-            files, has_parts=reader.has_parts, in_folders=reader.in_folders, split_names=reader.split_names
-        )
+        return split_files(source_files(self.recipe.input, self.recipe.output), self.config.reader.type)
 
     @cached_property
     def _complete_config(self) -> TasksConfig:
         """The configuration with the options of the reader that the files determine, such as the classes."""
-        splits, _ = self._files()
         reader: TaskReader = self.config.reader.build(self.recipe.limits)
-        options = reader.complete_options({split: file.local_path for split, file in splits.items()})
+        options = reader.complete_options({split: file.local_path for split, file in self._files[0].items()})
         return replace(self.config, reader=replace(self.config.reader, options=options))
 
     def mistakes(self) -> Iterator[str]:
         """Yield what is missing: files of a split, a tokenizer, a special token of the template."""
-        splits, _ = self._files()
-        vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
-        self.config.check_tokens(vocabulary)
-        frame, facts = FRAMES[self.config.frame], open_reader(self._complete_config, self.recipe.limits).facts
+        splits, _ = self._files
+        self.config.check_tokens(tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary)
+        config = self._complete_config
+        frame, facts = FRAMES[config.frame], task_facts(config, config.reader.build(self.recipe.limits))
         head, switch = facts.head, self.config.code_switch
         if switch is not None:
             check_switched_head(facts)
@@ -67,15 +240,15 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         # published sets that a run without their files would remove
         inputs = ", ".join(str(entry.path) for entry in self.recipe.input)
         for manifest in sorted((self.folder / facts.name).glob("*/manifest.json")):
-            if (split := manifest.parent.name) not in {*splits, *self.config.carve, *self._column_splits(splits)}:
+            if (split := manifest.parent.name) not in {*splits, *self.config.carve}:
                 yield (
                     f"tasks: no file of input={inputs} is the split '{split}', which was published before: give the "
                     f"file again, or remove {manifest.parent}"
                 )
         # files that are both a training and another split, although `disjoint` is set
-        training = {file.local_path.resolve(): split for split, file in splits.items() if is_training_split(split)}
+        training = {file.local_path.resolve(): split for split, file in splits.items() if _is_training(split)}
         for split, file in splits.items() if self.config.disjoint else ():
-            if not is_training_split(split) and (train := training.get(file.local_path.resolve())) is not None:
+            if not _is_training(split) and (train := training.get(file.local_path.resolve())) is not None:
                 yield (
                     f"tasks.disjoint: {file.path} is both {train} and {split}, so no row of {split} would be left: "
                     f"give {split} a file of its own, or take it from train: tasks.carve='{{{split}: 0.1}}'"
@@ -88,33 +261,32 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             )
 
     def version(self) -> int:
-        files, _ = self._files()
-        contents = [part for split, file in files.items() for part in (split, file.source, file_hash(file.local_path))]
-        reader = self._complete_config.reader.build(self.recipe.limits)
-        companions = [path for file in files.values() for path in reader.open(file.local_path).others]
-        switch = self.config.code_switch
-        dictionaries = [] if switch is None else [path for path in switch.dictionaries if path.is_file()]
-        contents += [file_hash(path) for path in (*companions, *self.config.exclude, *dictionaries)]
-        return hash64(_VERSION, self.config.reader.type.VERSION, *contents)
+        return _VERSION + int(self.config.reader.type.VERSION)
+
+    def files(self) -> Mapping[str, str]:
+        """Return the hashes of the splits by their names, and of files that are read in addition to them."""
+        return self._hashes
+
+    @cached_property
+    def _hashes(self) -> dict[str, str]:
+        splits, switch = self._files[0], self.config.code_switch
+        reader: TaskReader = self.config.reader.build(self.recipe.limits)
+        hashes = {f"{split} {file.source}": file_hash(file.local_path) for split, file in splits.items()}
+        dictionaries = [] if switch is None else switch.dictionaries
+        for split, file in splits.items():
+            if others := reader.open(file.local_path).others:
+                hashes[f"{split}: {len(others)} further files"] = f"{hash64(*map(file_hash, others)):016x}"
+        return hashes | {str(path): file_hash(path) for path in (*self.config.exclude, *dictionaries) if path.is_file()}
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
-        (splits, others), carve, recipe = self._files(), self.config.carve, self.recipe
+        (splits, others), carve, recipe = self._files, self.config.carve, self.recipe
         if carve and ("train" not in splits or not splits.keys().isdisjoint(carve)):
             raise ConfigurationError(
                 f"tasks.carve: expected a file of train and none of {', '.join(carve)}, got files of "
                 f"{', '.join(splits)}: leave a file out, or the key"
             )
-        named = self._column_splits(splits)
-        if named and carve:
-            raise ConfigurationError(
-                f"tasks.carve: the column of tasks.reader.split names {', '.join(named)} already: remove one key"
-            )
-        files = [
-            *((split, file, split) for split, file in splits.items() if not named),
-            *((split, splits["train"], "train") for split in carve),
-            *((split, splits["train"], "") for split in named),
-        ]
-        sources = tuple(SplitSource(split, file.source, file.local_path, own) for split, file, own in files)
+        files = [*splits.items(), *((split, splits["train"]) for split in carve)]
+        sources = tuple(SplitSource(split, file.source, file.local_path) for split, file in files)
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:
             raise ConfigurationError(f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}")
@@ -122,12 +294,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             len(sources), sources, tuple(file.source for file in others), self._complete_config,
             tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits, languages.pop(),
         )  # fmt: skip
-        return [sets, TaskManifests(sets, recipe.seed)]
-
-    def _column_splits(self, splits: Mapping[str, SourceFile]) -> tuple[str, ...]:
-        """Return the splits that a column of the only file names; empty if each split has a file."""
-        reader: TaskReader = self._complete_config.reader.build(self.recipe.limits)
-        return () if splits.keys() != {"train"} else reader.splits_in(splits["train"].local_path)
+        return [sets, TaskManifests(sets)]
 
     def row(self, counts: TaskCounts) -> Row:
         """Show rows, examples and truncation, in total and per split."""

@@ -1,30 +1,64 @@
-"""Base of the row builders: encode the rows of a task file, build examples and shuffle them by their uids."""
+"""Base of the row builders: special tokens around texts, examples of the rows of a file, and their order by uids."""
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.execution.unit_record import add_counts
+from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Feature, Ragged, Rows
-from clozeline.pipeline.tasks.counts import SplitCounts
+from clozeline.pipeline.tasks.config import FrameName
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
-from clozeline.pipeline.tasks.special_token_templates import Frame
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
+from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import hash64, mix
 
+Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 Item = TypeVar("Item", bound=TaskItem)
 
 INPUT_IDS: Final = Feature("input_ids", "ids", 1, "framed text, or pair of texts")
+SEGMENT_STARTS: Final = Feature(
+    "segment_starts", "uint16", 1, "places in input_ids where the texts' segments start, first 0"
+)
 RECORD: Final = Feature("record", "uint8", 1, "what scores are computed from: JSON in UTF-8, which no model reads")
 _BATCH: Final = 1024
 """Rows encoded at a time."""
+
+
+class SplitCounts(TypedDict, total=False):
+    """Rows of a split and the examples built from them."""
+
+    rows_in: int
+    """lines of the split that hold a row or are damaged"""
+    examples: int
+    windows: int
+    """further windows of rows that are longer than an example"""
+    refused: dict[str, int]
+    """rejected rows by reason"""
+    tokens: int
+    truncated: int
+    """examples truncated to `max_length`"""
+    truncated_tokens: int
+    labels: dict[str, int]
+    """examples, or their words, by label"""
+    notes: dict[str, int]
+    """further counts of the rows of a head, by name"""
+    layout: dict[str, int]
+    """the layout detected in the file"""
+
+
+class TaskCounts(SplitCounts, Counts, total=False):
+    """Counts summed over the splits, and per split."""
+
+    splits: dict[str, SplitCounts]
+    files_left: dict[str, int]
+    """input files that are not a split of the task, by source name"""
 
 
 def record_bytes(record: Mapping[str, Any]) -> NDArray[np.uint8]:
@@ -36,6 +70,88 @@ def record_of(rows: Rows, row: int) -> dict[str, Any]:
     """Decode the column `record` of a row."""
     record: dict[str, Any] = json.loads(rows.columns["record"][row].tobytes())
     return record
+
+
+@dataclass(frozen=True, slots=True)
+class FramedRow:
+    """The ids of a row with special tokens, where its segments start, and the number of truncated tokens."""
+
+    ids: NDArray[Any]
+    segment_starts: tuple[int, ...]
+    cut: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A template: the roles of the special tokens before, between and after the texts."""
+
+    architecture: Architecture
+    head: tuple[str, ...]
+    between: tuple[str, ...]
+    tail: tuple[str, ...]
+    segments: bool
+    """true if the second text of a pair is a second segment, which starts after `between`"""
+    decoder_start: str | None = None
+    """first special token of the decoder's input"""
+
+    def length(self, texts: int) -> int:
+        """Return the number of special tokens of a row of one or two texts."""
+        return len(self.head) + (len(self.between) if texts > 1 else 0) + len(self.tail)
+
+    def check(self, vocabulary: Vocabulary) -> None:
+        """Raise ConfigurationError if the vocabulary lacks a special token of the template."""
+        start = () if self.decoder_start is None else (self.decoder_start,)
+        for roles in (self.head, self.between, self.tail, start):
+            self.ids(roles, vocabulary)
+
+    def facts(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        """Return the properties of the rows that a manifest records."""
+        if self.architecture == "decoder":
+            return {"predict_from": "previous"}
+        if self.decoder_start is None:
+            return {}
+        return {"decoder_start": int(self.ids((self.decoder_start,), vocabulary)[0])}
+
+    def row(self, texts: Sequence[NDArray[Any]], vocabulary: Vocabulary, max_length: int) -> FramedRow:
+        """Return the row of one text or a pair, truncated to `max_length` tokens."""
+        kept = truncate_lengths([len(text) for text in texts], max_length - self.length(len(texts)))
+        head, between, tail = (self.ids(roles, vocabulary) for roles in (self.head, self.between, self.tail))
+        parts = [head, texts[0][: kept[0]]]
+        starts = [0]
+        if len(texts) > 1:
+            parts.append(between)
+            starts.append(sum(map(len, parts)))
+            parts.append(texts[1][: kept[1]])
+        ids = np.concatenate([*parts, tail]).astype(vocabulary.id_dtype)
+        return FramedRow(ids, tuple(starts), sum(map(len, texts)) - sum(kept))
+
+    def ids(self, roles: Sequence[str], vocabulary: Vocabulary) -> NDArray[Any]:
+        """Return the ids of special tokens; ConfigurationError if the vocabulary lacks one."""
+        ids = [vocabulary.id_of(role, "the frame of task rows (tasks.frame)") for role in roles]
+        return np.array(ids, vocabulary.id_dtype)
+
+
+FRAMES: Final[dict[FrameName, Frame]] = {
+    "bert": Frame("encoder", ("cls",), ("sep",), ("sep",), segments=True),
+    "roberta": Frame("encoder", ("cls",), ("sep", "sep"), ("sep",), segments=False),
+    "t5": Frame("encoder_decoder", (), (), ("eos",), segments=False, decoder_start="pad"),
+    "gpt": Frame("decoder", (), (), ("eos",), segments=False),
+    "llama": Frame("decoder", ("bos",), (), ("eos",), segments=False),
+}
+"""bert: `[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805); roberta: `<s> a </s></s> b </s>` (1907.11692);
+t5: `a </s>` for source and target, the pad starts the decoder (1910.10683); gpt: `a </s>`; llama: `<s> a </s>`."""
+
+
+def truncate_lengths(lengths: Sequence[int], room: int) -> list[int]:
+    """Return how many tokens of each text fit: tokens are removed one at a time from the end of the longer text.
+
+    The second of two equally long texts is truncated first, as in BERT's code: [7, 4] with room 6 gives [3, 3].
+    """
+    if len(lengths) == 1 or sum(lengths) <= room:
+        return [min(lengths[0], room), *lengths[1:]]
+    first, second = lengths
+    kept = min(first, max(room - second, (room + 1) // 2))
+    return [kept, room - kept]
 
 
 @dataclass(frozen=True)
@@ -101,6 +217,10 @@ class TaskRows(ABC, Generic[Item]):
     @abstractmethod
     def build(self, item: Item, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the examples of a row from the encodings of its texts, or the reason to reject it."""
+
+    def framed(self, *texts: NDArray[Any]) -> FramedRow:
+        """Return the ids of one text or a pair with special tokens, truncated to `max_length`."""
+        return self.form.frame.row(texts, self.tokenizer.vocabulary, self.form.max_length)
 
     def rows(self, items: Iterable[Item | Rejected]) -> Rows:
         """Return all rows, shuffled by a hash of their uids so that no block holds a single class."""

@@ -3,19 +3,27 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import ClassVar, Final
 
 import numpy as np
 
 from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Feature
-from clozeline.pipeline.tasks.labeled_rows import SEGMENT_STARTS
 from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import Frame
-from clozeline.pipeline.tasks.task_rows import INPUT_IDS, RECORD, BuiltExample, TaskRows, record_bytes
-from clozeline.pipeline.tasks.token_offsets import NO_WORD, token_spans, word_bounds, word_numbers
+from clozeline.pipeline.tasks.task_rows import (
+    INPUT_IDS,
+    RECORD,
+    SEGMENT_STARTS,
+    BuiltExample,
+    Frame,
+    TaskRows,
+    record_bytes,
+)
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
+NO_WORD: Final = 65_535
+"""Word index of a token without a word."""
 _QUESTION: Final = 64
 """Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""
 _SPAN: Final = Feature("answer_span", "uint16", 1, "first and last place of the answer; 0 0: this window has none")
@@ -25,6 +33,58 @@ _OFFSETS: Final = Feature("offsets", "uint32", 1, "first character of each token
 _TAG_AT: Final = Feature("tag_positions", "uint16", 1, "places in input_ids of the first tokens of words with a tag")
 _TAGS: Final = Feature("tags", "uint16", 1, "numbers of their classes; the names stand in the manifest")
 _WORDS: Final = Feature("word_numbers", "uint16", 1, f"number of each token's word in its sentence, {NO_WORD} for none")
+
+
+def token_spans(text: str, starts: Int64, ends: Int64 | None = None) -> Int64:
+    """Return the first character of each token and the one after its last, [tokens, 2], without surrounding whitespace.
+
+    Tokens that share a character all span it; the first of them holds its first byte. A whitespace token is empty.
+
+    Args:
+        text: the encoded text.
+        starts: `Encoding.starts`, [tokens].
+        ends: `Encoding.ends`, [tokens]; None if no token ends inside a character.
+
+    Example:
+        >>> token_spans(" a  bc", np.array([0, 2, 5])).tolist()
+        [[1, 2], [4, 5], [5, 6]]
+    """
+    # where the next token with another start begins [T]
+    following = np.append(starts, len(text))[np.searchsorted(starts, starts, side="right")]
+    following = following if ends is None else np.maximum(following, ends)
+    # for each character: end of the last and start of the next visible one, [characters + 1]
+    positions = np.arange(len(text) + 1)
+    blank = np.fromiter(map(str.isspace, text), np.bool_, len(text))
+    last = np.maximum.accumulate(np.where(np.append(True, ~blank), positions, 0))
+    first = np.minimum.accumulate(np.where(np.append(~blank, True), positions, len(text))[::-1])[::-1]
+    begins = np.minimum(first[starts], following)
+    return np.stack((begins, np.maximum(last[following], begins)), axis=1)
+
+
+def word_bounds(words: Sequence[str]) -> Int64:
+    """Return the characters of words joined by single spaces, [words, 2]; `["a", "bc"]` gives 0:1 and 2:4."""
+    ends = np.array(list(accumulate((len(word) + 1 for word in words), initial=0)), np.int64)
+    return np.stack((ends[:-1], ends[1:] - 1), axis=1)
+
+
+def word_numbers(spans: Int64, bounds: Int64) -> Int64:
+    """Return the index of the word in which each token starts, [tokens]; `NO_WORD` for an empty token."""
+    numbers = np.searchsorted(bounds[:, 0], spans[:, 0], side="right") - 1
+    return np.where(spans[:, 0] < spans[:, 1], numbers, NO_WORD)
+
+
+def first_tokens(spans: Int64, bounds: Int64) -> Int64:
+    """Return the token that holds the first byte of each word, [words]; -1 for a word without tokens.
+
+    `spans` are the character offsets of tokens, [tokens, 2], ascending; `bounds` of words, [words, 2].
+
+    Example:
+        >>> first_tokens(np.array([[0, 2], [2, 3], [5, 6]]), np.array([[0, 3], [4, 5], [5, 6]])).tolist()
+        [0, -1, 2]
+    """
+    begins = bounds[:, 0]
+    tokens = np.searchsorted(spans[:, 1], begins, side="right")
+    return np.where(np.append(spans[:, 0], np.iinfo(np.int64).max)[tokens] <= begins, tokens, -1)
 
 
 def sliding_windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[tuple[int, int]]:
@@ -124,7 +184,7 @@ class AnswerRows(TaskRows[Question]):
         record = {"id": item.key, "question": item.question, "context": item.context, "answers": answers}
         rows = []
         for number, (start, end) in enumerate(windows):
-            row = frame.row([question_ids, context.ids[start:end]], self.tokenizer.vocabulary, max_length)
+            row = self.framed(question_ids, context.ids[start:end])
             has_answer = start <= first and last < end
             offsets = np.zeros((len(row.ids), 2), np.int64)
             offsets[begin : begin + end - start] = spans[start:end]
@@ -186,7 +246,7 @@ class TaggedRows(TaskRows[TaggedWords]):
             if not len(own):
                 continue
             ids = encoding.ids[firsts[start] : firsts[end]]
-            framed = frame.row([ids], self.tokenizer.vocabulary, self.form.max_length)
+            framed = self.framed(ids)
             # words with a token in this window, and the position of the first one
             kept = numbers[firsts[start] : firsts[end]][: len(ids) - framed.cut]
             words, positions = np.unique(kept, return_index=True)

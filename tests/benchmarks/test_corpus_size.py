@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.corpus_size import _iter_texts, write_recipe
 from clozeline.pipeline.dedup.near import MinHash
-from clozeline.pipeline.execution.stage_order import check_recipe, stages_of
+from clozeline.pipeline.execution.stages import check_recipe, stages_of
 from clozeline.pipeline.recipe import load_recipe
 
 

@@ -44,18 +44,18 @@ def test_finished_experiments_are_skipped_and_failed_ones_are_not(
 
     def run(name: str, words: list[str], limit: float) -> dict[str, Any]:
         asked.append((name, limit))
-        failed = {"failed": "no memory"} if name == "update lamb" and len(asked) == 2 else {}
+        failed = {"failed": "no memory"} if name == "update muon" and len(asked) == 2 else {}
         return {"name": name, "ms": 1.0, "tokens_per_s": 2.0, "mfu": 0.4, "peak": 9.89e14, "goal": 0.5, **failed}
 
     monkeypatch.setattr(gpu, "run_alone", run)
     words = ["--device", "cpu", "--output", str(output), "--limit", "50", "--only"]
-    assert gpu.main([*words, "t5 eager 32 rows", "update lamb"]) == 1
-    assert gpu.main([*words, "t5 eager 32 rows", "update lamb", "deterministic"]) == 0
-    assert [name for name, _ in asked] == ["t5 eager 32 rows", "update lamb", "update lamb", "deterministic"]
+    assert gpu.main([*words, "t5 eager 32 rows", "update muon"]) == 1
+    assert gpu.main([*words, "t5 eager 32 rows", "update muon", "deterministic"]) == 0
+    assert [name for name, _ in asked] == ["t5 eager 32 rows", "update muon", "update muon", "deterministic"]
     assert {limit for _, limit in asked} == {50.0}
     assert len(output.read_text().splitlines()) == 4
     said = capsys.readouterr().out
-    assert "update lamb: FAILED: no memory" in said
+    assert "update muon: FAILED: no memory" in said
     assert "MFU 0.40 (goal 0.50) of 989 TFLOP/s" in said
     assert gpu.main([*words[:-1], "--minutes", "0", "--only", "forward int8"]) == 0
     assert "run the command again to continue" in capsys.readouterr().out
@@ -63,8 +63,8 @@ def test_finished_experiments_are_skipped_and_failed_ones_are_not(
 
 def test_a_process_of_its_own_is_ended_at_the_limit() -> None:
     words = ["--device", "cpu", "--warm", "0", "--steps", "2"]
-    assert gpu.run_alone("update lamb", words, 0.1) == {"name": "update lamb", "failed": "took more than 0 s"}
-    broken = gpu.run_alone("update lamb", ["--device", "nowhere"], 60)
+    assert gpu.run_alone("update muon", words, 0.1) == {"name": "update muon", "failed": "took more than 0 s"}
+    broken = gpu.run_alone("update muon", ["--device", "nowhere"], 60)
     assert "exit code 2" in broken["failed"]
     assert "nowhere" in broken["failed"]
 
@@ -142,7 +142,7 @@ def test_copied_micro_batches_train_the_same() -> None:
             torch.testing.assert_close(parameter.grad, 4 * expected.grad)
 
 
-@pytest.mark.parametrize("name", ["adamw", "lamb", "adafactor", "muon"])
+@pytest.mark.parametrize("name", ["adamw", "adafactor", "muon"])
 def test_updates_are_those_of_the_optimizer(name: str) -> None:
     kept: list[Any] = []
     with patch.object(gpu, "build", build_and_keep(kept)):

@@ -10,10 +10,10 @@ import yaml
 from benchmarks.capacity import MEASURED, foresee
 from benchmarks.corpus_size import opens
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.free_space import size_text
-from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS, Plan
-from clozeline.pipeline.execution.plan_size import check_memory, worker_memory
+from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.tokenize.encode.stage import check_memory, worker_memory
+from clozeline.report.axis_units import size_text
 
 _TABLE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 _WORDS = {"thousand": 1e3, "million": 1e6}
@@ -48,10 +48,9 @@ def test_the_documented_job_on_slurm_has_the_memory_that_it_needs(tmp_path: Path
     (options,) = re.findall(r"executor.name=slurm .*executor.options='(.*?)'", _TABLE)
     executor = {"name": "slurm", "options": yaml.safe_load(options)}
     recipe = validate(Recipe, {"corpus": "c", "output": str(tmp_path), "executor": executor}, "test")
-    plan = Plan((), MOST_UNITS, ({"bytes": 100 * 10**12},))
     (left,) = (row["left"] for row in foresee(MEASURED, 100, 0.19, 0.2, 0.5) if row["stage"] == "dedup")
-    assert check_memory(recipe, plan, int(left * 1e12)) == ""
-    most, kept = worker_memory(plan), worker_memory(plan, int(left * 1e12))
+    assert check_memory(recipe.executor, MOST_UNITS, left * 1e12) == ""
+    most, kept = (worker_memory(MOST_UNITS, documents) for documents in (0.4 * 100e12, left * 1e12))
     assert f"that is {size_text(kept)} for the documents" in _TABLE
     assert f"and {size_text(most)} if none is" in _TABLE
-    assert f"needs about {size_text(most)} if no document is dropped" in check_memory(recipe, plan)
+    assert f"needs about {size_text(most)}" in check_memory(recipe.executor, MOST_UNITS, 40e12)

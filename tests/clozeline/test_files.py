@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
@@ -127,3 +128,13 @@ def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path):
 def test_a_file_that_cannot_be_written_is_named_with_the_way_out(tmp_path, number, way_out):
     with pytest.raises(StorageError, match=f"cannot write .*/a.json: {way_out}"), publish(tmp_path / "a.json"):
         raise OSError(number, os.strerror(number))
+
+
+@pytest.mark.parametrize(("code", "raised"), [(errno.ENOSYS, False), (errno.ENOLCK, False), (errno.EBADF, True)])
+def test_a_disk_without_locks_locks_everything(tmp_path, monkeypatch, code, raised):
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with (tmp_path / "a").open("w") as file, pytest.raises(OSError) if raised else nullcontext():
+        assert lock(file)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import _HIDDEN, commands
-from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline import all_stages
 from tests.matrices import mark_slow_but
 
 ROOT = Path(__file__).parents[2]

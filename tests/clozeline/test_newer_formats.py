@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from clozeline.files import file_hash
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import PLAN_FORMAT
-from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.sealed_json import seal

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.schema import describe
+from clozeline.configuration.config import config_class, describe
 from clozeline.errors import ConfigurationError
 from clozeline.registry import Default, choose, find, names
 from tests.temporary_module import temporary_module

@@ -1,3 +1,5 @@
+"""Processes that end at signals and with their parent."""
+
 from __future__ import annotations
 
 import signal
@@ -35,3 +37,23 @@ def test_what_is_ignored_at_the_start_stays_ignored_and_sigterm_stops() -> None:
     shell = ["sh", "-c", "trap '' HUP INT; exec \"$@\"", "sh", sys.executable, "-c", IGNORED]
     done = subprocess.run(shell, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (75, "goes on\n"), done.stderr
+
+
+WAITING = """
+import sys, threading
+from clozeline.stop_signals import die_with
+die_with(int(sys.argv[1]))
+print("armed", flush=True)
+threading.Event().wait()
+"""
+
+
+def test_it_ends_with_the_other_process_and_not_before() -> None:
+    needed = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    command = [sys.executable, "-c", WAITING, str(needed.pid)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "armed\n"
+        assert waiting.poll() is None
+        needed.communicate(b"\n")
+        assert waiting.wait(timeout=60) == 1

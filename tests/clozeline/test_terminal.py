@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
@@ -102,3 +103,17 @@ def test_names_of_files_and_fields_reach_a_terminal_visibly(tmp_path: Path, monk
     written = on_a_terminal(lambda: main(["--config", str(tmp_path / "recipe.yaml")]), monkeypatch)
     assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {"\n", "\t"}
     assert "\\x1b]0;owned" in written
+
+
+@pytest.mark.parametrize(("columns", "width"), [("0", 80), ("100", 100)])
+def test_a_table_has_80_columns_where_the_environment_says_none(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    table = Table("name", "count")
+    table.add_row("documents", "12")
+    written = io.StringIO()
+    console = Terminal(file=written)
+    console.print(table)
+    assert console.width == width
+    assert "documents" in written.getvalue()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline import all_stages
 from clozeline.seeding import hash64
 
 WORDS = [

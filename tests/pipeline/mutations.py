@@ -10,8 +10,8 @@ from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import run_stage
-from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.seeding import hash64
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE

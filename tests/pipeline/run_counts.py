@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from clozeline.files import file_hash
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import PLAN_STAGE
-from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.stage_report import read_report
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitRecord, add_counts
 from clozeline.pipeline.group.groupings import GroupingSpec

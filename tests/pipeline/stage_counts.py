@@ -9,8 +9,8 @@ import numpy as np
 
 from clozeline import registry
 from clozeline.configuration.config import to_plain
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.dedup.near import MinHash
-from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents, read_rejects
 from clozeline.pipeline.recipe import load_recipe
@@ -27,7 +27,7 @@ Recounted: TypeAlias = Iterator[tuple[str, object, object]]
 
 def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
     """Yield the counts of a stage that follow from its input, its output and its configuration."""
-    config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml", recorded=True))
+    config: dict[str, Any] = to_plain(load_recipe(folder / "config.yaml"))
     if "held_out" in counts:
         yield from _recount_heldout(folder, config, counts)
     if "hashed" in counts:

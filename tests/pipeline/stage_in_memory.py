@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, read_rejects, write_documents
@@ -49,7 +49,7 @@ def run_in_memory(
     (root / "clean" / "documents").mkdir(parents=True)
     unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
     units = [{"unit": number, **unit} for number in range(len(parts))]
-    plan = {"format": 1, "shards": shards, "inputs": [], "units": units}
+    plan = {"format": 1, "shards": shards, "inputs": [], "units": units, "states": {}}
     (root / "clean" / "plan.json").write_text(json.dumps(seal(plan)))
     for number, part in enumerate(parts):
         write_documents(root / "clean" / "documents" / f"{number:06d}.arrow", part)

@@ -158,7 +158,8 @@ def make_worded_sets(folder: Path) -> Path:
     pieces = (*SPECIALS, "[EOS]", *WORDS, "sst", "##2", "sentence", ":", "positive", "negative")
     vocabulary.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     recipe = write_recipe(folder, frame="t5", max_length=16)
-    recipe.write_text(recipe.read_text(encoding="utf-8").replace("name: glue", "name: text_glue"), encoding="utf-8")
+    text = recipe.read_text(encoding="utf-8").replace("name: glue", "name: glue, as_text: true")
+    recipe.write_text(text, encoding="utf-8")
     given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}"]
     assert main(["--config", str(recipe), *given]) == 0
     return folder / "out" / "tasks" / "sst2"

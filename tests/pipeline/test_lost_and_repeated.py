@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 
 from clozeline.files import file_hash
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.execution.stage_order import all_stages
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.rows import Rows
@@ -126,9 +126,9 @@ PLACES = {
     "a row of an example shard": Place("corrupt", "shards.set_writer:write_shard", 1),
     "an example shard in the manifest": Place("corrupt", "shards.set_writer:write_manifest", "shards"),
     "a row of a task's file": Place("tasks", "tasks.readers.glue:Glue.read"),
-    "an example of a task": Place("tasks", "tasks.task_rows:TaskRows._build_all"),
     "a row of a block": Place("tasks", "shards.writer:to_batch"),
-    "a row of a split": Place("tasks", "tasks.passes:TaskSets.items"),
+    "a row of a split": Place("tasks", "tasks.stage:TaskSets.read"),
+    "an example of a task": Place("tasks", "tasks.task_rows:TaskRows._build_all"),
     "a row of a task's shard": Place("tasks", "shards.set_writer:write_shard", 1),
     "a task's shard in the manifest": Place("tasks", "shards.set_writer:write_manifest", "shards"),
 }  # fmt: skip

@@ -89,7 +89,7 @@ STAGE = '''
 
     from clozeline.configuration.config import config_class
     from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
-    from clozeline.pipeline.execution.stage_order import documents_folder
+    from clozeline.pipeline.execution.stages import documents_folder
     from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
     from clozeline.pipeline.execution.unit_record import Counts, require_equal
 

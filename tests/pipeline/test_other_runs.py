@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.execution.stage_order import all_stages
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 from tests.pipeline.mutations import copied_before

@@ -10,9 +10,8 @@ import yaml
 
 from clozeline import registry
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.stage_order import stage_of
+from clozeline.pipeline.execution.stages import UnitRunner, stage_of
 from clozeline.pipeline.execution.unit_record import UnitRecord
-from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.recipe import Recipe
@@ -75,7 +74,7 @@ def build(output: Path, count: int = 30, shards: int = 2, block_rows: int = 16, 
     part.parent.mkdir(parents=True)
     write_documents(part, documents(count))
     unit = {"unit": 0, "source": "crawl/page.warc.gz", "source_group": "crawl", "reader": "warc", "start": 0, "end": 1}
-    plan_file.write_text(json.dumps(seal({"format": 1, "shards": shards, "inputs": [], "units": [unit]})))
+    plan_file.write_text(json.dumps(seal({"format": 1, "shards": shards, "inputs": [], "units": [unit], "states": {}})))
     plain = yaml.safe_load(RECIPE.replace("block_rows: 16", f"block_rows: {block_rows}"))
     known = set(registry.names("clozeline.pipeline.corrupt.objectives"))
     plain["corrupt"] = [entry for entry in plain["corrupt"] if entry["name"] in known]

@@ -16,13 +16,12 @@ from typing import Any, Final
 import yaml
 
 from clozeline.configuration.config import flatten
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.configuration.redaction import redact
-from clozeline.configuration.strict_yaml import parse_yaml
 from clozeline.errors import ConfigurationError, message_text, reading_run
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view
-from clozeline.pipeline.execution.free_space import size_text
-from clozeline.report.axis_units import duration
+from clozeline.report.axis_units import duration, size_text
 from clozeline.report.html_page import grid, lead, page, section, table
 from clozeline.report.svg import SHADES
 from clozeline.terminal import Terminal

@@ -13,9 +13,7 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.configuration.one_or_more import ONE_OR_MORE
+from clozeline.configuration.config import HOME_EXPANDED, ONE_OR_MORE, config_class
 from clozeline.files import publish_json
 from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
 from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, Method, summary, summary_lines

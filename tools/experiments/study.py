@@ -24,7 +24,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text, read_json
-from clozeline.pipeline.execution.stage_order import last_documents
+from clozeline.pipeline.execution.stages import last_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.report.html_page import grid, section
 from clozeline.report.svg import SHADES

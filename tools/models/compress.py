@@ -19,8 +19,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, to_plain
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class, to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.model.checkpoints import WEIGHTS, is_quantized

@@ -2,7 +2,7 @@
 
 The folder holds adapter_config.json and adapter_model.safetensors with the adapter and the head trained with it.
 `peft.PeftModel.from_pretrained` loads it on top of the base model in transformers format: `clozeline export-model BASE
-FOLDER`. Exports low-rank updates (lora), factors (ia3), prefixes and prompts for which peft computes the same.
+FOLDER`. Exports low-rank updates (lora), prefixes and prompts for which peft computes the same.
 """
 
 import argparse

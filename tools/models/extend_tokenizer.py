@@ -20,8 +20,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from tokenizers import Tokenizer, models, trainers
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import cannot_write
 from clozeline.pipeline.tokenize.published.folders import SOURCE, own_tokenizer

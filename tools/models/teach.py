@@ -17,8 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json, sweep
 from clozeline.pipeline.execution.output_lock import one_at_a_time

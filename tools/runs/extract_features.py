@@ -13,8 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path

@@ -18,9 +18,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, to_plain
-from clozeline.configuration.home_folder import HOME_EXPANDED
-from clozeline.configuration.one_or_more import Names
+from clozeline.configuration.config import HOME_EXPANDED, Names, config_class, to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskReader

@@ -17,8 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText

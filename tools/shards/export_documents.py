@@ -17,8 +17,7 @@ import pyarrow as pa
 import zstandard
 from pyarrow import parquet
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.documents.files import read_batches

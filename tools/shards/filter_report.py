@@ -185,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         path = options.out / "clean" / "config.yaml"
         if not path.is_file():
             raise ConfigurationError(f"{options.out}: expected the output folder of a pipeline run, got no {path}")
-        recipe = load_recipe(path, recorded=True)
+        recipe = load_recipe(path)
         view = report_view(options.out, *collect_reasons(options.out, recipe, options.most, options.documents))
         view = replace(view, parts=(*view.parts, *malformed_sheets(*collect_malformed(options.out, options.most))))
         print_view(view, Terminal())

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.configuration.config import config_class, validate
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
-from clozeline.pipeline.execution.stage_order import check_recipe, tokenizer_stage
+from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.settings import add_settings, settings_of

@@ -11,8 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from clozeline.configuration.config import config_class, flatten, to_plain
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class, flatten, to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 from clozeline.pipeline.shards import StoreOptions
 from clozeline.pipeline.shards.store import as_url

@@ -64,7 +64,7 @@ def _plain_model(source: Path) -> dict[str, Any]:
         plain: dict[str, Any] = adapter_of(type(config)).dump_python(config, mode="json", exclude_none=True)
         return {**plain, "vocab_multiple": table_multiple(source, checkpoint.vocab_size)}
     with reading_run(run, "model.init_from: "):
-        model = load_config(dict[str, Any], run, recorded=True).get("model")
+        model = load_config(dict[str, Any], run).get("model")
         if not isinstance(model, dict):
             raise ConfigurationError(f"{run}: expected the configuration of a run, with the key model")
         own = {key: part for key, part in model.items() if key != "init_from"}

@@ -22,7 +22,7 @@ class ZeroConfig:
     """stage 3: parameters with at most this many elements are not partitioned"""
     offload: Literal["none", "optimizer", "parameters"] = "none"
     """state to keep and update on the host (arXiv 2101.06840): optimizer from stage 1 on, also parameters at stage 3;
-    for elementwise optimizers such as adamw and lion"""
+    for elementwise optimizers such as adamw"""
 
     def __post_init__(self) -> None:
         least = {"none": 0, "optimizer": 1, "parameters": 3}[self.offload]
@@ -35,7 +35,7 @@ class ZeroConfig:
             return
         if optimizer.type.statistics != "element" or optimizer.type.follows_heldout:
             why = f"the update of {optimizer.name} needs more than an element and its own history"
-            raise ValueError(f"zero.offload: {why}: choose adamw or lion, or remove the key")
+            raise ValueError(f"zero.offload: {why}: choose adamw, or remove the key")
         if incompatible:
             raise ValueError(f"zero.offload: does not go together with {incompatible[0]}: remove one of the two")
         if precision == "bf16" and self.stage == 1:

@@ -109,7 +109,7 @@ def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:
     """Read config.yaml of a run directory; its model must be that of a `saved` state."""
     path = output / "config.yaml"
     with reading_run(path):
-        config: TrainConfig = load_config(TrainConfig, path, recorded=True)
+        config: TrainConfig = load_config(TrainConfig, path)
         if saved is not None and saved.frozen:
             changes = find_changes(saved, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
             for change in changes:

@@ -10,17 +10,10 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters import Adapter
-from clozeline.model.adapters.dora import Dora, row_norms
-from clozeline.model.adapters.ia3 import Ia3
 from clozeline.model.adapters.lora import Lora, LowRank
 from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
-from clozeline.model.checkpoints._conversion.adapter_layouts import (
-    Update,
-    join_input_factors,
-    join_output_factors,
-    join_updates,
-)
+from clozeline.model.checkpoints._conversion.adapter_layouts import Update, join_updates
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
@@ -90,9 +83,6 @@ def export_adapter(
     if isinstance(adapter, Lora):
         keys, tensors = _lora(adapter, key_map, checkpoint)
         inside = "base_model.model."
-    elif isinstance(adapter, Ia3):
-        keys, tensors = _ia3(adapter, key_map, checkpoint)
-        inside = "base_model.model."
     elif isinstance(adapter, Prefix):
         refuse_prefix(adapter, key_map, config, task)
         keys, tensors = _rows_of(adapter, config)
@@ -100,7 +90,7 @@ def export_adapter(
         refuse_prompt(adapter, task)
         keys, tensors = _rows_of(adapter, config)
     else:
-        expected = "expected lora, dora, adalora, ia3, prefix or prompt; export_model merges bitfit into the weights"
+        expected = "expected lora, prefix or prompt; export_model merges bitfit into the weights"
         raise ConfigurationError(f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: {expected}")
     heads = _heads(checkpoint, key_map, export.tensors, trained)
     tensors |= {f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()}
@@ -110,7 +100,7 @@ def export_adapter(
     return AdapterExport(dict(sorted(keys.items())), dict(sorted(tensors.items())), export.config, export.loader)
 
 
-# -- LoRA and (IA)³ ---------------------------------------------------------------------------------------------------
+# -- LoRA ------------------------------------------------------------------------------------------------------------
 
 
 def _group_by_module(adapter: Adapter, key_map: KeyMap, checkpoint: Checkpoint) -> dict[str, _Fused]:
@@ -144,30 +134,18 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
         for path in fused.paths:
             part = adapter.parts[path]
             assert isinstance(part, LowRank)
-            a, b = part.factors()
-            if len(a):  # AdaLoRA may leave a map without rank
-                updates[f"family.{path}.weight"] = Update(a, b, part.scale)
-        if not updates:
-            continue
+            updates[f"family.{path}.weight"] = Update(*part.factors(), part.scale)
         joined = join_updates(updates, fused.siblings, fused.outputs)
         tensors[f"base_model.model.{module}.lora_A.weight"] = joined.a.clone()
         tensors[f"base_model.model.{module}.lora_B.weight"] = joined.b
-        if isinstance(adapter, Dora):
-            others = {name: row_norms(checkpoint.tensors[name]) for name in fused.siblings}
-            own = {f"family.{path}.weight": adapter.parts[path].get_parameter("magnitude") for path in fused.paths}
-            magnitudes = {name: tensor.detach().float() for name, tensor in {**others, **own}.items()}
-            joined_magnitudes = join_output_factors(magnitudes, fused.siblings)
-            tensors[f"base_model.model.{module}.lora_magnitude_vector"] = joined_magnitudes.clone()
         rank = ranks[module] = len(joined.a)
         alphas[module] = joined.scale * (rank**0.5 if options.rank_stabilised else rank)
-    if not ranks:
-        raise ConfigurationError("adapter adalora: every singular value is 0, so that it changes nothing: train it")
     return {
         "peft_type": "LORA",
         "r": options.rank,
         "lora_alpha": options.alpha,
         "use_rslora": options.rank_stabilised,
-        "use_dora": isinstance(adapter, Dora),
+        "use_dora": False,
         "rank_pattern": {module: rank for module, rank in sorted(ranks.items()) if rank != options.rank},
         "alpha_pattern": {
             module: alpha for module, alpha in sorted(alphas.items()) if not math.isclose(alpha, options.alpha)
@@ -176,32 +154,6 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
         "bias": "none",
         "fan_in_fan_out": _are_transposed(modules),
         "target_modules": sorted(ranks),
-    }, tensors
-
-
-@torch.no_grad()
-def _ia3(adapter: Ia3, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    tensors: dict[str, Tensor] = {}
-    scaled_inputs: list[str] = []
-    modules = _group_by_module(adapter, key_map, checkpoint)
-    for module, fused in modules.items():
-        before = adapter.before.intersection(fused.paths)
-        factors = {f"family.{path}.weight": adapter.parts[path].get_parameter("factor").float() for path in fused.paths}
-        if before:
-            if len(before) < len(fused.paths):
-                why = f"some inputs and some outputs of {module} are scaled: export_model merges the adapter"
-                raise ConfigurationError(f"adapter ia3: peft has one of both for each map: {why}")
-            scaled_inputs.append(module)
-            factor = join_input_factors(factors, fused.siblings)[None]
-        else:
-            ones = {name: torch.ones(size) for name, size in fused.outputs.items()}
-            factor = join_output_factors({**ones, **factors}, fused.siblings)[:, None]
-        tensors[f"base_model.model.{module}.ia3_l"] = factor.clone()
-    return {
-        "peft_type": "IA3",
-        "target_modules": sorted(modules),
-        "feedforward_modules": sorted(scaled_inputs),
-        "fan_in_fan_out": _are_transposed(modules),
     }, tensors
 
 

@@ -14,13 +14,12 @@ from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.adapter_export import refuse_prefix, refuse_prompt
-from clozeline.model.checkpoints._conversion.adapter_layouts import Update, split_output_factors, split_update
+from clozeline.model.checkpoints._conversion.adapter_layouts import Update, split_update
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensor_file, refuse_invalid_values
 from clozeline.model.checkpoints._conversion.tensor_layouts import (
     parameter_shapes,
-    part_of,
     their_shapes,
     to_ours,
     to_theirs,
@@ -37,15 +36,14 @@ _HEADS: Final = {"SEQ_CLS": "classification", "TOKEN_CLS": "tagging", "QUESTION_
 _DESCRIPTION: Final = frozenset(
     {
         *("peft_type", "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision"),
-        *("inference_mode", "modules_to_save", "target_modules", "exclude_modules", "feedforward_modules"),
-        *("fan_in_fan_out", "layers_to_transform", "layers_pattern", "init_lora_weights", "init_ia3_weights"),
-        *("r", "lora_alpha", "lora_dropout", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora", "bias"),
+        *("inference_mode", "modules_to_save", "target_modules", "exclude_modules"),
+        *("fan_in_fan_out", "layers_to_transform", "layers_pattern", "init_lora_weights"),
+        *("r", "lora_alpha", "lora_dropout", "rank_pattern", "alpha_pattern", "use_rslora", "bias"),
         *("megatron_core", "loftq_config", "qalora_group_size", "runtime_config"),
         *("eva_config", "corda_config", "lora_ga_config", "ensure_weight_tying"),
         *("num_virtual_tokens", "token_dim", "num_transformer_submodules", "num_attention_heads", "num_layers"),
         *("prompt_tuning_init", "prompt_tuning_init_text", "tokenizer_name_or_path", "tokenizer_kwargs"),
         *("encoder_hidden_size", "prefix_projection", "init_weights"),
-        *("target_r", "init_r", "tinit", "tfinal", "deltaT", "beta1", "beta2", "orth_reg_weight", "total_step"),
     }
 )
 """Keys that are read, or do not change what a stored adapter computes; others must be empty."""
@@ -194,37 +192,22 @@ def _read_lora(folder: _Folder) -> _Read:
             raise ConfigurationError(
                 f"{folder.path / PEFT_CONFIG}: {key}: {keys[key]!r} also changes the base model: {remedy}"
             )
-    stabilised, decomposed = bool(keys.get("use_rslora")), bool(keys.get("use_dora"))
+    stabilised = bool(keys.get("use_rslora"))
     updates: dict[str, Update] = {}
-    magnitudes: dict[str, Tensor] = {}
-    more = (".lora_magnitude_vector",) if decomposed else ()
-    endings, first = (".lora_A.weight", ".lora_B.weight"), keys.get("init_r", 12)
-    if adaptive := keys["peft_type"] == "ADALORA":
-        endings, more = (".lora_A", ".lora_B"), (".lora_E",)
-    for module, (a, b, *others) in _take(folder, *endings, *more).items():
+    for module, (a, b) in _take(folder, ".lora_A.weight", ".lora_B.weight").items():
         siblings = folder.modules[module]
         _refuse_other_base(folder, module, [b.shape[0] if b.ndim == 2 else -1, a.shape[-1]])
         if a.ndim != 2 or a.shape[0] != b.shape[1]:
             raise WeightsError(f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ")
         alpha = _pattern_value(keys.get("alpha_pattern"), module, keys.get("lora_alpha", 8))
-        scale = alpha / (first if adaptive else len(a) ** 0.5 if stabilised else len(a))
-        if adaptive:  # P Λ is B; a singular value of 0 is none
-            values = others.pop().flatten()
-            a, b = a[values != 0], (b * values)[:, values != 0]
-            if not len(a):
-                continue
-        updates |= split_update(Update(a, b, scale), siblings, shared=decomposed)
-        for magnitude in others:
-            _refuse_other_base(folder, module, [magnitude.numel(), None])
-            magnitudes |= {name: part_of(magnitude.flatten(), target) for name, target in siblings.items()}
+        scale = alpha / (len(a) ** 0.5 if stabilised else len(a))
+        updates |= split_update(Update(a, b, scale), siblings)
     parts = {name.removeprefix("family.").removesuffix(".weight"): update for name, update in updates.items()}
     ranks = {path: len(update.a) for path, update in parts.items()}
     alphas = {path: update.scale * ranks[path] ** (0.5 if stabilised else 1) for path, update in parts.items()}
-    if not updates:
-        raise WeightsError(f"{folder.where}: every singular value is 0, so that the adapter changes nothing")
-    rank, alpha = int(keys.get("target_r" if adaptive else "r", 8)), float(keys.get("lora_alpha", 8))
+    rank, alpha = int(keys.get("r", 8)), float(keys.get("lora_alpha", 8))
     entry = {
-        "name": "dora" if decomposed else "lora",
+        "name": "lora",
         "rank": rank,
         "alpha": alpha,
         "rank_stabilised": stabilised,
@@ -234,31 +217,7 @@ def _read_lora(folder: _Folder) -> _Read:
         "alpha_pattern": {path: own for path, own in alphas.items() if abs(own - alpha) > 1e-9 * alpha},
     }
     factors = {f"{path}.{key}": getattr(update, key).contiguous() for path, update in parts.items() for key in "ab"}
-    for name, magnitude in magnitudes.items():
-        factors[f"{name.removeprefix('family.').removesuffix('.weight')}.magnitude"] = magnitude
     return entry, factors
-
-
-def _read_ia3(folder: _Folder) -> _Read:
-    outputs: dict[str, Tensor] = {}
-    inputs: dict[str, Tensor] = {}
-    for module, (factor,) in _take(folder, ".ia3_l").items():
-        siblings = folder.modules[module]
-        if factor.ndim == 2 and factor.shape[0] == 1 and (factor.shape[1] > 1 or _is_feedforward(folder, module)):
-            _refuse_other_base(folder, module, [None, factor.shape[1]])
-            inputs |= {name: factor[0].clone() for name in siblings}
-        else:
-            _refuse_other_base(folder, module, [factor.shape[0], None])
-            outputs |= split_output_factors(factor.flatten(), siblings)
-    paths = [[name.removeprefix("family.").removesuffix(".weight") for name in part] for part in (outputs, inputs)]
-    entry = {"name": "ia3", "outputs": _shorten(paths[0], folder.modules), "inputs": _shorten(paths[1], folder.modules)}
-    factors = zip([*paths[0], *paths[1]], [*outputs.values(), *inputs.values()], strict=True)
-    return entry, {f"{path}.factor": factor for path, factor in factors}
-
-
-def _is_feedforward(folder: _Folder, module: str) -> bool:
-    chosen = folder.keys.get("feedforward_modules") or []
-    return bool(re.fullmatch(chosen, module)) if isinstance(chosen, str) else module.endswith(tuple(chosen))
 
 
 def _read_prefix(folder: _Folder) -> _Read:
@@ -301,8 +260,6 @@ def _prompt_rows(folder: _Folder) -> Tensor:
 
 _READERS: Final[Mapping[str, Callable[[_Folder], _Read]]] = {
     "LORA": _read_lora,
-    "ADALORA": _read_lora,
-    "IA3": _read_ia3,
     "PREFIX_TUNING": _read_prefix,
     "PROMPT_TUNING": _read_prompt,
 }

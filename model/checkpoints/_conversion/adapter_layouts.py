@@ -1,4 +1,4 @@
-"""Factors of LoRA and (IA)³ where a checkpoint fuses several of our linear maps into one, both ways.
+"""Factors of LoRA where a checkpoint fuses several of our linear maps into one, both ways.
 
 Our maps of one of theirs are given as `siblings`, {our name: location of its weight}, in the order of the model.
 """
@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import Target
 from clozeline.model.checkpoints._conversion.tensor_layouts import part_of
 
@@ -46,48 +45,18 @@ def join_updates(updates: Mapping[str, Update], siblings: Mapping[str, Target], 
     return Update(a, _interleave(parts), first.scale)
 
 
-def split_update(update: Update, siblings: Mapping[str, Target], *, shared: bool = False) -> dict[str, Update]:
+def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Update]:
     """Return the updates of our maps from that of theirs; one that it leaves as it is has none.
 
-    Columns of B that reach a single map belong to it, as `join_updates` stacks them; otherwise, or if `shared`, all
-    maps have the same A.
+    Columns of B that reach a single map belong to it, as `join_updates` stacks them; otherwise all have the same A.
     """
     parts = {name: part_of(update.b, target) for name, target in siblings.items()}
-    if shared:
-        return {name: Update(update.a, part, update.scale) for name, part in parts.items()}
     columns = {name: part.any(dim=0).nonzero().flatten().tolist() for name, part in parts.items()}
     reached = [name for name in parts if columns[name]] or list(parts)
     everything = list(range(len(update.a)))
     if list(chain.from_iterable(columns[name] for name in reached)) != everything:
         columns = dict.fromkeys(reached, everything)
     return {name: Update(update.a[columns[name]], parts[name][:, columns[name]], update.scale) for name in reached}
-
-
-def join_output_factors(factors: Mapping[str, Tensor], siblings: Mapping[str, Target]) -> Tensor:
-    """Return the factors [outputs] of their map, from those of each of ours."""
-    parts = {target.part: factors[name].reshape(target.groups, -1) for name, target in siblings.items()}
-    return _interleave(parts)
-
-
-def split_output_factors(factor: Tensor, siblings: Mapping[str, Target]) -> dict[str, Tensor]:
-    """Return the factors of the outputs of our maps from those of theirs; a map whose factors are all 1 has none."""
-    parts = {name: part_of(factor, target) for name, target in siblings.items()}
-    return {name: part for name, part in parts.items() if (part != 1).any()} or parts
-
-
-def join_input_factors(factors: Mapping[str, Tensor], siblings: Mapping[str, Target]) -> Tensor:
-    """Return the factors [inputs] of their map: all of ours must have the same.
-
-    Raises:
-        ConfigurationError: they differ, or some of our maps have none.
-    """
-    first, *others = factors.values()
-    if factors.keys() != siblings.keys() or not all(torch.equal(first, other) for other in others):
-        raise ConfigurationError(
-            f"adapter ia3: the inputs of {next(iter(factors))} are scaled, which peft's class has in one map with "
-            f"{', '.join(sorted(siblings.keys() - {next(iter(factors))}))}: export_model merges the adapter"
-        )
-    return first
 
 
 def _interleave(parts: Mapping[int, Tensor]) -> Tensor:

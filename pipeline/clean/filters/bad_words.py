@@ -5,8 +5,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_most
 from clozeline.pipeline.clean.filters._lists import iter_terms

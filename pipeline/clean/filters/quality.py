@@ -11,8 +11,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict
 from clozeline.pipeline.text.text_statistics import TextStatistics

@@ -8,8 +8,7 @@ from urllib.parse import unquote
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Verdict
 from clozeline.pipeline.clean.filters._lists import HashedTerms, iter_terms
 from clozeline.pipeline.text.hosts import LONGEST_HOST, ascii_host, ascii_url, host_of, parent_domains

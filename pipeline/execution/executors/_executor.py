@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # the options of executors are listed without what they run
-    from clozeline.pipeline.execution.unit_runner import UnitRunner
+    from clozeline.pipeline.execution.stages import UnitRunner
     from clozeline.pipeline.recipe import ExecutorConfig
 
 

@@ -15,8 +15,8 @@ from clozeline.errors import ClozelineError
 from clozeline.messages import guard_streams
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Deal
-from clozeline.pipeline.execution.parent_process import die_with
 from clozeline.pipeline.recipe import ExecutorConfig
+from clozeline.stop_signals import die_with
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

@@ -20,8 +20,8 @@ from clozeline.pipeline.ingest.readers._tables import Table, TableFile, iterate_
 from clozeline.pipeline.ingest.readers.arrow import Arrow
 from clozeline.pipeline.ingest.readers.csv import Csv
 from clozeline.pipeline.ingest.readers.parquet import Parquet
-from clozeline.pipeline.tasks.readers._task_items import Rejected, keep_texts
-from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, text_lines
+from clozeline.pipeline.tasks.readers._task_items import GROUP, Rejected, keep_texts
+from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, sentence_lines, text_lines
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -42,8 +42,6 @@ class TaskFile:
     """name in reports, such as `official`"""
     rows: Callable[[], Iterator[tuple[int, Row | Rejected]]]
     """start reading: yields the index and the fields of each row, or the reason why it has none"""
-    has_labels: bool = True
-    """published test files often have none"""
     others: tuple[Path, ...] = ()
     """further files that are read for the rows, such as those of the answers"""
     names: tuple[str, ...] = ()
@@ -135,7 +133,7 @@ def open_table(
         raise ConfigurationError(f"{path}: {why}")
     info = path.with_name("dataset_info.json")
     others = (*paths[1:], *([info] if format_ in _TABLES and info.is_file() else []))
-    return TaskFile(path, f"{format_} with columns", rows, True, others, tuple(names), class_names)
+    return TaskFile(path, f"{format_} with columns", rows, others, tuple(names), class_names)
 
 
 def open_lines(
@@ -167,6 +165,61 @@ def open_lines(
         why = first.detail or f"expected {expected}, got {first.reason.replace('_', ' ')}"
         raise ConfigurationError(f"{path}: line 1: {why}")
     return TaskFile(path, layout, rows)
+
+
+def open_sentences(
+    path: Path, limits: Limits, layout: str, document: re.Pattern[str], parse: Callable[[str], Sequence[str]]
+) -> TaskFile:
+    """Return a file with a word a line, and blank lines between sentences.
+
+    `parse` returns the word and the tag of a line, the word alone if the line is damaged, or nothing if it has none.
+    Lines that match `document` start documents.
+    """
+
+    def rows() -> Iterator[tuple[int, Row | Rejected]]:
+        documents = 0
+        for sentence in sentence_lines(path, limits):
+            found = [parse(line) for line in sentence.lines if not document.match(line)]
+            documents += len(sentence.lines) - len(found)
+            words = [word for word in found if word]
+            damage = sentence.damage or ("" if words else "no_words")
+            if not found and not sentence.damage:
+                continue  # only the start of a document
+            if damage or any(len(word) == 1 for word in words):
+                text = " ".join(word for word, *_ in words)
+                yield sentence.index, keep_texts(Rejected(damage or "fields", sentence.index), text)
+            else:
+                group = f"document {documents}" if documents else None
+                columns = {"words": [word for word, _ in words], "tags": [tag for _, tag in words]}
+                yield sentence.index, {**columns, GROUP: group}
+
+    return TaskFile(path, layout, rows)
+
+
+def open_folder(
+    path: Path,
+    files: Sequence[Path],
+    limits: Limits,
+    layout: str,
+    parse: Callable[[Path, str], Iterable[Row | Rejected]],
+) -> TaskFile:
+    """Return the rows that `parse` makes of text files and their texts, or why a file has none."""
+
+    def rows_of(file: Path) -> Iterable[Row | Rejected]:
+        if file.stat().st_size > limits.record_bytes:
+            why = f"{file.name} is longer than limits.record_bytes, {limits.record_bytes}"
+            return [Rejected("record_bytes", 0, why)]
+        try:
+            text = file.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            return [Rejected("bad_utf8", 0, f"{file.parent.name}/{file.name} is not UTF-8 ({error})")]
+        return parse(file, text)
+
+    def rows() -> Iterator[tuple[int, Row | Rejected]]:
+        for index, row in enumerate(row for file in files for row in rows_of(file)):
+            yield index, replace(row, index=index) if isinstance(row, Rejected) else row
+
+    return TaskFile(path, layout, rows, tuple(files))
 
 
 def value_at(row: Row, name: str) -> Any:

@@ -97,14 +97,6 @@ class TaskReader(ABC):
         """Return the options with what the files of the splits determine, such as the classes; by default as given."""
         return self.options
 
-    def splits_in(self, path: Path) -> tuple[str, ...]:
-        """Return the splits that the rows of one file name, the training split first; empty if each has a file."""
-        return ()
-
-    def row_splits(self, file: TaskFile) -> Iterator[str]:
-        """Yield the split of every row, for a file with `splits_in`."""
-        raise NotImplementedError(f"the rows of {file.path} name no splits")
-
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
         """Return the columns of a model's input, by default none, in a file with the columns `names`.
 

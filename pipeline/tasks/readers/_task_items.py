@@ -1,27 +1,11 @@
-"""Rows of a task in memory: one class per type of answer."""
+"""Rows of a task in memory: one class per type of answer, and the rows that are rejected."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Final, Protocol, TypeVar
-
-
-class TaskItem(Protocol):
-    """A row of a task."""
-
-    @property
-    def index(self) -> int:
-        """Index of its first line, or of the row in files without lines."""
-
-    @property
-    def group(self) -> str | None:
-        """Name of its document, which no two splits share; None if the file names no documents."""
-
-    @property
-    def overlap_texts(self) -> tuple[str, ...]:
-        """Texts that no two splits may share if the file names no documents."""
+from typing import Any, Final, TypeAlias, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,3 +205,8 @@ class Choices:
     def overlap_texts(self) -> tuple[str, ...]:
         """Only the context: choices such as `yes` recur everywhere."""
         return (self.context,)
+
+
+TaskItem: TypeAlias = LabeledText | TaggedWords | Question | SourceTarget | Dialogue | Choices
+"""A row of a task. Its `index` is that of its first line, or of the row in files without lines; `group` names its
+document, which no two splits share, None if the file names no documents; then no two splits share `overlap_texts`."""

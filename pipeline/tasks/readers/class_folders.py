@@ -1,17 +1,17 @@
 """Reader of a folder of text files per class, such as IMDB's `aclImdb` (Maas et al. 2011)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFile
-from clozeline.pipeline.tasks.readers._label_cells import ClassNames
-from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers._text_lines import read_text, text_files
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers._column_files import open_folder
+from clozeline.pipeline.tasks.readers._labels import ClassNames
+from clozeline.pipeline.tasks.readers._text_lines import text_files
+from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
 
 
 class ClassFolders(OfficialLayout):
@@ -41,14 +41,12 @@ class ClassFolders(OfficialLayout):
         return Labelled.Options(task=self.options.task, label="folder", classes=classes, no_label=["unsup"])
 
     def open(self, path: Path) -> TaskFile:
-        files = text_files(path)
-        return TaskFile(path, "a folder per class", partial(self._texts, files), others=files)
+        return open_folder(path, text_files(path), self.limits, "a folder per class", _texts)
 
     def _rows(self, paths: Iterable[Path]) -> Iterator[tuple[str, Row]]:
         # classes are known without the texts
         yield from ((str(file), {"folder": file.parent.name}) for path in paths for file in text_files(path))
 
-    def _texts(self, files: Sequence[Path]) -> Iterator[tuple[int, Row | Rejected]]:
-        for index, path in enumerate(files):
-            text = read_text(path, index, self.limits)
-            yield index, text if isinstance(text, Rejected) else {"folder": path.parent.name, "text": text.strip()}
+
+def _texts(path: Path, text: str) -> list[Row | Rejected]:
+    return [{"folder": path.parent.name, "text": text.strip()}]

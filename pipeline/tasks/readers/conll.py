@@ -1,22 +1,21 @@
 """Reader of CoNLL files: a word and its tags per line, blank lines between sentences (arXiv cs/0306050)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFile
-from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers._tag_schemes import Scheme, scheme_labels
-from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
+from clozeline.pipeline.tasks.readers import TaskFile
+from clozeline.pipeline.tasks.readers._column_files import open_sentences
+from clozeline.pipeline.tasks.readers._labels import Scheme, scheme_labels
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
 
-_DOCUMENT: Final = "-DOCSTART-"
+_DOCUMENT: Final = re.compile("-DOCSTART-")
 _BLANKS: Final = re.compile(r"[ \t]+")
 
 
@@ -70,36 +69,21 @@ class Conll(OfficialLayout):
 
     def open(self, path: Path) -> TaskFile:
         """Detect the columns from the first line."""
-        for sentence in sentence_lines(path, self.limits):
-            if lines := [line for line in sentence.lines if not line.startswith(_DOCUMENT)]:
-                separator = "\t" if "\t" in lines[0] else None
-                count = len(_split(lines[0], separator))
-                name = f"{count} columns, {'tabs' if separator else 'spaces'}"
-                word, tag = self.options.word_column, self.options.tag_column
-                if len({index % count for index in (word, tag) if -count <= index < count}) < 2:
-                    raise ConfigurationError(
-                        f"{path}: expected a column {word} of words and a column {tag} of tags, got {name}: "
-                        f"{lines[0]!r}"
-                    )
-                return TaskFile(path, name, partial(self._sentences, path, count, separator))
-        raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
+        lines = (line for sentence in sentence_lines(path, self.limits) for line in sentence.lines)
+        first = next((line for line in lines if not _DOCUMENT.match(line)), None)
+        if first is None:
+            raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
+        separator = "\t" if "\t" in first else None
+        count = len(_split(first, separator))
+        name = f"{count} columns, {'tabs' if separator else 'spaces'}"
+        word, tag, prefix = self.options.word_column, self.options.tag_column, self.options.prefix
+        if len({index % count for index in (word, tag) if -count <= index < count}) < 2:
+            raise ConfigurationError(
+                f"{path}: expected a column {word} of words and a column {tag} of tags, got {name}: {first!r}"
+            )
 
-    def _sentences(self, path: Path, count: int, separator: str | None) -> Iterator[tuple[int, Row | Rejected]]:
-        options, document = self.options, 0
-        for sentence in sentence_lines(path, self.limits):
-            lines = [line for line in sentence.lines if not line.startswith(_DOCUMENT)]
-            document += len(sentence.lines) - len(lines)
-            rows = [_split(line, separator) for line in lines]
-            words = [row[options.word_column] for row in rows if len(row) == count]
-            if sentence.damage or len(words) < len(rows):
-                rejected = Rejected(sentence.damage or "fields", sentence.index)
-                yield sentence.index, keep_texts(rejected, " ".join(words))
-            elif rows:
-                yield (
-                    sentence.index,
-                    {
-                        "words": [word.removeprefix(options.prefix).strip() for word in words],
-                        "tags": [row[options.tag_column].strip() for row in rows],
-                        GROUP: f"document {document}" if document else None,
-                    },
-                )
+        def parse(line: str) -> Sequence[str]:
+            cells = _split(line, separator)
+            return (cells[word].removeprefix(prefix).strip(), cells[tag].strip()) if len(cells) == count else [""]
+
+        return open_sentences(path, self.limits, name, _DOCUMENT, parse)

@@ -1,19 +1,18 @@
 """Reader of CoNLL-U, the format of Universal Dependencies: one of its ten columns is the label of a word."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFile
-from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
+from clozeline.pipeline.tasks.readers import TaskFile
+from clozeline.pipeline.tasks.readers._column_files import open_sentences
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
@@ -52,29 +51,20 @@ class Conllu(OfficialLayout):
 
     def open(self, path: Path) -> TaskFile:
         """Check that the first word has ten columns."""
-        for sentence in sentence_lines(path, self.limits):
-            if lines := [line for line in sentence.lines if not line.startswith("#")]:
-                if (count := len(lines[0].split("\t"))) != len(_COLUMNS):
-                    raise ConfigurationError(
-                        f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got {count}: "
-                        f"{lines[0]!r}"
-                    )
-                return TaskFile(path, "CoNLL-U", partial(self._sentences, path))
-        raise ConfigurationError(f"{path}: expected sentences in CoNLL-U, got none")
+        rows = (line for sentence in sentence_lines(path, self.limits) for line in sentence.lines)
+        first = next((line for line in rows if not line.startswith("#")), None)
+        if first is None:
+            raise ConfigurationError(f"{path}: expected sentences in CoNLL-U, got none")
+        if (count := len(first.split("\t"))) != len(_COLUMNS):
+            raise ConfigurationError(
+                f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got {count}: {first!r}"
+            )
+        return open_sentences(path, self.limits, "CoNLL-U", _DOCUMENT, self._word)
 
-    def _sentences(self, path: Path) -> Iterator[tuple[int, Row | Rejected]]:
-        document, column = 0, _COLUMNS.index(self.options.column)
-        for sentence in sentence_lines(path, self.limits):
-            index, damage = sentence.index, sentence.damage
-            document += sum(_DOCUMENT.match(line) is not None for line in sentence.lines)
-            rows = [line.split("\t") for line in sentence.lines if not line.startswith("#")]
-            if not damage and any(len(row) != len(_COLUMNS) or not _ID.fullmatch(row[0]) for row in rows):
-                damage = "fields"
-            words = [row for row in rows if _WORD.fullmatch(row[0])]
-            if damage or not words:
-                text = " ".join(row[1] for row in rows if len(row) > 1)
-                yield index, keep_texts(Rejected(damage or "no_words", index), text)
-            else:
-                group = f"document {document}" if document else None
-                tags = [row[column] for row in words]
-                yield index, {"words": [row[1].strip() for row in words], "tags": tags, GROUP: group}
+    def _word(self, line: str) -> Sequence[str]:
+        cells = line.split("\t")
+        if line.startswith("#"):
+            return ()
+        if len(cells) != len(_COLUMNS) or not _ID.fullmatch(cells[0]):
+            return ["".join(cells[1:2])]
+        return (cells[1].strip(), cells[_COLUMNS.index(self.options.column)]) if _WORD.fullmatch(cells[0]) else ()

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFacts, TaskFile
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, Row, SourceTarget, TaskFacts, TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_table
-from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout, numbered
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers._labels import numbered
+from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
 
 _ENTAILMENT: Final = ("entailment", "not_entailment")
 _PAIR: Final = ("sentence1", "sentence2")
@@ -34,17 +34,21 @@ class GlueTask:
     """all columns of a file without header"""
     positive: int | None = None
     """class of F1"""
+    words: tuple[str, ...] = ()
+    """target texts of classes that are numbers"""
 
 
 _F1: Final = ("f1", "accuracy")
 GLUE_TASKS: Final = {
     # the third column is the author's mark, which reveals the label: it is never a text
     "cola": GlueTask(texts=("sentence",), metrics=("matthews_correlation",),
-                     columns=("source", "label", "mark", "sentence")),
+                     columns=("source", "label", "mark", "sentence"), words=("unacceptable", "acceptable")),
     # a file without header has the complete sentences of SST-2 (6,920 in training), instead of GLUE's phrases
-    "sst2": GlueTask(texts=("sentence",), columns=("sentence", "label")),
-    "mrpc": GlueTask(texts=("#1 String", "#2 String"), label="Quality", metrics=_F1, exported=_PAIR, positive=1),
-    "qqp": GlueTask(texts=("question1", "question2"), label="is_duplicate", metrics=_F1, positive=1),
+    "sst2": GlueTask(texts=("sentence",), columns=("sentence", "label"), words=("negative", "positive")),
+    "mrpc": GlueTask(texts=("#1 String", "#2 String"), label="Quality", metrics=_F1, exported=_PAIR, positive=1,
+                     words=("not_equivalent", "equivalent")),
+    "qqp": GlueTask(texts=("question1", "question2"), label="is_duplicate", metrics=_F1, positive=1,
+                    words=("not_duplicate", "duplicate")),
     "stsb": GlueTask((), label="score", metrics=("pearson", "spearman")),
     "mnli": GlueTask(("entailment", "neutral", "contradiction"), label="gold_label",
                      exported=("premise", "hypothesis")),
@@ -63,6 +67,9 @@ class Glue(OfficialLayout):
 
     Example (sst2):
         `sentence<tab>label`, then `a stirring film<tab>1`
+
+    Example (mnli, `as_text`):
+        `mnli hypothesis: It rains. premise: It pours.` to `entailment`
     """
 
     VERSION: ClassVar[int] = 2
@@ -71,6 +78,13 @@ class Glue(OfficialLayout):
     class Options:
         task: Literal["cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte", "wnli"]
         """task of the collection"""
+        as_text: bool = False
+        """word the rows as T5 does (arXiv 1910.10683, appendix D), for the head lm, which generates the class; metrics
+        are over the classes or scores that its texts name"""
+
+        def __post_init__(self) -> None:
+            if self.as_text and self.task == "wnli":
+                raise ValueError("as_text: T5 has no words for the classes of wnli: expected another task")
 
     options: Options
 
@@ -89,7 +103,9 @@ class Glue(OfficialLayout):
 
     @property
     def facts(self) -> TaskFacts:
-        return replace(super().facts, metrics=self.task.metrics, positive=self.task.positive)
+        facts, words = super().facts, self.task.words or self.task.labels
+        facts = replace(facts, metrics=self.task.metrics, positive=self.task.positive)
+        return replace(facts, head="lm", texts=1, labels=(), words=words) if self.options.as_text else facts
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
         texts = self.task.exported if {*self.task.exported} & {*names} else self.task.texts
@@ -109,7 +125,7 @@ class Glue(OfficialLayout):
                 is_export = "idx" in names or (texts, label) != known[0]
                 layout = "official test" if label not in names else "export with numbers" if is_export else "official"
                 official = dict(zip((*texts, label), (*task.texts, task.label), strict=True))
-                return replace(file, layout=layout, has_labels=label in names, rows=partial(_rename, file, official))
+                return replace(file, layout=layout, rows=partial(_rename, file, official))
         headers = [f"a header with {', '.join((*texts, label))}" for texts, label in known]
         headers += [f"no header, and the fields {', '.join(task.columns)}"] if task.columns else []
         shown = " | ".join(name if len(name) <= 80 else f"{name[:80]}…" for name in file.names)
@@ -117,6 +133,26 @@ class Glue(OfficialLayout):
             f"{path}: expected a layout of this task ({'; '.join(dict.fromkeys(headers))}), got {len(names)} fields: "
             f"{shown}"
         )
+
+    def item(self, row: Row, index: int) -> Any:
+        item, name = super().item(row, index), self.options.task
+        if not self.options.as_text or not isinstance(item, LabeledText):
+            return item
+        names = self.task.exported or self.task.texts
+        fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
+        source = " ".join(reversed(fields) if name == "mnli" else fields)  # T5 has the hypothesis first
+        target = self.facts.words[item.label or 0] if item.target is None else score_words(item.target)
+        return SourceTarget(source, (target,), f"{name} ", index)
+
+
+def score_words(score: float) -> str:
+    """Return a score as T5 is trained on it: rounded to 0.2 (half to even), with one decimal.
+
+    Example:
+        >>> [score_words(score) for score in (2.5, 2.57, 0.1, 0.3, 3.8)]
+        ['2.4', '2.6', '0.0', '0.4', '3.8']
+    """
+    return f"{round(5 * score) / 5:.1f}"
 
 
 def _rename(file: TaskFile, names: dict[str, str]) -> Iterator[tuple[int, Row | Rejected]]:

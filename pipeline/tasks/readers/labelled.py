@@ -1,6 +1,7 @@
 """Reader of your own labeled files: columns of CSV, TSV, JSON lines, Parquet and Hugging Face datasets."""
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -10,8 +11,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.one_or_more import Names
+from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
@@ -25,22 +25,27 @@ from clozeline.pipeline.tasks.readers import (
     strings_in,
 )
 from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
-from clozeline.pipeline.tasks.readers._label_cells import (
+from clozeline.pipeline.tasks.readers._labels import (
     MOST_CLASSES,
     ClassNames,
-    SplitColumn,
+    are_entities,
     are_numbers,
     as_texts,
     cell_text,
     cell_texts,
     class_indices,
     class_names,
+    is_integer,
     is_vector,
+    normalize,
     number_of,
     printed_list,
     sort_classes,
+    to_bio,
+    to_bioes,
+    word_classes,
 )
-from clozeline.pipeline.tasks.readers._tag_schemes import are_entities, normalize, to_bio, to_bioes, word_classes
+from clozeline.pipeline.tasks.readers._task_items import GROUP
 
 _ANSWERS: Final = ("label", "labels", "score")
 _SHOWN: Final = 10
@@ -52,8 +57,7 @@ class Labelled(TaskReader):
 
     The classes are those of the training rows in a fixed order (integers by value, names by characters), or the ones
     that the files store (ClassLabel), or `classes`. Rejected: `fields`, a damaged row, or other numbers of words and
-    labels; `empty_text`; `no_label`; `bad_label`, not one of the classes or not a number; `filtered`, by `keep`;
-    `bad_split`, a value of the split column that names no split.
+    labels; `empty_text`; `no_label`; `bad_label`, not one of the classes or not a number; `filtered`, by `keep`.
 
     Example (text `review`, label `stars`):
         `review,stars` and `"Great, again.",5`
@@ -93,8 +97,6 @@ class Labelled(TaskReader):
         """values that mean that a row has no label, such as "-" in SNLI"""
         range: Annotated[list[float], Field(min_length=2, max_length=2)] | None = field(default=None)
         """lowest and highest number of `score`; null: taken from the files"""
-        split: SplitColumn | None = None
-        """column that says to which split a row of a single file belongs: {column: fold}; null: a file per split"""
         keep: dict[str, Names] = field(default_factory=dict)
         """values of columns that a row must have: {language: de}; others are rejected"""
         delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
@@ -150,13 +152,11 @@ class Labelled(TaskReader):
         return {"text": spec.text} | ({"text_pair": spec.text_pair} if spec.text_pair else {})
 
     def open(self, path: Path) -> TaskFile:
-        spec, answer = self.spec, self._answer
+        spec = self.spec
         file = open_table(path, self.limits, spec.delimiter, spec.columns)
         texts = [*spec.text, *spec.text_pair] if spec.words is None else [spec.words]
-        file.require(*texts, *spec.keep, *([] if spec.split is None else [spec.split.column]))
-        # the answer may be absent from files without labels, and from the first lines of JSON
-        has_labels = {answer, answer.partition(".")[0]} & {*file.names} or file.layout.startswith("json")
-        return replace(file, has_labels=bool(has_labels))
+        file.require(*texts, *spec.keep)
+        return file
 
     def _rows(self, paths: Iterable[Path]) -> Iterator[tuple[str, Row]]:
         """Yield where each row stands, and its fields."""
@@ -164,28 +164,6 @@ class Labelled(TaskReader):
             for index, row in self.open(path).rows():
                 if not isinstance(row, Rejected):
                     yield f"{path}: {self.unit} {index + 1}", row
-
-    def splits_in(self, path: Path) -> tuple[str, ...]:
-        if self.spec.split is None:
-            return ()
-        column, found, values = self.spec.split.column, dict[str, None](), dict[str, None]()
-        for _, row in self._rows([path]):
-            if (split := self.spec.split.split_of(row)) is not None:
-                found[split] = None
-            elif len(values) < _SHOWN:
-                values[str(value_at(row, column))[:40]] = None
-        if not found:
-            raise ConfigurationError(
-                f"{path}: the column {column} names no split, it holds {', '.join(values) or 'none'}: expected train, "
-                "dev and test; tasks.reader.split.names={VALUE: train} names others"
-            )
-        return tuple(sorted(found, key=lambda name: (not name.startswith("train"), name)))
-
-    def row_splits(self, file: TaskFile) -> Iterator[str]:
-        assert self.spec.split is not None, "the splits are those of a column"
-        first = self.splits_in(file.path)[0]
-        for _, row in file.rows():
-            yield first if isinstance(row, Rejected) else self.spec.split.split_of(row) or first
 
     def complete_options(self, splits: Mapping[str, Path]) -> Any:
         """Return the options with the classes of the training rows, or the range of the scores of all rows."""
@@ -203,9 +181,10 @@ class Labelled(TaskReader):
         """Return the classes of training rows in order; ConfigurationError for a column that holds no classes."""
         spec, name, found = self.spec, self._answer, dict[str, str]()
         for where, row in self._rows(paths):
-            if not self._is_kept(row) or not self._is_training(row):
-                continue
-            labels = self._labels_in(row)
+            labels: list[str] = []
+            if self._is_kept(row):
+                with suppress(Unfit):  # rows that `read` rejects
+                    labels = self._labels(row)
             if spec.labels is not None and is_vector(labels):
                 raise ConfigurationError(
                     f"{where}: the column {name} holds {', '.join(labels[:_SHOWN])}, a number for each class: name the "
@@ -219,9 +198,9 @@ class Labelled(TaskReader):
                     f"{list(found)[-1][:40]!r}: expected classes; name another column, or predict a number with "
                     "tasks.reader.score"
                 )
-        names = [text for text in found if text not in spec.no_label]
+        names = [*found]
         if names and are_numbers(names):
-            text = next(text for text in names if not text.removeprefix("-").isdigit())
+            text = next(text for text in names if not is_integer(text))
             raise ConfigurationError(
                 f"{found[text]}: the column {name} holds {text}, a number, where a class is expected: to predict "
                 f"numbers, name the column by tasks.reader.score={name}; for classes, list tasks.reader.classes=[...]"
@@ -233,15 +212,6 @@ class Labelled(TaskReader):
                 "name another column, or list all classes: tasks.reader.classes=[...]"
             )
         return sort_classes(names) if spec.words is None else word_classes(names, name)
-
-    def _labels_in(self, row: Row) -> list[str]:
-        """Return the labels of a row; none where they cannot be read, which `read` rejects."""
-        value, spec = value_at(row, self._answer), self.spec
-        with suppress(ValueError):
-            if spec.words is not None or spec.labels is not None:
-                return cell_texts(value, None if spec.words is not None else spec.separator) or []
-            return [text] if (text := cell_text(value)) is not None else []
-        return []
 
     def _score_range(self, splits: Mapping[str, Path]) -> list[float]:
         values = (value_at(row, self._answer) for _, row in self._rows({*splits.values()}))
@@ -257,30 +227,35 @@ class Labelled(TaskReader):
     def _is_kept(self, row: Row) -> bool:
         return all(str(value_at(row, name)) in values for name, values in self.spec.keep.items())
 
-    def _is_training(self, row: Row) -> bool:
-        split = self.spec.split
-        return split is None or (split.split_of(row) or "").startswith("train")
-
     def item(self, row: Row, index: int) -> LabeledText | TaggedWords:
-        spec, value, group = self.spec, value_at(row, self._answer), self.group_of(row)
-        if spec.split is not None and spec.split.split_of(row) is None:
-            name = str(value_at(row, spec.split.column))[:60]
-            raise Unfit("bad_split", f"the column {spec.split.column} holds {name!r}, no split")
+        spec, group = self.spec, self.group_of(row)
         if not self._is_kept(row):
             raise Unfit("filtered")
         if spec.words is not None:
             words = self._words(row)
-            return TaggedWords(words, self._tags(value, len(words)), index, group)
+            return TaggedWords(words, self._tags(row, len(words)), index, group)
         texts = self.texts_of(row)
-        is_single = not isinstance(value, (list, tuple, Mapping))
-        if value is None or (is_single and cell_text(value) in spec.no_label):
-            raise Unfit("no_label")
         if spec.score is not None:
-            return LabeledText(texts, None, self._number(value), index, group)
-        classes = self._classes(value)
+            return LabeledText(texts, None, self._number(row), index, group)
+        classes = self._classes(row)
         if spec.labels is not None:
             return LabeledText(texts, None, None, index, group, classes)
         return LabeledText(texts, classes[0], None, index, group)
+
+    def _labels(self, row: Row) -> list[str]:
+        """Return the labels in a row as texts: one, any number of them, or one for each word."""
+        spec, value = self.spec, value_at(row, self._answer)
+        try:
+            if spec.words is None and spec.labels is None:
+                labels = None if (label := cell_text(value)) is None else [label]
+            else:
+                labels = cell_texts(value, None if spec.words else spec.separator)
+        except ValueError as error:
+            several = "" if spec.words else "; name several by tasks.reader.labels"
+            raise Unfit("bad_label", f"the column {self._answer} {error}{several}") from error
+        if labels is None or {*labels} & {*spec.no_label}:
+            raise Unfit("no_label")
+        return labels
 
     def texts_to_keep(self, row: Row) -> Any:
         words = self.spec.words  # a single one is too short to be found
@@ -317,44 +292,35 @@ class Labelled(TaskReader):
             raise Unfit("empty_word")
         return tuple(words)
 
-    def _number(self, value: Any) -> float:
-        number, (low, high) = number_of(value), self.spec.range or (0.0, 1.0)
-        if number is None and isinstance(value, str) and not value.strip():
+    def _number(self, row: Row) -> float:
+        value, (low, high) = value_at(row, self._answer), self.spec.range or (0.0, 1.0)
+        is_cell, number = not isinstance(value, (list, tuple, Mapping)), number_of(value)
+        if is_cell and cell_text(value) in (None, *self.spec.no_label):
             raise Unfit("no_label")
         if number is None or not low <= number <= high:
             expected = f"a number from {low:g} to {high:g}"
             raise Unfit("bad_label", f"the column {self._answer} holds {value!r}, expected {expected}")
         return number
 
-    def _classes(self, value: Any) -> tuple[int, ...]:
-        """Return the indices of the class or classes in a cell, in ascending order."""
-        spec = self.spec
-        try:
-            names = cell_texts(value, spec.separator) if spec.labels is not None else [cell_text(value)]
-        except ValueError as error:
-            detail = f"the column {self._answer} {error}; name several by tasks.reader.labels"
-            raise Unfit("bad_label", detail) from error
-        if names is None or None in names or {*names} & {*spec.no_label}:
-            raise Unfit("no_label")
-        found = [str(name) for name in names]
-        if spec.labels is not None and is_vector(found) and len(found) == len(known := class_names(spec.classes)):
-            found = [label for label, has in zip(known, found, strict=True) if has == "1"]
-        return tuple(sorted({self._index_of(name) for name in found}))
+    def _classes(self, row: Row) -> tuple[int, ...]:
+        """Return the indices of the class or classes of a row, in ascending order."""
+        labels, known = self._labels(row), class_names(self.spec.classes)
+        if self.spec.labels is not None and is_vector(labels) and len(labels) == len(known):
+            labels = [label for label, has in zip(known, labels, strict=True) if has == "1"]
+        return tuple(sorted({self._index_of(label) for label in labels}))
 
-    def _tags(self, value: Any, count: int) -> tuple[int, ...]:
+    def _tags(self, row: Row, count: int) -> tuple[int, ...]:
         """Return the class index of each word."""
-        if value is None:
-            raise Unfit("no_label")
-        try:
-            tags = cell_texts(value, None) or []
-            if len(tags) != count:
-                raise Unfit("fields", f"it has {count} words and {len(tags)} labels")
-            names, marks = self._scheme
-            if marks:
+        tags = self._labels(row)
+        if len(tags) != count:
+            raise Unfit("fields", f"it has {count} words and {len(tags)} labels")
+        names, marks = self._scheme
+        if marks:
+            try:
                 tags = to_bio([names[self._indices[tag]] if tag in self._indices else tag for tag in tags])
-                tags = to_bioes(tags) if marks & {*"ES"} else tags
-        except ValueError as error:
-            raise Unfit("bad_label", f"the column {self._answer}: {error}") from error
+            except ValueError as error:
+                raise Unfit("bad_label", f"the column {self._answer}: {error}") from error
+            tags = to_bioes(tags) if marks & {*"ES"} else tags
         return tuple(map(self._index_of, tags))
 
     @cached_property
@@ -388,3 +354,29 @@ class Labelled(TaskReader):
             several = None if spec.labels is None else [values[number] for number in item.classes or ()]
             answer = values[item.label or 0] if several is None else several
             yield json.dumps({**texts, **fixed, self._answer: answer}, ensure_ascii=False)
+
+
+class OfficialLayout(Labelled):
+    """Base of the readers of official layouts: their `spec` names the columns and classes that their files have."""
+
+    unit: ClassVar[str] = "line"
+    has_parts: ClassVar[bool] = False
+    hint: ClassVar[str] = ""
+
+    @cached_property
+    @abstractmethod
+    def spec(self) -> Labelled.Options:
+        """Columns and classes of the task."""
+
+    def group_of(self, row: Row) -> str | None:
+        return row.get(GROUP)
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        """Return the text or both texts of a row, as they stand."""
+        names = (*self.spec.text, *self.spec.text_pair)
+        texts = tuple(text for name in names if isinstance(text := row.get(name), str))
+        if len(texts) < len(names):
+            raise Unfit("fields")
+        if not all(text.strip() for text in texts):
+            raise Unfit("empty_text")
+        return texts

@@ -69,7 +69,7 @@ class MultipleChoice(TaskReader):
         file = open_table(path, self.limits, by_line=True)
         file.require(self.spec.context, *self.spec.choices)
         if (labels := self._answers_of(path)) is None:
-            return replace(file, has_labels=self.spec.answer in file.names or file.layout.startswith("json"))
+            return file
         if not labels.is_file():
             raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers in the same folder")
         rows = partial(self._joined, file, labels)

@@ -1,9 +1,9 @@
 """Reader of RACE's folder, reading comprehension of exams (arXiv 1704.04683)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Final, Literal
 from clozeline.configuration.config import config_class
 from clozeline.files import parse_json
 from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, TaskFile, Unfit
+from clozeline.pipeline.tasks.readers._column_files import open_folder
 from clozeline.pipeline.tasks.readers._task_items import GROUP
-from clozeline.pipeline.tasks.readers._text_lines import read_text, text_files
+from clozeline.pipeline.tasks.readers._text_lines import text_files
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 
 _LETTERS: Final = "ABCDEFGHIJ"
@@ -50,42 +51,30 @@ class Race(MultipleChoice):
 
     def open(self, path: Path) -> TaskFile:
         level = self.options.level
-        files = tuple(file for file in text_files(path) if level is None or file.parent.name == level)
-        return TaskFile(path, "official folder", partial(self._questions, files), others=files)
-
-    def _questions(self, files: Sequence[Path]) -> Iterator[tuple[int, Row | Rejected]]:
-        """Yield the questions of all articles, each with the article and its options."""
-        index = 0
-        for path in files:
-            where = f"{path.parent.name}/{path.name}"
-            article = self._article(path, index, where)
-            if isinstance(article, Rejected):
-                yield index, article
-                index += 1
-                continue
-            lists = [article.get(name) for name in ("questions", "options", "answers")]
-            columns = [each if isinstance(each, list) else [] for each in lists]
-            for question, options, answer in islice(zip_longest(*columns), len(columns[0])):
-                texts = {"article": article.get("article"), "question": question, "options": options}
-                yield index, {name: _stripped(text) for name, text in texts.items()} | {"answer": answer, GROUP: where}
-                index += 1
-
-    def _article(self, path: Path, index: int, where: str) -> Mapping[str, Any] | Rejected:
-        text = read_text(path, index, self.limits)
-        if isinstance(text, Rejected):
-            return text
-        article: Any = None
-        with suppress(ValueError):
-            article = parse_json(text)
-        if isinstance(article, Mapping) and isinstance(article.get("questions"), list) and article["questions"]:
-            return article
-        return Rejected("fields", index, f"{where}: expected an object of JSON with a list of questions", (text,))
+        files = [file for file in text_files(path) if level is None or file.parent.name == level]
+        return open_folder(path, files, self.limits, "official folder", _questions)
 
     def item(self, row: Row, index: int) -> Choices:
         try:
             return replace(super().item(row, index), group=row[GROUP])
         except Unfit as why:
             raise Unfit(why.reason, why.detail and f"{row[GROUP]}: {why.detail}") from why
+
+
+def _questions(path: Path, text: str) -> Iterator[Row | Rejected]:
+    """Yield the questions of an article, each with the article and its options."""
+    where, article = f"{path.parent.name}/{path.name}", None
+    with suppress(ValueError):
+        article = parse_json(text)
+    fields = article if isinstance(article, Mapping) else {}
+    columns = [
+        each if isinstance(each := fields.get(name), list) else [] for name in ("questions", "options", "answers")
+    ]
+    if not columns[0]:
+        yield Rejected("fields", 0, f"{where}: expected an object of JSON with a list of questions", (text,))
+    for question, options, answer in islice(zip_longest(*columns), len(columns[0])):
+        texts = {"article": fields.get("article"), "question": question, "options": options}
+        yield {name: _stripped(value) for name, value in texts.items()} | {"answer": answer, GROUP: where}
 
 
 def _stripped(value: Any) -> Any:

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Final, Literal
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFacts, TaskFile, TaskItem
 from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
-from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout, numbered
+from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._reader import HeadName
 from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
-from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
@@ -152,10 +152,7 @@ class Superglue(OfficialLayout):
     def open(self, path: Path) -> TaskFile:
         file = open_table(path, self.limits)
         file.require(*self.task.fields)
-        _, first = next(file.rows(), (0, {}))
-        hidden = isinstance(first, Rejected) or first.get("label") in (None, -1)
-        has_labels = self.task.split is not None or not hidden
-        return replace(file, layout="official", has_labels=has_labels, rows=partial(self._examples, file))
+        return replace(file, layout="official", rows=partial(self._examples, file))
 
     def _examples(self, file: TaskFile) -> Iterator[tuple[int, Row | Rejected]]:
         """Yield the rows of all lines; those of a group share its index."""

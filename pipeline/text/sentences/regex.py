@@ -1,7 +1,6 @@
 """Split sentences by rules: marks, closing quotes, abbreviations, initials, ordinals, paragraphs."""
 
 import re
-from dataclasses import field
 from typing import ClassVar, Final, NamedTuple
 
 from clozeline.configuration.config import config_class
@@ -112,15 +111,12 @@ class Regex:
 
     @config_class
     class Options:
-        abbreviations: list[str] = field(default_factory=list)
-        """more abbreviations, any language, whose full stop ends no sentence; without that full stop"""
         informal: bool = False
         """a full stop after a word of four or more letters ends a sentence before a lower-case letter too"""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self._phrases = Phrases(Phrases.Options())
-        self._extra = frozenset(word.lower().removesuffix(".") for word in options.abbreviations)
 
     def starts(self, text: str, language: str) -> list[int]:
         """Return the character offset of each sentence; subtags of the language are ignored."""
@@ -173,7 +169,7 @@ class Regex:
             item = len(words) == 1 or before[: -len(words[-1])].rstrip(" \t").endswith("\n")
             return not ((rules.ordinals and len(word) <= 2) or (item and len(word) <= 3))
         lower = word.lower()
-        if lower in rules.never or lower in self._extra:
+        if lower in rules.never:
             return False
         if lower in rules.numeric and following[0].isdecimal():
             return False

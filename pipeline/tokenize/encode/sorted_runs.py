@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.pieces import PieceWriter
+from clozeline.pipeline.execution.exchange import Exchange, PieceWriter
 from clozeline.pipeline.ingest.documents.document import Document
 
 _FLUSH_BYTES: Final = 1 << 26
@@ -60,10 +59,9 @@ class RunWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write the rest of the buffer and the index."""
+        """Write the rest of the buffer."""
         if self._rows:
             self._flush()
-        self._writer.close()
 
     def _flush(self) -> None:
         self._rows.sort(key=lambda row: row[:2])

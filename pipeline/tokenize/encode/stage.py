@@ -1,21 +1,49 @@
 """Split sentences and tokenize documents; the number of tasks changes no shard."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
+import psutil
 
 from clozeline.configuration.config import to_plain
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.stage_order import documents_folder, tokenizer_stage
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
+from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, EncodeCounts, TokenizeDocuments
+from clozeline.report.axis_units import size_text
+
+_BASE_BYTES: Final = 300e6
+"""Memory of Python and its libraries."""
+_PER_DOCUMENT_BYTE: Final = 15.0
+"""Memory for each byte of documents in a shard, which is sorted: 117 MB of documents took 2.0 GB."""
+
+
+def worker_memory(shards: int, documents: float) -> float:
+    """Return about how many bytes of memory a worker needs for one of the shards of all documents."""
+    return _BASE_BYTES + _PER_DOCUMENT_BYTE * documents / shards
+
+
+def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str:
+    """Return a warning if a worker may need more memory than it has, or ""."""
+    options, remedy = executor.chosen().options, "lower executor.workers"
+    if executor.name == "local":
+        room = psutil.virtual_memory().total / min(executor.workers or os.cpu_count() or 1, executor.tasks, shards)
+    else:
+        room, remedy = options.mem_per_cpu_gb * options.cpus_per_task * 2**30, "raise executor.options.mem_per_cpu_gb"
+    if (needed := worker_memory(shards, documents)) <= room:
+        return ""
+    return (
+        f"memory: a worker of 'encode' needs about {size_text(needed)}, got {size_text(room)}: {remedy}, or set "
+        "plan.shard_bytes to less"
+    )
 
 
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
@@ -41,12 +69,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         switch = self.config.code_switch
         return {} if switch is None else {str(path): file_hash(path) for path in switch.dictionaries}
 
-    def exchanges(self) -> Sequence[Exchange]:
-        return [Exchange("runs", len(self.plan.units), self.plan.shards)]
-
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
-        recipe, (runs,) = self.recipe, self.exchanges()
-        units, shards = runs.sources, runs.destinations
+        recipe, units, shards = self.recipe, len(self.plan.units), self.plan.shards
+        runs = Exchange("runs", units, shards)
         documents = documents_folder(recipe, self.name)
         source = tokenizer_stage(recipe)
         tokenizer = source.folder / "tokenizer"
@@ -70,6 +95,10 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed),
             TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config), index),
         ]
+
+    def warning(self) -> str:
+        files = (documents_folder(self.recipe, self.name) / "documents").glob("*.arrow")
+        return check_memory(self.recipe.executor, self.plan.shards, sum(file.stat().st_size for file in files))
 
     def row(self, counts: EncodeCounts) -> Row:
         out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"

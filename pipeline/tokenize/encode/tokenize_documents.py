@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.pieces import PieceWriter
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
@@ -178,10 +177,8 @@ class TokenizeDocuments(Pass[EncodeCounts]):
         if self.code_switch is not None:
             words = read_switcher(self.code_switch, self.limits, self.seed, "encode")
             switcher = SentenceSwitcher(words, splitter, self.heldout)
-        relative = self.runs.file(unit)
-        with output.file(relative) as file, file.open("wb") as sink:
-            dtype, shards = tokenizer.vocabulary.id_dtype, self.runs.destinations
-            writer = RunWriter(PieceWriter(sink, relative), dtype, shards)
+        with self.runs.write(output, unit) as pieces:
+            writer = RunWriter(pieces, tokenizer.vocabulary.id_dtype, self.runs.destinations)
             for batch in _batches(read_documents(documents_of(self.documents, unit))):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from clozeline.configuration.strict_yaml import parse_yaml
+from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.hub import is_tokenizer_file

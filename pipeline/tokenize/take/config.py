@@ -4,8 +4,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.hub import TOKENIZER_FETCHED
 
 

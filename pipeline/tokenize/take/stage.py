@@ -79,9 +79,6 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
                 role = "tokenizer.specials='{pad: PIECE}'"
                 yield f"tokenizer.path {self.config.path}: {error}; {role} gives the role to a piece that it has"
 
-    def expansion(self) -> float:
-        return 0.0  # no documents
-
     def version(self) -> int:
         """Return a hash of the vocabulary, and of the publisher's files, such as a chat template."""
         imported = self._imported(self._add())

@@ -1,6 +1,7 @@
 """Train a tokenizer on a sample of the documents."""
 
 import logging
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
@@ -8,8 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.stage_order import documents_folder
-from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount
+from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output, require_equal
 from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
@@ -39,9 +39,6 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
-
-    def expansion(self) -> float:
-        return 0.0  # no documents
 
     def version(self) -> int:
         return SAMPLE_VERSION + int(self.config.algorithm().type.VERSION)
@@ -107,7 +104,9 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
                 )
             tokenizer = self.chosen.type.train(sample.texts(), self.chosen.options, folder / "tokenizer")
             save_tokenizer(tokenizer, self.chosen.name, folder / "tokenizer")
-            output.copy(folder / "tokenizer", "tokenizer")
+            for source in sorted((folder / "tokenizer").iterdir()):
+                with output.file(f"tokenizer/{source.name}") as path:
+                    shutil.copyfile(source, path)
         if tokenizer.LOSS:
             _LOG.warning("train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.LOSS)
         asked, size = self.chosen.options.size, tokenizer.vocabulary.size

@@ -1,16 +1,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from clozeline.configuration.config import config_class, config_digest, load_config, to_plain, validate
+from clozeline.configuration.config import (
+    ONE_OR_MORE,
+    Names,
+    config_class,
+    config_digest,
+    load_config,
+    to_plain,
+    validate,
+)
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.recipe import Recipe
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.data import DataConfig
 
 
 @config_class
@@ -99,7 +110,7 @@ def test_mistakes_are_named(load, text, overrides, message):
         ("steps: 3\n", ["path=${nope}"], "command line: Interpolation key 'nope' not found"),
         ("steps: 3\npath: ${nope}\n", ["steps=4"], "FILE: Interpolation key 'nope' not found"),
         ("steps: 3\nothers: [{}]\n", ["others.x=4"], "command line: unknown key 'others.0.x'"),
-        ("steps: 3\nothers: []\n", ["others.rate=4"], "argument 'others.rate=...': others has no entry yet"),
+        ("steps: 3\nothers: []\n", ["others.rate=4"], "argument 'others.rate=4': others has 0 entries"),
     ],
 )
 def test_a_mistake_is_blamed_on_its_own_side(load, tmp_path, text, overrides, message):
@@ -120,8 +131,6 @@ def test_missing_file_is_one_message(tmp_path):
 
 @given(st.integers(1, 10**6), st.floats(1e-9, 1e9), st.lists(st.text("abcxyz", min_size=1), max_size=3))
 def test_resolved_config_validates_to_itself(steps, rate, languages):
-    from clozeline.configuration.config import validate
-
     config = Outer(steps=steps, inner=Inner(rate=rate, languages=tuple(languages)))
     assert validate(Outer, to_plain(config), "again") == config
 
@@ -139,3 +148,64 @@ def test_the_adapter_of_a_class_is_built_once_and_other_types_need_no_hash() -> 
         assert to_plain(config(size=5)) == {"size": 5}
         assert built.call_count == 1
         assert validate(Annotated[int, ["no hash"]], 7, "") == 7
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("given", "entry"),
+    [
+        ("~/in/*.gz", "/home/ada/in/*.gz"),
+        (["~/a", "b"], ["/home/ada/a", "b"]),
+        ("a/~/b", "a/~/b"),
+        ("~", "/home/ada"),
+        ("./~", "./~"),
+    ],
+)
+def test_home_is_expanded_in_input_and_output(given: Any, entry: Any) -> None:
+    recipe = validate(Recipe, {"corpus": "c", "input": {"path": given}, "output": "~/out"}, "f")
+    assert recipe.input[0].path == entry
+    assert recipe.output == Path("/home/ada/out")
+
+
+@pytest.mark.usefixtures("home")
+def test_home_is_expanded_in_the_paths_of_sets() -> None:
+    data = validate(DataConfig, {"shards": ["~/a", "b"], "heldout": {"x": "~/h"}, "store": {"cache_dir": "~/c"}}, "f")
+    assert to_plain(data)["shards"] == ["/home/ada/a", "b"]
+    assert data.heldout == {"x": Path("/home/ada/h")}
+    assert data.store.cache_dir == Path("/home/ada/c")
+
+
+def test_a_home_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="output: ~no-such-user/x: there is no such home folder"):
+        validate(Recipe, {"corpus": "c", "output": "~no-such-user/x"}, "f")
+
+
+def test_one_value_is_a_list() -> None:
+    names, paths = TypeAdapter(Names), TypeAdapter(Annotated[list[Path], ONE_OR_MORE])
+    assert names.validate_python("a") == names.validate_python(["a"]) == ["a"]
+    assert paths.validate_python("a") == [Path("a")]
+    assert names.validate_python(["a", "b"]) == ["a", "b"]
+    with pytest.raises(ValidationError):
+        names.validate_python(3)
+
+
+@pytest.mark.parametrize(
+    ("data", "meant"),
+    [
+        ({"stepz": 3}, "did you mean 'steps'?"),
+        ({"zero": {"stag": 1}}, "did you mean 'zero.stage'?"),
+        ({"data": {"steps": 3}}, "did you mean 'steps'?"),
+        ({"micro_batch": 3}, "did you mean 'data.micro_batch'?"),
+        ({"log": {"bogus": 1}}, "it has every, seconds, "),
+        ({"bogus": 1}, "--help lists the keys"),
+    ],
+)
+def test_the_nearest_key_is_named(data: dict[str, Any], meant: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        validate(TrainConfig, data, "f")
+    assert f"'; {meant}" in str(caught.value)

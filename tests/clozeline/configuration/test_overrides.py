@@ -1,20 +1,23 @@
-"""Effect of a mapping on the command line on the one in the file."""
+"""Strict YAML, and the effect of words of the command line on what a file has."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from copy import deepcopy
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import example, given
+import yaml
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from clozeline.configuration.config import config_class, validate
-from clozeline.configuration.one_or_more import ONE_OR_MORE
-from clozeline.configuration.overrides import override
+from clozeline.configuration.config import ONE_OR_MORE, config_class, load_config, read_mapping, validate
+from clozeline.configuration.overrides import dump_yaml, override, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.registry import Chosen, OneOf, choose
@@ -51,27 +54,22 @@ BEFORE: dict[str, Any] = {
         ("sentences={option: 2}", "sentences", {"name": "regex", "option": 2}),
         ("part={weight: 5.0}", "part", {"weight": 5.0, "tags": {"a": 1, "b": 2}}),
         ("part={tags: {c: 3}}", "part", {"weight": 2.0, "tags": {"c": 3}}),
+        ("part.weight=5.0", "part", {"weight": 5.0, "tags": {"a": 1, "b": 2}}),
         ("part.tags={c: 3}", "part", {"weight": 2.0, "tags": {"c": 3}}),
         ("part.tags.c=3", "part", {"weight": 2.0, "tags": {"a": 1, "b": 2, "c": 3}}),
-        ("part.tags.a=null", "part", {"weight": 2.0, "tags": {"b": 2}}),
         ("part.weight=null", "part", {"weight": None, "tags": {"a": 1, "b": 2}}),
         ("parts={z: {}}", "parts", {"z": {}}),
         ("parts.x={weight: 5.0}", "parts", {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}}),
-        ("parts.x.tags.a=null", "parts", {"x": {"weight": 3.0, "tags": {}}, "y": {}}),
-        ("parts.y=null", "parts", {"x": {"weight": 3.0, "tags": {"a": 1}}}),
+        ("parts.x.weight=5.0", "parts", {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}}),
         ("parts=null", "parts", None),
         ("listed.0.tags={b: 2}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
         ("listed.0={tags: {b: 2}}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
     ],
 )
-def test_a_mapping_replaces_merges_or_loses_an_entry(argument: str, key: str, after: Any) -> None:
-    found = override(Whole, BEFORE, [argument], "here")
-    assert found == {**BEFORE, key: after}
-
-
-def test_an_entry_that_is_not_there_cannot_be_removed() -> None:
-    with pytest.raises(ConfigurationError, match="no 'z' to remove; parts has: x, y"):
-        override(Whole, BEFORE, ["parts.z=null"], "here")
+def test_a_mapping_merges_or_replaces(argument: str, key: str, after: Any) -> None:
+    before = deepcopy(BEFORE)
+    assert override(Whole, BEFORE, [argument], "here") == {**BEFORE, key: after}
+    assert before == BEFORE
 
 
 def test_overrides_apply_in_their_order() -> None:
@@ -183,17 +181,19 @@ def test_a_word_of_the_shell_is_a_text_or_path_as_it_stands(key: str, name: str)
         ("path=null", None),
         ("text='a #2'", "a #2"),
         ('text="null"', "null"),
-        ("paths=[2024, 'b #1', c #2]", ["2024", "b #1", "c #2"]),
-        ("entries={a: 1e5, b: x #2}", {"a": "1e5", "b": "x #2"}),
+        ("paths=[a, 'b #1', c#2]", ["a", "b #1", "c#2"]),
+        ("paths=[a, b #2]", "[a, b #2]"),
+        ("entries={a: '1e5', b: 'x #2'}", {"a": "1e5", "b": "x #2"}),
         ("count=2024", 2024),
         ("count=2024.10", "2024.10"),
         ("number=1e5", 1e5),
         ("switch=true", True),
         ("switch=a #2", "a #2"),
-        ("part=weight: 2.5", {"weight": 2.5}),
+        ("part={weight: 2.5}", {"weight": 2.5}),
+        ("part=weight: 2.5", "weight: 2.5"),
         ("anything=3", 3),
         ("anything=a: b", "a: b"),
-        ("anything=[3, b #2]", [3, "b #2"]),
+        ("anything=[3, b#2]", [3, "b#2"]),
         ("anything=&a [*a]", "&a [*a]"),
     ],
 )
@@ -208,3 +208,116 @@ def test_names_of_inputs_and_outputs_reach_the_recipe(name: str) -> None:
     words = [f"corpus={name}", f"input={name}", f"output={name}"]
     recipe = validate(Recipe, override(Recipe, {}, words, "f"), "f")
     assert (recipe.corpus, recipe.input[0].path, recipe.output) == (name, name, Path(name))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3e-4", 3e-4), ("3E+4", 3e4), ("1.", 1.0), (".5", 0.5), ("-1.5e3", -1500.0), ("1e5", 1e5),
+        ("-.inf", -math.inf), ("0", 0), ("-7", -7), ("+7", 7), ("12:30", "12:30"), ("010", "010"), ("0b11", 3),
+        ("no", "no"), ("on", "on"), ("Yes", "Yes"), ("True", "True"), ("true", True), ("false", False), ("null", None),
+        ("~", None), ("12", 12), ("1_000", 1000), ("0x10", 16), ("2024-05-06", "2024-05-06"), ("1.2.3", "1.2.3"),
+        ("1e", "1e"), ("e5", "e5"), ("'3e-4'", "3e-4"), ("12:30:45", "12:30:45"), ("1:30.5", "1:30.5"),
+    ],
+)  # fmt: skip
+def test_words_and_numbers(text: str, value: Any) -> None:
+    found = parse_yaml(f"key: {text}")["key"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+LOOKALIKES = st.sampled_from(
+    ["1e5", "3e-4", "+.5", "12:30", "010", "0o17", "no", "true", "Null", "2024-05-06", ".inf", "=", "<<"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | LOOKALIKES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60)
+@given(VALUES)
+@example({"\x85": None, "a\u2028b": "\u2029", "\ufeff": ["\x85c"]})
+def test_what_is_written_is_read(value: Any) -> None:
+    assert parse_yaml(dump_yaml(value)) == value
+    assert yaml.safe_load(dump_yaml({"key": value})) == {"key": value}, "another reader agrees"
+
+
+@pytest.mark.parametrize("text", ["a: 1\na: 2", "x: {b: 1, b: 2}", "- {1: a, 1: b}"])
+def test_a_key_given_twice_is_an_error_with_its_line(text: str) -> None:
+    with pytest.raises(yaml.YAMLError, match=r"key .* is given twice(.|\n)*line"):
+        parse_yaml(text)
+
+
+def test_objects_of_python_are_not_built() -> None:
+    with pytest.raises(yaml.YAMLError, match="could not determine a constructor"):
+        parse_yaml("!!python/object/apply:os.getcwd []")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 2000, "{a: " * 2000, "- " * 2000, "a: 0b_", "? [a]\n: b", "{a: b}: c", "a: \0"],
+    ids=["lists", "mappings", "entries", "number", "list as key", "mapping as key", "control character"],
+)
+def test_what_is_no_yaml_is_one_kind_of_error(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        parse_yaml(text)
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{key}: &{key} [{', '.join([f'*{before}'] * 10)}]\n" for before, key in itertools.pairwise("abcdefghi")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (BOMB, "more than 100,000 values"),
+        ("a: &a [*a]", "an alias repeats the value that it is in"),
+        ("&a {b: {c: *a}}", "an alias repeats the value that it is in"),
+        ("[" + "x, " * 100_000 + "]", "more than 100,000 values"),
+    ],
+    ids=["aliases", "list in itself", "mapping in itself", "long list"],
+)
+def test_a_text_that_becomes_too_large_is_refused_at_its_line(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=rf"c\.yaml: cannot be read as YAML: {problem}.* in line \d+$"):
+        read_mapping(tmp_path / "c.yaml")
+
+
+def test_aliases_of_usual_size_are_read() -> None:
+    base = {"a": 1, "b": [1, 2]}
+    assert parse_yaml("base: &base {a: 1, b: &b [1, 2]}\nc: *b\nagain: [*base, *base]") == {
+        "base": base, "c": [1, 2], "again": [base, base],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "key", ["a..b", ".part", "part.", ".", "part..weight", "part" + "." * 2000, ".".join(["part"] * 2000)]
+)
+def test_a_key_that_cannot_be_one_is_refused_by_one_message(tmp_path: Path, key: str) -> None:
+    (tmp_path / "c.yaml").write_text("{}")
+    with pytest.raises(ConfigurationError, match=r"^argument '.*expected a key such as .*$") as caught:
+        load_config(Whole, tmp_path / "c.yaml", [f"{key}=1"])
+    assert caught.value.exit_code == 64
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("nope.0.b=1", "unknown key 'nope'"),
+        ("part.weight.0.b=1", "part.weight: expected a valid number"),
+        ("listed.7.weight=1", "listed has 1 entries"),
+        ("part.tags.a.b.c=1", "part.tags.a: expected a valid integer"),
+    ],
+)
+def test_a_key_below_what_has_no_keys_is_named(tmp_path: Path, word: str, problem: str) -> None:
+    (tmp_path / "c.yaml").write_text("listed: [{}]")
+    with pytest.raises(ConfigurationError, match=rf"^(command line|argument '.*'): {problem}.*$"):
+        load_config(Whole, tmp_path / "c.yaml", [word])
+
+
+def test_a_key_below_a_reference_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"part is \$\{parts.x\}"):
+        override(Whole, {"parts": {"x": {}}, "part": "${parts.x}"}, ["part.weight=2.0"], "f")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,15 @@ import yaml
 
 from clozeline import registry
 from clozeline.command import run_command
-from clozeline.configuration.config import load_config, save_yaml
+from clozeline.configuration.config import describe, load_config, save_yaml
 from clozeline.configuration.redaction import (
     MASK,
     is_secret,
-    iter_masked_keys,
     redact,
     redact_text,
     remember,
     without_masks,
 )
-from clozeline.configuration.schema import describe
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import DamagedBlock, StoreOptions
@@ -88,10 +87,6 @@ def test_data_lose_their_secrets_and_nothing_else() -> None:
         "shards": [f"s3://{MASK}@bucket/set", "http://h:80/x", Path("a")],
         "exact": {"key": "text"}, "password": MASK, "token": None, "secret": "",
     }  # fmt: skip
-    assert list(iter_masked_keys(redact(plain))) == [
-        "store.fsspec.key", "store.fsspec.secret", "store.fsspec.client_kwargs.aws_session_token",
-        "store.fsspec.token", "shards.0", "password",
-    ]  # fmt: skip
     assert without_masks(redact(plain))["shards"][0] == "s3://bucket/set"
     assert "password" not in without_masks(redact(plain))
 
@@ -154,13 +149,10 @@ def test_an_unknown_kind_of_store_is_refused_without_its_password() -> None:
 
 
 def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_path: Path) -> None:
-    """By tools; a start refuses it by the key, unless the command line has the secret."""
     path = tmp_path / "config.yaml"
     save_yaml({"retries": 2, "fsspec": {"secret": "hush-hush", "anon": False}}, path)
     assert yaml.safe_load(path.read_text()) == {"retries": 2, "fsspec": {"secret": MASK, "anon": False}}
-    assert load_config(StoreOptions, path, recorded=True).fsspec == {"anon": False}
-    with pytest.raises(ConfigurationError, match=r"fsspec.secret: \*\*\* marks a secret that was left out"):
-        load_config(StoreOptions, path)
+    assert load_config(StoreOptions, path).fsspec == {"anon": False}
     assert load_config(StoreOptions, path, ["fsspec.secret=given"]).fsspec == {"secret": "given", "anon": False}
 
 
@@ -177,9 +169,22 @@ def test_signatures_in_a_query_are_secrets():
     shown = f"https://h.example/a.jsonl?X-Amz-Signature={MASK}&part=7&sig={MASK}&Expires=1"
     assert redact({"path": [url]}) == {"path": [shown]}
     assert redact_text(f"input {url}: no such file") == f"input {shown}: no such file"
-    assert list(iter_masked_keys({"path": [shown]})) == ["path.0"]
     assert without_masks(shown) == "https://h.example/a.jsonl?part=7&Expires=1"
     harmless = "https://h.example/a.jsonl?design=1&keys=2 and a key=3"
     assert redact(harmless) == harmless
     remember({"path": "https://h.example/a?sig=very-secret-9"})
     assert redact_text("could not open very-secret-9") == f"could not open {MASK}"
+
+
+WORDS = [
+    "a", "a1", "a.", "a-b_", "a:/", "http://", "http://a:", "x://a:b/", "'a':", "'a':'", '"a":"\\"', "&a", "?a=", "a@",
+    "\\", "' ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", WORDS)
+def test_the_time_of_a_text_grows_with_its_length(part: str) -> None:
+    """A word of 200,000 characters, such as encoded data in a message, took minutes."""
+    started = time.process_time()
+    redact_text(part * (200_000 // len(part)))
+    assert time.process_time() - started < 3

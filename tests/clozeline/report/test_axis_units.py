@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.report.axis_units import duration, nice_ticks, power_ticks, short, unit_of
+from clozeline.report.axis_units import duration, nice_ticks, power_ticks, short, size_text, unit_of
 from clozeline.report.charts import Series, histogram, lines
 from clozeline.report.html_page import page
 from tests.pages import checked
@@ -96,3 +96,11 @@ def test_powers_of_ten_are_thinned_and_a_short_range_has_others() -> None:
     assert power_ticks(1, 20_000) == [1, 10, 100, 1000, 10_000]
     assert power_ticks(0.5, 3e12) == [1, 1000, 1e6, 1e9, 1e12]
     assert power_ticks(200, 900) == [200, 300, 400, 500, 600, 700, 800, 900]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 KB"), (7_340_000_000, "7.3 GB"), (2.5e16, "25000.0 TB")],
+)
+def test_sizes_are_told_in_decimal_units(size: float, text: str) -> None:
+    assert size_text(size) == text

@@ -17,10 +17,10 @@ from tests.temporary_module import temporary_module
 GENERATING = ("decoder", "encoder_decoder")
 
 SCALED = """
-from clozeline.model.adapters.ia3 import Ia3
+from clozeline.model.adapters.lora import Lora
 
-class Scaled(Ia3):
-    \"\"\"IA3 under another name.\"\"\"
+class Scaled(Lora):
+    \"\"\"LoRA under another name.\"\"\"
 """
 
 
@@ -124,7 +124,7 @@ def test_the_base_of_a_configured_adapter_has_the_weights_that_it_has_alone(name
     assert sum(p.numel() for p in own.values()) == with_it.num_parameters() - alone.num_parameters()
     again = built(family)
     twin = add_adapter(again, name, {"name": name, **keys}, seed=5)
-    from_weights = {"prompt": "rows", "dora": "magnitude"}.get(name, "none")  # those of another model here
+    from_weights = {"prompt": "rows"}.get(name, "none")  # those of another model here
     same = {key: parameter for key, parameter in twin.named_parameters() if not key.endswith(from_weights)}
     assert all(torch.equal(parameter, own[f"adapters.{name}.{key}"]) for key, parameter in same.items())
 

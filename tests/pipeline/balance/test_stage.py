@@ -15,7 +15,7 @@ import xxhash
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.balance.stage import BalanceStage
-from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.group.documents import place_key, train_documents, with_copies
 from clozeline.pipeline.group.stage import GroupStage
 from clozeline.pipeline.recipe import Recipe

@@ -76,7 +76,7 @@ class OverRanges:
         (root / "clean").mkdir(parents=True)
         unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
         units = [{"unit": number, **unit} for number in range(candidates.parts)]
-        plan = {"format": 1, "shards": ranges, "inputs": [], "units": units}
+        plan = {"format": 1, "shards": ranges, "inputs": [], "units": units, "states": {}}
         (root / "clean/plan.json").write_text(json.dumps(seal(plan)))
         near = {"ngram": 1, "bands": candidates.bands, "rows": 1, "verify": verify}
         dedup = {"exact": None, "near": near}

@@ -6,12 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from clozeline.errors import StorageError
+from benchmarks.corpus_size import opens_of
+from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.dedup.parts import count_ranges
 from clozeline.pipeline.execution import exchange as exchanges
-from clozeline.pipeline.execution.exchange import Bundles, Exchange
-from clozeline.pipeline.execution.pieces import PieceFile, PieceWriter
+from clozeline.pipeline.execution.exchange import Bundles, Exchange, PieceFile, PieceWriter
 from clozeline.pipeline.execution.unit_record import Output
 
 
@@ -83,7 +85,7 @@ def test_opens_grow_with_units_and_not_with_their_square(tmp_path, monkeypatch):
     monkeypatch.setattr(exchanges, "_FEWEST", 64)
     few, many = (opens(tmp_path / str(units), monkeypatch, units) for units in (7, 56))
     assert few == 7 * 7
-    assert (few + 7, many + 56 + 7) == tuple(Exchange("x", units, units).opens for units in (7, 56))
+    assert (few + 7, many + 56 + 7) == tuple(opens_of(Exchange("x", units, units)) for units in (7, 56))
     assert many == 56 + 56 * 56 // 8 < 9 * few + 56
 
 
@@ -92,10 +94,79 @@ def test_at_the_defaults_a_terabyte_takes_fewer_than_a_hundred_thousand_opens():
     exchange = Exchange("x", units, units)
     ranges = count_ranges(units)
     hashes, drops, inner = Exchange("x", units, ranges), Exchange("x", ranges, units), Exchange("x", ranges, ranges)
-    assert exchange.opens + 3 * units < 100_000
-    assert 3 * hashes.opens + 3 * drops.opens + 3 * inner.opens + 7 * units < 100_000
+    assert opens_of(exchange) + 3 * units < 100_000
+    assert 3 * sum(map(opens_of, (hashes, drops, inner))) + 7 * units < 100_000
     assert exchange.bundles == -(-units // 256)
 
 
 def test_a_bundle_is_missed_only_for_a_later_pass():
     assert Bundles(Exchange("x", 300, 2)).intermediate
+
+
+PIECES = [[b"first ", b"piece"], [], [b"second"], [b"second"]]
+
+
+def write(folder, name, pieces):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    with (folder / name).open("wb") as sink:
+        writer = PieceWriter(sink, name)
+        for parts in pieces:
+            writer.add(iter(parts))
+        writer.close()
+    return folder / name
+
+
+def read(folder, name):
+    with PieceFile(folder, name) as file:
+        return [file.piece(number) for number in range(len(file))]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.binary(max_size=9), max_size=3), max_size=6))
+def test_pieces_come_back_in_any_order(tmp_path_factory, pieces):
+    folder = tmp_path_factory.mktemp("pieces")
+    write(folder, "tmp/a", pieces)
+    assert read(folder, "tmp/a") == [b"".join(parts) for parts in pieces]
+    with PieceFile(folder, "tmp/a") as file:
+        backwards = [file.piece(number) for number in reversed(range(len(file)))]
+    assert backwards == [b"".join(parts) for parts in reversed(pieces)]
+
+
+def test_every_changed_bit_and_every_cut_is_noticed(tmp_path):
+    path = write(tmp_path, "a", PIECES)
+    content, found = path.read_bytes(), 0
+    for place in range(8 * len(content)):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(changed)
+        try:
+            assert read(tmp_path, "a") == [b"".join(parts) for parts in PIECES]
+        except IntegrityError:
+            found += 1
+    assert 8 * len(content) - 64 <= found < 8 * len(content), "only the place of an empty piece may change"
+    for size in range(len(content)):
+        path.write_bytes(content[:size])
+        with pytest.raises(IntegrityError):
+            read(tmp_path, "a")
+
+
+def test_files_and_pieces_cannot_change_places(tmp_path):
+    write(tmp_path, "a", PIECES).replace(tmp_path / "b")
+    with pytest.raises(IntegrityError, match="b: its end"):
+        read(tmp_path, "b")
+    path = write(tmp_path, "c", [[b"x"], [b"y"]])
+    content = path.read_bytes()
+    path.write_bytes(b"yx" + content[26:50] + content[2:26] + content[50:])
+    with pytest.raises(IntegrityError):
+        read(tmp_path, "c")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(StorageError, match=r"a: missing; delete .*tmp and run the stage"):
+        PieceFile(tmp_path, "a")
+
+
+def test_a_piece_that_is_not_there_is_an_error(tmp_path):
+    write(tmp_path, "a", PIECES)
+    with PieceFile(tmp_path, "a") as file, pytest.raises(IntegrityError, match="4 pieces"):
+        file.piece(4)

@@ -142,7 +142,7 @@ def test_files_of_no_known_kind_are_skipped_where_the_message_says_so(folder, tm
 def test_a_plan_made_before_stays_what_it_was(folder, tmp_path, monkeypatch):
     (folder / "notes").write_text("x")
     with monkeypatch.context() as patch:
-        patch.setattr("clozeline.pipeline.execution.plan.check_kinds", lambda files: None)
+        patch.setattr("clozeline.pipeline.execution.plan._check_kinds", lambda files: None)
         plan = freeze_plan(recipe_for(str(folder), tmp_path / "out"))
     assert freeze_plan(recipe_for(str(folder), tmp_path / "out")).digest == plan.digest
 

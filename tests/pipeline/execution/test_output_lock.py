@@ -49,20 +49,48 @@ def held_by(folder: Path, facts: object) -> Path:
     return folder / ".holder"
 
 
-def test_a_second_process_waits_until_the_first_ends(tmp_path):
-    code = "import sys\nfrom pathlib import Path\nfrom clozeline.pipeline.execution.output_lock import one_at_a_time\n"
-    code += "with one_at_a_time(Path(sys.argv[1]), print):\n print('held', flush=True)\n input()"
+LOCKLESS = """
+import errno, fcntl, platform
+def flock(*_): raise OSError(errno.ENOSYS, "Function not implemented")
+fcntl.flock, platform.node = flock, lambda: "elsewhere"
+"""
+HOLD = """
+import sys
+from pathlib import Path
+from clozeline.pipeline.execution.output_lock import one_at_a_time
+with one_at_a_time(Path(sys.argv[1]), print):
+    print("held", flush=True)
+    input()
+"""
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["one host", "two hosts without locks"])
+def test_a_second_process_waits_until_the_first_ends(tmp_path, elsewhere):
     other = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", LOCKLESS * elsewhere + HOLD, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
+    assert (json.loads((tmp_path / ".holder").read_text())["host"] == "elsewhere") == elsewhere
     waited = []
     with one_at_a_time(tmp_path, lambda: (waited.append(1), other.communicate("\n"))[0]):
         assert waited == [1]
     with one_at_a_time(tmp_path, lambda: waited.append(2)):
         assert json.loads((tmp_path / ".holder").read_text())["pid"] == os.getpid()
     assert waited == [1]
+    assert not (tmp_path / ".holder").exists()
+
+
+def test_a_holder_that_cannot_be_written_holds_nothing(tmp_path, monkeypatch):
+    def full(*_: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(output_lock.json, "dumps", full)
+    with pytest.raises(StorageError, match="No space left"), one_at_a_time(tmp_path, lambda: None):
+        pass
     assert not (tmp_path / ".holder").exists()
 
 

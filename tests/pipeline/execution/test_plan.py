@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+import xxhash
 
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
-from clozeline.pipeline.execution.plan import freeze_plan, load_plan
+from clozeline.pipeline.execution import plan as plans
+from clozeline.pipeline.execution.inputs import range_hash
+from clozeline.pipeline.execution.plan import Plan, freeze_plan, load_plan
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import run_recipe
+from clozeline.pipeline.execution.stages import StageSummary
+from clozeline.pipeline.recipe import Recipe
 from clozeline.sealed_json import seal
 from clozeline.seeding import hash64
 from tests.pipeline.clean.cleaning import recipe_for
@@ -124,7 +135,155 @@ def test_mistakes_are_named(tmp_path):
         load_plan(recipe_for([], tmp_path / "out"))
     path = tmp_path / "out" / "clean" / "plan.json"
     path.parent.mkdir(parents=True)
-    for content, message in ((json.dumps(seal({"format": 0})), "format 0, this version reads 1"), ("{}", "not a plan")):
+    for content, message in ((json.dumps(seal({"format": 0})), "not a plan"), ("{}", "not a plan")):
         path.write_text(content)
         with pytest.raises(IntegrityError, match=message):
             load_plan(recipe_for([], tmp_path / "out"))
+
+
+ROWS = 4000
+"""Rows of 50 bytes: more than both ends of a file that the plan holds."""
+
+
+@pytest.fixture
+def started(tmp_path):
+    """An input and a recipe that has run once."""
+    path = tmp_path / "in" / "a.jsonl"
+    path.parent.mkdir()
+    path.write_text("".join(json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(ROWS)))
+    recipe = recipe_for(str(path), tmp_path / "out", plan={"unit_bytes": 100_000})
+    assert start(recipe) == [False]
+    return path, recipe
+
+
+def start(recipe, *, verify: bool = False) -> list[bool]:
+    summaries: list[StageSummary] = []
+    run_recipe(recipe, None, Progress(), summaries, verify=verify)
+    return [summary.skipped for summary in summaries]
+
+
+def edit(path: Path, place: int, *, same_time: bool = False) -> None:
+    before = path.stat()
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    moved = 0 if same_time else 1_000_000_007
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + moved))
+
+
+@pytest.mark.parametrize("place", [20, 100_020, -20])
+def test_an_edit_of_the_same_size_is_refused_wherever_it_is(started, place):
+    path, recipe = started
+    edit(path, place)
+    with pytest.raises(
+        ConfigurationError, match=r"1 differ in .* content, first 'default/a\.jsonl'.*restore"
+    ) as refused:
+        start(recipe)
+    assert f"of input={path.parent}" in str(refused.value), "two folders may hold files of one name"
+    edit(path, place)
+    assert start(recipe) == [True]
+
+
+@pytest.mark.parametrize("place", [20, 100_020])
+def test_an_edit_that_keeps_the_time_is_found_by_verify(started, place):
+    path, recipe = started
+    edit(path, place, same_time=True)
+    assert start(recipe) == [True]
+    with pytest.raises(ConfigurationError, match="differ in name, size or content"):
+        start(recipe, verify=True)
+
+
+def test_a_touched_and_a_copied_input_go_on_and_the_plan_holds_the_new_time(started, tmp_path):
+    path, recipe = started
+    os.utime(path, ns=(5, 5))
+    assert start(recipe) == [True]
+    assert load_plan(recipe).states["default/a.jsonl"][1] == 5
+    other = tmp_path / "moved" / "a.jsonl"
+    other.parent.mkdir()
+    shutil.copyfile(path, other)
+    assert start(recipe_for(str(other), tmp_path / "out", plan={"unit_bytes": 100_000}), verify=True) == [True]
+
+
+def test_the_digest_does_not_depend_on_the_time(started, tmp_path):
+    path, recipe = started
+    first = freeze_plan(recipe).digest
+    os.utime(path, ns=(9, 9))
+    assert freeze_plan(recipe).digest == load_plan(recipe_for([], tmp_path / "out")).digest == first
+
+
+def test_ranges_are_hashed_as_they_are(tmp_path):
+    content = bytes(range(256)) * 1000
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    assert range_hash(path, 100, 2000) == xxhash.xxh3_128_hexdigest(content[100:2000])
+    assert range_hash(path, 255_000, 300_000) == xxhash.xxh3_128_hexdigest(content[255_000:])
+
+
+@pytest.fixture
+def aligned(tmp_path):
+    """Two files of aligned lines and a recipe that has read them once."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    sides = [folder / "pairs.en", folder / "pairs.de"]
+    for path in sides:
+        path.write_text("".join(f"row {row:06d} of the file {path.suffix}\n" for row in range(ROWS)))
+    entry = {"path": str(sides[0]), "reader": "moses", "target_path": str(sides[1])}
+    recipe = recipe_for(entry, tmp_path / "out")
+    assert start(recipe) == [False]
+    assert start(recipe, verify=True) == [True]
+    return sides[1], recipe
+
+
+@pytest.mark.parametrize("place", [5, 70_005, -5], ids=["first", "middle", "last"])
+def test_an_edit_of_the_other_side_of_pairs_is_refused_wherever_it_is(aligned, place):
+    path, recipe = aligned
+    edit(path, place)
+    with pytest.raises(ConfigurationError, match=r"1 differ in .* first 'default/pairs\.en target_path'.*restore"):
+        start(recipe)
+    edit(path, place)
+    assert start(recipe) == [True]
+
+
+def test_an_edit_of_the_other_side_that_keeps_the_time_is_found_by_verify(aligned):
+    path, recipe = aligned
+    edit(path, 70_005, same_time=True)
+    assert start(recipe) == [True]
+    with pytest.raises(ConfigurationError, match="differ in name, size or content"):
+        start(recipe, verify=True)
+
+
+def test_another_size_or_place_of_the_other_side(aligned, tmp_path):
+    path, recipe = aligned
+    os.utime(path, ns=(5, 5))
+    assert start(recipe) == [True]
+    assert load_plan(recipe).states["default/pairs.en target_path"][1] == 5
+    moved = path.rename(tmp_path / "moved.de")
+    with pytest.raises(StorageError, match="target_path"):
+        start(recipe)
+    entry = {"path": str(tmp_path / "in" / "pairs.en"), "reader": "moses", "target_path": str(moved)}
+    assert start(recipe_for(entry, tmp_path / "out")) == [False], "another option of the input is another plan"
+
+
+def test_units_and_shards_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        (tmp_path / f"in/{number}.jsonl").write_text('{"text": "a"}\n' * 3000)  # 42,000 bytes
+
+    def load(most: int, **sizes: int) -> Plan:
+        monkeypatch.setattr(plans, "LEAST_BYTES", 4096)
+        monkeypatch.setattr(plans, "MOST_UNITS", most)
+        plain = {"corpus": "c", "input": [str(tmp_path / "in")], "output": str(tmp_path / "out"), "clean": {}}
+        return load_plan(validate(Recipe, {**plain, "plan": sizes}, "test"))
+
+    assert (len(load(1000).units), load(1000).shards) == (33, 31)  # as with 4,096 bytes given
+    assert load(1000).digest == load(1000, unit_bytes=4096, shard_bytes=4096).digest
+    assert (len(load(10).units), load(10).shards) == (12, 10)
+    assert (len(load(10, unit_bytes=4096).units), load(10, unit_bytes=4096).shards) == (33, 10)
+
+
+def test_a_plan_with_too_many_pieces_is_refused_with_the_keys_to_change(tmp_path: Path, monkeypatch) -> None:
+    recipe = recipe_for(str(rows(tmp_path / "in", "a.jsonl", "b.jsonl")), tmp_path, plan={"unit_bytes": 5000})
+    assert len(load_plan(recipe).units) == 6
+    monkeypatch.setattr(plans, "MOST_PIECES", 5)
+    with pytest.raises(ConfigurationError, match=r"6 units and 1 shards make 6 pieces .* at most 5: leave plan.unit_"):
+        load_plan(recipe)

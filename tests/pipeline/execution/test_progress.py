@@ -1,12 +1,15 @@
+"""Progress of a run: a live bar, or lines, and units done by listings."""
+
 from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from clozeline.pipeline.execution.progress import Detail, Progress, speed_text
+from clozeline.pipeline.execution.progress import Detail, Progress, done_counter, speed_text
 
 
 def progress(**options: bool) -> tuple[Progress, io.StringIO]:
@@ -110,3 +113,15 @@ def test_a_bar_has_the_rate_in_80_columns() -> None:
 )
 def test_the_rate_by_hand(done: int, total: int, seconds: float, text: str) -> None:
     assert speed_text(done, total, seconds) == text
+
+
+def test_a_thousand_looks_a_second_are_one_listing(tmp_path: Path) -> None:
+    clock = Clock()
+    count = done_counter(tmp_path / "records", {f"{unit:06d}.json" for unit in range(500)}, clock)
+    assert count() == 0, "there is no folder before the first record"
+    (tmp_path / "records").mkdir()
+    for unit in range(500):
+        (tmp_path / "records" / f"{unit:06d}.json").touch()
+        (tmp_path / "records" / f"score-{unit:06d}.json").touch()  # of another pass
+        clock.now += 0.01
+        assert count() == (unit + 1) // 100 * 100

@@ -1,18 +1,25 @@
+"""Runs of a recipe: each unit once, failures named, restarts with the same bytes."""
+
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.runner import StageRun
-from clozeline.pipeline.execution.stage_keys import stage_key
+from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.execution.runner import StageRun, run_units
+from clozeline.pipeline.execution.stages import UnitRunner, stage_key
 from clozeline.pipeline.execution.unit_record import UnitRecord
-from clozeline.pipeline.execution.unit_runner import UnitRunner
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
+from tests.pipeline.execution.noting_steps import Noting
 from tests.pipeline.execution.toy_stage import Gather, Square, ToyStage, tree
+from tests.pipeline.miniature import RECIPE, write_corpus
 
 
 def execute(output: Path, tasks: int = 1, verify: bool = False, workers: int | None = None, **stage):
@@ -149,3 +156,50 @@ def test_a_record_that_a_worker_of_another_version_wrote_is_named(tmp_path, monk
     execute(tmp_path)
     execute(tmp_path / "other")
     assert tree(tmp_path / "dedup") == tree(tmp_path / "other/dedup")
+
+
+@pytest.mark.parametrize(("tasks", "workers", "processes"), [(1, 1, 1), (3, 1, 1), (4, 2, 2), (9, 9, 5)])
+def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, tasks, workers, processes):
+    run_units(Noting(tmp_path), [3, 1, 4, 5, 9], ExecutorConfig(tasks=tasks, workers=workers), lambda: None)
+    assert {path.stem for path in tmp_path.glob("*.done")} == {"1", "3", "4", "5", "9"}
+    assert {path.read_text() for path in tmp_path.glob("*.started")} == {"x"}
+    found = {path.read_text() for path in tmp_path.glob("*.done")}
+    assert len(found) == processes
+    assert (found == {str(os.getpid())}) == (workers == 1)
+
+
+def test_a_unit_that_kills_its_worker_is_tried_twice_and_given_up(tmp_path):
+    run_units(Noting(tmp_path, fatal=[1]), range(5), ExecutorConfig(tasks=5, workers=2), lambda: None)
+    assert "worker process died" in (tmp_path / "1.done").read_text()
+    assert (tmp_path / "1.started").read_text() == "xx"
+    assert all((tmp_path / f"{unit}.done").read_text().isdigit() for unit in (0, 2, 3, 4))
+
+
+def test_no_unit_starts_no_process(tmp_path):
+    run_units(Noting(tmp_path), [], ExecutorConfig(tasks=2, workers=2), lambda: pytest.fail("ticked"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_corpus(tmp_path / "corpus")
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    words = ["--config", str(tmp_path / "recipe.yaml"), f"input={tmp_path / 'corpus'}", f"output={tmp_path / 'out'}"]
+    assert main(["--dry-run", *words, "executor={tasks: 3, workers: 2}"]) == 0
+    said = capsys.readouterr().out
+    assert "executor: local, tasks of a pass: 3, 2 at a time\n" in said
+    assert "; free space: " in said
+    assert "encode: follows from the stages before it\n" in said
+    assert not (tmp_path / "out").exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=20_000))
+        assert main(words) == 0
+        assert capsys.readouterr().err.count("memory: a worker of 'encode' needs about") == 1
+        (tmp_path / "out/encode/records/manifest-000000.json").unlink()
+        assert main(["--dry-run", *words]) == 0
+        assert "memory: a worker of 'encode' needs about" in capsys.readouterr().out
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(["--dry-run", *words]) == 0
+    assert "encode: complete\n" in capsys.readouterr().out

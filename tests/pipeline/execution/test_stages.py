@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from clozeline.configuration.config import validate
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import Plan
-from clozeline.pipeline.execution.stages import Row, amount
-from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.execution.stages import (
+    Pass,
+    Row,
+    UnitRunner,
+    amount,
+    check_recipe,
+    document_stages,
+    documents_folder,
+    last_documents,
+    stage_key,
+    stage_of,
+    stages_of,
+    tokenizer_stage,
+)
+from clozeline.pipeline.execution.unit_record import Output, UnitRecord
+from clozeline.pipeline.ingest.documents.files import write_documents
+from clozeline.pipeline.recipe import Recipe, part_of_stage
 from tests.pipeline.execution.toy_stage import ToyStage
 
 
@@ -34,3 +52,176 @@ def test_a_plan_that_is_set_is_the_one_that_is_used(tmp_path) -> None:
     plan = Plan.__new__(Plan)
     stage.plan = plan
     assert stage.plan is plan
+
+
+def recipe(*stages):
+    keys = {stage: [{"name": "masked_lm"}] if stage == "corrupt" else {} for stage in stages}
+    return validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
+
+
+def test_stages_have_places_of_their_own():
+    stages = [
+        "clean", "dedup", "decontaminate", "train_tokenizer", "tokenizer", "encode", "balance", "group", "corrupt",
+        "tasks",
+    ]  # fmt: skip
+    assert all_stages() == stages
+    assert all(part_of_stage(name, "Stage").name == name for name in all_stages())
+
+
+def test_a_recipe_has_the_stages_whose_keys_it_has_in_their_order():
+    assert stages_of(recipe("encode", "clean")) == ["clean", "encode"]
+    with pytest.raises(ConfigurationError, match="the recipe has no key 'dedup'"):
+        recipe("clean").config_of("dedup")
+
+
+@pytest.mark.parametrize(
+    ("stages", "stage", "lacking"),
+    [
+        (["train_tokenizer"], "train_tokenizer", "clean"),
+        (["dedup"], "dedup", "clean"),
+        (["corrupt"], "corrupt", "group"),
+    ],
+)
+def test_a_stage_that_lacks_another_is_named(stages, stage, lacking):
+    with pytest.raises(ConfigurationError, match=f"key '{stage}' needs the key '{lacking}' too"):
+        check_recipe(recipe(*stages))
+    check_recipe(recipe("clean", "train_tokenizer", "encode"))
+
+
+@pytest.mark.parametrize(("giving", "said"), [((), "none"), (("train_tokenizer", "tokenizer"), "train_tokenizer and")])
+def test_one_stage_gives_the_tokenizer(giving, said):
+    keys = {"clean": {}, "encode": {}, **{stage: {} for stage in giving}}
+    if "tokenizer" in giving:
+        keys["tokenizer"] = {"path": "vocab.txt"}
+    both = validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
+    with pytest.raises(ConfigurationError, match=f"one of the keys 'train_tokenizer' and 'tokenizer', got {said}"):
+        tokenizer_stage(both)
+    assert tokenizer_stage(recipe("clean", "train_tokenizer", "encode")).name == "train_tokenizer"
+
+
+def test_documents_come_from_the_last_stage_that_wrote_them():
+    assert documents_folder(recipe("clean", "dedup"), "train_tokenizer").name == "dedup"
+    assert documents_folder(recipe("clean", "train_tokenizer"), "encode").name == "clean"
+    assert documents_folder(recipe("clean", "dedup"), "dedup").name == "clean"
+    with pytest.raises(ConfigurationError, match="'encode' needs documents"):
+        documents_folder(recipe("train_tokenizer"), "encode")
+
+
+def test_the_last_documents_are_those_of_the_last_stage_that_wrote_some(tmp_path):
+    with pytest.raises(ConfigurationError, match="expected the documents of a pipeline, got none"):
+        last_documents(tmp_path)
+    for stage in document_stages():
+        (tmp_path / stage / "documents").mkdir(parents=True)
+    write_documents(tmp_path / "clean" / "documents" / "000000.arrow", [])
+    assert last_documents(tmp_path) == tmp_path / "clean" / "documents"
+    write_documents(tmp_path / "dedup" / "documents" / "000000.arrow", [])
+    assert last_documents(tmp_path) == tmp_path / "dedup" / "documents"
+    assert document_stages()[0] == "clean"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "changes"),
+    [
+        ("dedup", "seed", 2, True),
+        ("dedup", "heldout", {"fraction": 0.5}, False),
+        ("dedup", "corpus", "d", False),
+        ("dedup", "dedup", {"near": None}, True),
+        ("dedup", "executor", {"tasks": 9}, False),
+        ("train_tokenizer", "heldout", {"fraction": 0.5}, True),
+        ("train_tokenizer", "dedup", None, False),
+    ],
+)
+def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(name, key, value, changes):
+    plain = {"corpus": "c", "output": "out", "clean": {}, "dedup": {}, "train_tokenizer": {}}
+    keys = [stage_key(stage_of(validate(Recipe, data, "test"), name), "up") for data in (plain, {**plain, key: value})]
+    assert (keys[0] != keys[1]) == changes
+
+
+class Work(Pass[Any]):
+    """Writes a file, then does what it is told."""
+
+    name, units = "work", 3
+
+    def __init__(self, error: BaseException | None = None, lose: int = 0) -> None:
+        self.error, self.lose = error, lose
+
+    def run(self, unit: int, output: Output) -> dict[str, int]:
+        with output.file(f"{unit}.txt") as path:
+            path.write_text("x")
+            if self.error:
+                raise self.error
+        return {"documents_in": 3, "documents_out": 3 - self.lose}
+
+
+def runner(tmp_path, key="key", **options) -> UnitRunner:
+    return UnitRunner(ToyStage(Recipe(corpus="toy", output=tmp_path)), Work(**options), key)
+
+
+def load(folder, unit) -> UnitRecord | None:
+    return UnitRecord.load(folder / "dedup", "work", unit)
+
+
+def test_a_unit_is_published_and_recorded(tmp_path) -> None:
+    unit = runner(tmp_path)
+    assert not unit.has_result(1)
+    unit(1)
+    record = load(tmp_path, 1)
+    assert record is not None
+    assert (record.status, record.counts, list(record.outputs)) == (
+        "ok", {"documents_in": 3, "documents_out": 3}, ["1.txt"]
+    )  # fmt: skip
+    assert (unit.has_result(1), unit.has_result(2), unit.has_started(1)) == (True, False, False)
+    assert record.key == "key"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message", "traced"),
+    [
+        ({"error": StorageError("disk full")}, 74, "disk full", False),
+        (
+            {"error": OSError(28, "No space left on device")},
+            74,
+            "0.txt: No space left on device; free some space",
+            False,
+        ),
+        ({"error": OSError(2, "No such file", "/in/a")}, 74, "/in/a: No such file; copy it again", False),
+        (
+            {"error": OSError(13, "Permission denied", "/in/a")},
+            74,
+            "/in/a: Permission denied; change its permissions",
+            False,
+        ),
+        ({"error": ZeroDivisionError("by 0")}, 1, "ZeroDivisionError('by 0')", True),
+        ({"lose": 1}, 65, "do not add up", False),
+    ],
+)
+def test_a_failed_unit_says_why(tmp_path, options, code, message, traced) -> None:
+    unit = runner(tmp_path, **options)
+    unit(0)
+    record = load(tmp_path, 0)
+    assert record is not None
+    assert (record.status, record.exit_code, record.counts, record.outputs) == ("failed", code, {}, {})
+    assert message in record.error
+    assert ("Traceback" in record.trace) == traced
+    assert (tmp_path / "dedup" / "0.txt").exists() == ("lose" in options)
+    assert (unit.has_result(0), unit.has_started(0)) == (True, False)
+
+
+def test_a_mark_is_not_written_through_a_link(tmp_path) -> None:
+    running = tmp_path / "dedup" / "tmp" / "running"
+    running.mkdir(parents=True)
+    (running / "work-000001").symlink_to(tmp_path / "of somebody")
+    with pytest.raises(StorageError, match="symbolic link is where a file must be"):
+        runner(tmp_path)(1)
+    assert not (tmp_path / "of somebody").exists()
+
+
+def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path) -> None:
+    unit = runner(tmp_path, error=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        unit(2)
+    assert (unit.has_started(2), unit.has_started(1), unit.has_result(2)) == (True, False, False)
+    unit.give_up(2, "its worker process died")
+    record = load(tmp_path, 2)
+    assert record is not None
+    assert (record.status, record.exit_code, record.error) == ("failed", 69, "its worker process died")

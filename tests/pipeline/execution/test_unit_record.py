@@ -12,6 +12,7 @@ from clozeline.pipeline.execution.unit_record import (
     UnitRecord,
     add_counts,
     outputs_digest,
+    read_records,
     records,
     require_equal,
 )
@@ -83,3 +84,11 @@ def test_an_equation_that_fails_names_both_sides():
     require_equal("clean", "in", 3, "out", 3)
     with pytest.raises(IntegrityError, match="clean: counts do not add up: in = 3, but out = 2"):
         require_equal("clean", "in", 3, "out", 2)
+
+
+def test_a_file_without_a_record_of_its_name_is_left_out(tmp_path):
+    kept = [write(tmp_path, 0), write(tmp_path, 2, status="failed"), write(tmp_path, 1, "score")]
+    (tmp_path / "records/000001.json").write_text("{")
+    (tmp_path / "records/000009.json").write_bytes((tmp_path / "records/000000.json").read_bytes())
+    assert list(read_records(tmp_path)) == kept
+    assert records(tmp_path, "main") == kept[:1]

@@ -39,7 +39,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     [
         (lambda m: m.update(colour="red"), "colour: Extra inputs"),
         (lambda m: m.update(block_rows="4"), "block_rows"),
-        (lambda m: m.update(format=0), "format: this version reads 1 to 1, got 0"),
+        (lambda m: m.update(format=0), "format: Input should be greater than or equal to 1"),
         (lambda m: m.pop("format"), "format: Field required"),
         (lambda m: m.update(format=True), "format"),
         (lambda m: m.update(seed=-1), "seed"),
@@ -54,8 +54,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (lambda m: m["index"].update(path="../index.arrow"), "relative"),
         (lambda m: m["shards"][0].update(rows=2**63), "rows"),
         (lambda m: m["shards"][0].update(rows=-1), "rows"),
-        (lambda m: m["totals"].update(samples=5), "totals say 5"),
-        (lambda m: m["totals"].update(shards=9), "9 shards"),
+        (lambda m: m["totals"].update(samples=5), "totals say 2 with .*5"),
+        (lambda m: m["totals"].update(shards=9), "totals say 9"),
         (lambda m: m.update(max_block_bytes=2**31), "max_block_bytes"),
         (lambda m: m["tokenizer"].pop("vocab_size"), "vocab_size"),
         (lambda m: m["shards"][1].update(path=m["shards"][0]["path"]), "one twice"),
@@ -91,7 +91,7 @@ def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path: Path, 
         open_shards(tmp_path)
     path = tmp_path / "manifest.json"
     path.write_text(path.read_text().replace('"format": 2', '"format": 3'))
-    with pytest.raises(ManifestError, match="format: this version reads 1 to 1, got 3"):
+    with pytest.raises(ManifestError, match="format: Input should be less than or equal to 1"):
         open_shards(tmp_path)
 
 
@@ -142,10 +142,11 @@ def test_what_is_nested_deep_is_refused_without_a_crash(tmp_path: Path) -> None:
         value = [value]
     assert toy_set(tmp_path, [3], config={"deep": value}).manifest.config == {"deep": value}
     path = tmp_path / "manifest.json"
-    for depth in (300, 100_000):
-        path.write_text("[" * depth + "]" * depth)
-        with pytest.raises(ManifestError, match="recursion limit"):
-            open_shards(tmp_path)
+    for depth in (300, 700, 980, 100_000):
+        for text in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
+            path.write_text(text)
+            with pytest.raises(ManifestError, match=r"not a manifest.*(recursion|nested too deeply)"):
+                open_shards(tmp_path)
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"\xff\xfe", b'{"format": 1', b"\xef\xbb\xbf{}", b"9" * 5000])

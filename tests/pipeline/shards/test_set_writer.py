@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, SetWriter, open_shards
+from clozeline.pipeline.shards.manifest import SHARD_LIMIT
 
 COLUMNS = [ColumnSpec("number", "uint16", "fixed", "a number"), ColumnSpec("ids", "uint16", "list", "tokens")]
 FACTS = {
@@ -40,6 +43,12 @@ def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path: Pat
     assert numbers == [[0, 1], [2, 3], [4], [10, 11], [12, 13], [14], [20, 21], [22, 23], [24]]
     assert shards.manifest.compression.codec == "none"
     assert (there / "manifest.json").read_bytes() == (back / "manifest.json").read_bytes()
+
+
+def test_more_shards_than_a_manifest_may_list_are_refused_before_the_first_is_written(tmp_path: Path) -> None:
+    SetWriter("set/train", SHARD_LIMIT, COLUMNS, block_rows=2)
+    with pytest.raises(ConfigurationError, match=r"set/train: 100001 shards, at most 100000 are in a set: .*variants"):
+        SetWriter("set/train", SHARD_LIMIT + 1, COLUMNS, block_rows=2)
 
 
 def test_a_set_may_be_the_folder_of_the_outputs_itself(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ import zstandard
 from tokenizers import pre_tokenizers
 
 from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import AnswerRows, TaggedRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.chat_sandbox import Rendering, render_dialogues
+from clozeline.pipeline.tasks.chat_template import Rendering, render_dialogues
 from tests.pipeline.tasks.chat_folders import PLAIN
 
 PAIR = [("user", "a"), ("assistant", "b")]
@@ -52,7 +52,7 @@ def test_neither_worker_nor_sandbox_import_torch() -> None:
     code = (
         "import sys, clozeline.pipeline.tasks.chat_template, clozeline.pipeline.tasks.readers.instructions\n"
         "assert 'transformers' not in sys.modules\n"
-        "from clozeline.pipeline.tasks.chat_sandbox import Rendering\n"
+        "from clozeline.pipeline.tasks.chat_template import Rendering\n"
         "Rendering('', {}, []).render([('user', 'a'), ('assistant', 'b')])\n"
         "assert 'transformers' in sys.modules and 'torch' not in sys.modules"
     )

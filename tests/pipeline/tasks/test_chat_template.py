@@ -10,8 +10,7 @@ from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks import chat_template
-from clozeline.pipeline.tasks.chat_sandbox import Rendering, render_dialogues
-from clozeline.pipeline.tasks.chat_template import read_chat_template, write_dialogues
+from clozeline.pipeline.tasks.chat_template import Rendering, read_chat_template, render_dialogues, write_dialogues
 from clozeline.pipeline.tasks.readers import Dialogue, Rejected
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, special_ids
 from tests.pipeline.tasks.chat_folders import MARKED, PLAIN, import_folder, write_folder

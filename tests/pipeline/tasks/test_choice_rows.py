@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeline.pipeline.tasks.labeled_rows import ChoiceRows
+from clozeline.pipeline.tasks.head_rows import ChoiceRows
 from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from tests.pipeline.task_files import write_vocabulary

@@ -9,9 +9,9 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.dictionaries import read_dictionary
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks import code_switching
-from clozeline.pipeline.tasks.code_switching import check_switched_head
+from clozeline.pipeline.tasks import training_items
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, TaskItem
+from clozeline.pipeline.tasks.training_items import check_switched_head
 from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
 from clozeline.pipeline.text.code_switching import Dictionary, WordSwitcher
 
@@ -32,7 +32,7 @@ def code_switch(
     facts: TaskFacts,
     seed: int,
 ) -> Iterator[TaskItem | Rejected]:
-    return code_switching.code_switch(items, WordSwitcher(chosen, dictionaries, seed), facts)
+    return training_items.code_switch(items, WordSwitcher(chosen, dictionaries, seed), facts)
 
 
 def rows(count: int) -> list[LabeledText | TaggedWords | Rejected]:
@@ -80,7 +80,7 @@ def test_the_words_of_a_translation_have_the_class_of_its_word() -> None:
 
 
 def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(code_switching).failed == 0
+    assert doctest.testmod(training_items).failed == 0
 
 
 def test_files_of_words_and_translations(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.tasks.generation_rows import TargetRows, TurnRows, part_ids
+from clozeline.pipeline.tasks.head_rows import TargetRows, TurnRows, part_ids
 from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, SourceTarget, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import FRAMES, Frame
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, Frame
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from tests.pipeline.task_files import SPECIALS, WORDS, write_vocabulary

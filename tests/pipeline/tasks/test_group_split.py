@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from clozeline.pipeline.tasks.group_split import exclude_overlaps, split_by_group
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskItem
+from clozeline.pipeline.tasks.splits import exclude_overlaps, split_by_group
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data
 
 SHARES = {"dev": 0.2, "test": 0.3}
@@ -78,23 +78,6 @@ def test_rows_of_other_files_are_excluded() -> None:
             LabeledText(("f", "g"), 0, None, 3, "article")]  # fmt: skip
     others = [LabeledText(("x", "a B"), 0, None, 0), LabeledText(("y", "z"), 0, None, 1, "article")]
     assert exclude_overlaps(rows, others) == [Rejected("excluded", 0), rows[1], rows[2], Rejected("excluded", 3)]
-
-
-def test_rows_with_words_of_other_files_are_excluded() -> None:
-    """Six words anywhere in a row, in other case and marks, or a complete text of five; the documents have no name."""
-    long, short = "Seven gray herons left the frozen lake at dawn", "one two three four five"
-    rows: list[TaskItem | Rejected] = [
-        LabeledText((text, "and another text"), 0, None, number)
-        for number, text in enumerate([
-            f"They say: {long.upper()}!", "gray herons, left the FROZEN lake", "gray herons left the frozen sea",
-            f"\ud800 {short} six", "two three four five", "one two three four",
-        ])
-    ]  # fmt: skip
-    rows.append(Rejected("fields", 6))
-    others = [LabeledText((long, "yes"), 0, None, 0), LabeledText((short,), 0, None, 1)]
-    assert exclude_overlaps(rows, others) == rows
-    found = exclude_overlaps(rows, others, ngram=6)
-    assert found == [*(Rejected("excluded", row) for row in (0, 1)), rows[2], Rejected("excluded", 3), *rows[4:]]
 
 
 @pytest.mark.data

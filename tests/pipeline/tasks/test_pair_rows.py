@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.tasks.labeled_rows import PairRows
+from clozeline.pipeline.tasks.head_rows import PairRows
 from clozeline.pipeline.tasks.readers import LabeledText, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import write_vocabulary
 

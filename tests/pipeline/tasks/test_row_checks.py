@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from clozeline.pipeline.tasks.group_split import exclude_overlaps
 from clozeline.pipeline.tasks.readers import (
     Choices,
     LabeledText,
@@ -16,7 +15,7 @@ from clozeline.pipeline.tasks.readers import (
     TaggedWords,
     TaskItem,
 )
-from clozeline.pipeline.tasks.row_checks import check_rows, keys_of
+from clozeline.pipeline.tasks.splits import check_rows, exclude_overlaps, keys_of
 
 
 def labelled(seed: int, count: int = 40) -> list[TaskItem | Rejected]:

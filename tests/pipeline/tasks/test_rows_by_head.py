@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import get_args
 
+from clozeline.pipeline.tasks.head_rows import ROW_TYPES
 from clozeline.pipeline.tasks.readers import HeadName
-from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
 from clozeline.registry import names
 
 

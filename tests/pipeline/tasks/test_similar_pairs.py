@@ -10,10 +10,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.config import SimilarityConfig
-from clozeline.pipeline.tasks.passes import open_reader
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, facts_of
-from clozeline.pipeline.tasks.similar_pairs import SimilarPairs
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, facts_of
+from clozeline.pipeline.tasks.stage import task_facts
+from clozeline.pipeline.tasks.training_items import pair_facts, reject_negative, to_pair
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
@@ -21,47 +20,45 @@ STSB = "sentence1\tsentence2\tscore\n" + "".join(f"a film\ta plot {'very ' * ind
 MNLI = "sentence1\tsentence2\tgold_label\na\tb\tneutral\nc\td\tentailment\ne\tf\t-\n"
 
 
-def pairs(name: str, alike: Any, **options: Any) -> SimilarPairs:
-    return SimilarPairs(reader_of(name, **options), SimilarityConfig(alike=alike))
+def pairs(name: str, alike: Any, path: Path, **options: Any) -> tuple[list[Any], TaskFacts]:
+    """The pairs of a file, and the metadata of their task."""
+    reader = reader_of(name, **options)
+    facts = pair_facts(reader.facts, alike)
+    return [to_pair(item, reader.facts, alike) for item in items_of(reader, path)], facts
 
 
 def test_numbers_stay_and_classes_become_one_and_nought(tmp_path: Path) -> None:
-    apart = pairs("glue", 4.0, task="stsb")
-    items = items_of(apart, written(tmp_path, STSB, "s.tsv"))
+    items, facts = pairs("glue", 4.0, written(tmp_path, STSB, "s.tsv"), task="stsb")
     assert [item.target for item in items] == [0, 1, 2, 3, 4, 5]
-    learnt = [apart.select_for_training(item) for item in items]
+    learnt = [reject_negative(item, facts) for item in items]
     assert [isinstance(item, Rejected) and item.reason for item in learnt] == ["not_alike"] * 4 + [False] * 2
-    facts = apart.facts
     assert (facts.head, facts.high, facts.alike, facts.metrics) == ("similarity", 5.0, 4.0, ("pearson", "spearman"))
-    inferred = pairs("glue", "entailment", task="mnli")
-    items = items_of(inferred, written(tmp_path, MNLI, "m.tsv"))
+    items, inferred = pairs("glue", "entailment", written(tmp_path, MNLI, "m.tsv"), task="mnli")
     assert items[:2] == [LabeledText(("a", "b"), None, 0.0, 1), LabeledText(("c", "d"), None, 1.0, 2)]
     assert isinstance(items[2], Rejected)
-    assert (inferred.facts.alike, inferred.facts.labels) == (1.0, ())
+    assert (inferred.alike, inferred.labels) == (1.0, ())
     table = "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tc\td\n"
     for alike in ("1", 1.0):
-        paraphrases = items_of(pairs("glue", alike, task="mrpc"), written(tmp_path, table, "p.tsv"))
+        paraphrases, _ = pairs("glue", alike, written(tmp_path, table, "p.tsv"), task="mrpc")
         assert [item.target for item in paraphrases] == [1.0, 0.0]
 
 
 def test_without_a_threshold_all_scored_pairs_are_learned(tmp_path: Path) -> None:
-    every = pairs("glue", None, task="stsb")
-    items = items_of(every, written(tmp_path, STSB, "s.tsv"))
-    assert [every.select_for_training(item) for item in items] == items
-    assert (every.facts.head, every.facts.alike, every.facts.high) == ("similarity", None, 5.0)
+    items, facts = pairs("glue", None, written(tmp_path, STSB, "s.tsv"), task="stsb")
+    assert [reject_negative(item, facts) for item in items] == items
+    assert (facts.head, facts.alike, facts.high) == ("similarity", None, 5.0)
 
 
 def test_aligned_texts_belong_together(tmp_path: Path) -> None:
     """The prefix of a translation is no part of its text."""
-    apart = pairs("text_to_text", None, source="en", target="de", prefix="translate: ")
     written(tmp_path, "Hallo!\nJa.\n", "train.de")
-    items = items_of(apart, written(tmp_path, "Hello!\nYes.\n", "train.en"))
+    path = written(tmp_path, "Hello!\nYes.\n", "train.en")
+    items, facts = pairs("text_to_text", None, path, source="en", target="de", prefix="translate: ")
     assert items == [LabeledText(("Hello!", "Hallo!"), None, 1.0, 0), LabeledText(("Yes.", "Ja."), None, 1.0, 1)]
-    assert apart.facts.metrics == ("accuracy",)
-    chats = items_of(
-        pairs("instructions", None, template={"user": "{content}", "assistant": "{content}"}),
-        written(tmp_path, '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'),
-    )
+    assert facts.metrics == ("accuracy",)
+    talk = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
+    template = {"user": "{content}", "assistant": "{content}"}
+    chats, _ = pairs("instructions", None, written(tmp_path, talk), template=template)
     assert [item.reason for item in chats] == ["no_pair"]
 
 
@@ -84,7 +81,7 @@ def test_aligned_texts_belong_together(tmp_path: Path) -> None:
 )
 def test_pairs_that_are_none_are_refused(name: str, alike: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        pairs(name, alike, **options)
+        pair_facts(reader_of(name, **options).facts, alike)
 
 
 def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
@@ -121,5 +118,5 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
 def test_the_words_that_the_recipe_names(words: list[str], name: str, alike: float) -> None:
     recipe = load_recipe(config_file("recipe:tasks/similarity", "pipeline.yaml"), ["input=files", "output=out", *words])
     config = recipe.config_of("tasks")
-    facts = open_reader(config, recipe.limits).facts
+    facts = task_facts(config, config.reader.build(recipe.limits))
     assert (facts.name, facts.alike) == (name, alike)

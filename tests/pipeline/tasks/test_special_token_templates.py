@@ -12,7 +12,7 @@ from tokenizers import models, pre_tokenizers, processors
 from transformers import BertTokenizerFast
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.special_token_templates import FRAMES, truncate_lengths
+from clozeline.pipeline.tasks.task_rows import FRAMES, truncate_lengths
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import SPECIALS, WORDS, write_vocabulary
 

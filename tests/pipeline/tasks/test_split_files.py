@@ -7,7 +7,11 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.inputs import SourceFile
 from clozeline.pipeline.recipe import InputEntry
-from clozeline.pipeline.tasks.split_files import split_files
+from clozeline.pipeline.tasks.readers.class_folders import ClassFolders
+from clozeline.pipeline.tasks.readers.glue import Glue
+from clozeline.pipeline.tasks.readers.labelled import Labelled
+from clozeline.pipeline.tasks.readers.trec import Trec
+from clozeline.pipeline.tasks.splits import split_files
 
 
 def files(*names: str, source: str = "default") -> list[SourceFile]:
@@ -16,7 +20,7 @@ def files(*names: str, source: str = "default") -> list[SourceFile]:
 
 
 def names(found: list[SourceFile]) -> tuple[dict[str, str], list[str]]:
-    splits, others = split_files(found)
+    splits, others = split_files(found, Glue)
     return {split: file.path.name for split, file in splits.items()}, [one.path.name for one in others]
 
 
@@ -47,22 +51,22 @@ def test_splits_that_are_folders_of_folders() -> None:
     """The first text stands for all; files beside the folders of a split, and other folders, are named."""
     given = files("README", "test/pos/0.txt", "test/neg/3.txt", "test/urls.txt", "train/pos/1.txt", "train/neg/2.txt",
                   "train/pos/notes.md", "imdb.vocab", "extra/pos/0.txt")  # fmt: skip
-    splits, others = split_files(given, in_folders=True)
+    splits, others = split_files(given, ClassFolders)
     assert {split: file.source for split, file in splits.items()} == {
         "test": "default/test/neg/3.txt", "train": "default/train/neg/2.txt",
     }  # fmt: skip
     assert sorted(file.source.removeprefix("default/") for file in others) == [
         "README", "extra/pos/0.txt", "imdb.vocab", "test/urls.txt", "train/pos/notes.md"
     ]  # fmt: skip
-    splits, _ = split_files(files("pos/1.txt", "neg/2.txt", source="train"), in_folders=True)
+    splits, _ = split_files(files("pos/1.txt", "neg/2.txt", source="train"), ClassFolders)
     assert {split: file.source for split, file in splits.items()} == {"train": "train/neg/2.txt"}
     with pytest.raises(ConfigurationError, match=r"or name folders train, dev and test, with folders of \.txt files"):
-        split_files(files("a/b.txt", "c.txt"), in_folders=True)
+        split_files(files("a/b.txt", "c.txt"), ClassFolders)
 
 
 def test_splits_of_official_names() -> None:
     given = files("TREC_10.label", "train_5500.label", "train_1000.label")
-    splits, others = split_files(given, split_names={"train_5500": "train", "TREC_10": "test"})
+    splits, others = split_files(given, Trec)
     assert {split: file.path.name for split, file in splits.items()} == {
         "test": "TREC_10.label", "train": "train_5500.label",
     }  # fmt: skip
@@ -73,18 +77,18 @@ def test_splits_of_folders_that_datasets_saved() -> None:
     """The first part stands for all of them, and descriptions are no rows."""
     saved = ("dataset_dict.json", "train/dataset_info.json", "train/state.json", "train/data-00000-of-00002.arrow",
              "train/data-00001-of-00002.arrow", "validation/data-00000-of-00001.arrow")  # fmt: skip
-    splits, others = split_files(files(*saved), has_parts=True)
+    splits, others = split_files(files(*saved), Labelled)
     assert {split: file.source for split, file in splits.items()} == {
         "train": "default/train/data-00000-of-00002.arrow", "dev": "default/validation/data-00000-of-00001.arrow",
     }  # fmt: skip
     assert others == ()
     parquet = files("text/train-00000-of-00002.parquet", "text/train-00001-of-00002.parquet",
                     "text/unsupervised-00000-of-00001.parquet")  # fmt: skip
-    splits, others = split_files(parquet, has_parts=True)
+    splits, others = split_files(parquet, Labelled)
     assert [file.path.name for file in splits.values()] == ["train-00000-of-00002.parquet"]
     assert [file.path.name for file in others] == ["unsupervised-00000-of-00001.parquet"]
     with pytest.raises(ConfigurationError, match="are both the split 'train'"):
-        split_files(parquet)  # a reader of single files loses no part silently
+        split_files(parquet, Glue)  # a reader of single files loses no part silently
 
 
 def test_splits_by_label() -> None:
@@ -104,15 +108,15 @@ def test_further_sets_have_labels_of_their_own() -> None:
 
 def test_two_files_of_one_split() -> None:
     with pytest.raises(ConfigurationError, match=r"a_train\.tsv and in/b_train\.tsv are both the split 'train'"):
-        split_files(files("a_train.tsv", "b_train.tsv"))
+        split_files(files("a_train.tsv", "b_train.tsv"), Glue)
     with pytest.raises(ConfigurationError, match="both the split 'train'"):
-        split_files([*files("train.tsv"), *files("x.tsv", source="train")])
+        split_files([*files("train.tsv"), *files("x.tsv", source="train")], Glue)
 
 
 def test_no_split_at_all() -> None:
     with pytest.raises(ConfigurationError, match=r"expected files named train, dev or test .*got in/a\.tsv"):
-        split_files(files("a.tsv"))
+        split_files(files("a.tsv"), Glue)
     with pytest.raises(ConfigurationError, match=r"source: train\}\]' tasks\.carve='\{dev: 0\.2\}'"):
-        split_files(files("reviews.csv"))
+        split_files(files("reviews.csv"), Glue)
     with pytest.raises(ConfigurationError, match=r"expected the name of a split.*got 'trian'"):
-        split_files(files("a.tsv", source="trian"))
+        split_files(files("a.tsv", source="trian"), Glue)

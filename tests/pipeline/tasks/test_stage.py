@@ -4,13 +4,17 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main, run_stage
+from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.tasks.stage import TasksStage
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.run_counts import check_run
 from tests.pipeline.task_files import (
@@ -270,24 +274,6 @@ def test_carved_splits_hold_the_rest_of_the_file(tmp_path: Path) -> None:
     assert counts["refused"] == {"excluded": len(excluded), "fields": 1, "no_label": 1}
 
 
-@pytest.mark.parametrize(
-    ("words", "excluded"), [([], 0), (["tasks.exclude_ngram=7"], 0), (["tasks.exclude_ngram=5"], 12)]
-)
-def test_rows_with_words_of_an_excluded_file_are_rejected(tmp_path: Path, words: list[str], excluded: int) -> None:
-    files = write_task(tmp_path / "files", train=20, dev=20)
-    rows = [
-        f"they say that {'nobody saw this film' if row < 12 else 'we saw'} {row % 2}\t{row % 2}" for row in range(20)
-    ]
-    (files / "dev.tsv").write_text("\n".join(["sentence\tlabel", *rows]) + "\n", encoding="utf-8")
-    other = tmp_path / "other.tsv"
-    other.write_text("sentence\tlabel\nAnd nobody saw this film 7 times\t1\n", encoding="utf-8")
-    given = [f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}", f"output={tmp_path / 'out'}"]
-    assert main(["--config", str(write_recipe(tmp_path)), *given, f"tasks.exclude=[{other}]", *words]) == 0
-    counts = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
-    assert counts["splits"]["dev"]["refused"].get("excluded", 0) == excluded
-    assert counts["splits"]["train"]["refused"].get("excluded", 0) == 0
-
-
 def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path: Path) -> None:
     """The rows are counted apart from the stage, and the set passes every check."""
     sets = make_labeled_sets(tmp_path, "labels: tags")
@@ -306,29 +292,6 @@ def blocks_of(shards: ShardSet) -> Iterator[Any]:
     return (row for block in range(len(shards.index)) for row in shards.read_block(block))
 
 
-def test_a_column_names_the_splits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """One file, three splits: every row is in one of them, and rows of train are told or rejected."""
-    rows = [("a film", "x", "train"), ("dull", "y", "train"), ("a film", "x", "dev"), ("plot", "z", "dev"),
-            ("one", "y", "test"), ("no", "x", "later")]  # fmt: skip
-    (tmp_path / "all.csv").write_text("text,label,fold\n" + "".join(f"{','.join(row)}\n" for row in rows))
-    (tmp_path / "words").mkdir()
-    make = ["--config", str(write_recipe(tmp_path)), f"tokenizer.path={write_vocabulary(tmp_path / 'words')}",
-            f"input={tmp_path / 'all.csv'}", f"output={tmp_path / 'out'}",
-            "tasks.reader={name: labelled, label: label, split: {column: fold}}"]  # fmt: skip
-    assert main(make) == 0
-    sets = tmp_path / "out" / "tasks" / "labels"
-    assert {path.name for path in sets.iterdir()} == {"train", "dev", "test"}
-    counts = {split: open_split(sets, split).manifest for split in ("train", "dev", "test")}
-    assert [manifest.totals.samples for manifest in counts.values()] == [2, 1, 1]
-    assert counts["dev"].config["notes"]["also_in_train"] == 1
-    assert "row 4: the column label holds 'z', the classes are" in caplog.text
-    assert "row 6: the column fold holds 'later', no split" in caplog.text
-    assert main([*make, "tasks.disjoint=true"]) == 64
-    report = json.loads((tmp_path / "out" / "tasks" / "report.json").read_text())["counts"]
-    assert report["rows_in"] == 6 == report["examples"] + sum(report["refused"].values())
-    assert main([*make, "tasks.carve={dev: 0.5}"]) == 64
-
-
 def test_other_answers_are_other_sets(tmp_path: Path) -> None:
     """A file that is read beside the rows counts as they do."""
     (files := tmp_path / "files").mkdir()
@@ -342,3 +305,45 @@ def test_other_answers_are_other_sets(tmp_path: Path) -> None:
         assert main(make) == 0
         manifest = open_split(tmp_path / "out" / "tasks" / "toy", "train").manifest
         assert manifest.config["examples_by_label"] == Counter(answers)
+
+
+def test_records_hold_the_hash_of_what_was_read(tmp_path: Path) -> None:
+    make_sets(tmp_path)
+    record = UnitRecord.load(tmp_path / "out" / "tasks", "main", 0)
+    assert record is not None
+    assert list(record.inputs) == ["default/dev.tsv"]
+    assert record.counts["splits"]["dev"]["layout"] == {"official": 1}
+
+
+def test_files_that_are_no_split_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_task(tmp_path / "files")
+    (tmp_path / "files" / "notes.txt").write_text("of the authors", encoding="utf-8")
+    make = [f"tokenizer.path={write_vocabulary(tmp_path / 'words')}", f"output={tmp_path / 'out'}"]
+    assert main(["--config", str(write_recipe(tmp_path)), f"input={tmp_path / 'files'}", *make]) == 0
+    assert "not read, no split by its name: default/notes.txt" in caplog.text
+    record = UnitRecord.load(tmp_path / "out" / "tasks", "main", 0)
+    assert record is not None
+    assert record.counts["files_left"] == {"default/notes.txt": 1}
+
+
+def test_the_language_of_the_input_stands_in_the_manifest(tmp_path: Path) -> None:
+    files = write_task(tmp_path / "files")
+    sets = make_sets(tmp_path, f"input={{path: {files}, language: en}}")
+    manifest = open_split(sets, "dev").manifest
+    assert manifest.languages == ("en",)
+    assert manifest.totals.tokens_by_language == {"en": manifest.totals.tokens}
+
+
+def test_files_of_one_name_in_several_folders_count_each(tmp_path: Path) -> None:
+    """What a run finds done depends on all of them."""
+    texts = {"neg/1.txt": "a plot", "no/1.txt": "a heart", "pos/1.txt": "a film"}
+    for name, text in texts.items():
+        (tmp_path / "files" / "train" / name).parent.mkdir(parents=True)
+        (tmp_path / "files" / "train" / name).write_text(text, encoding="utf-8")
+    given = [f"input={tmp_path / 'files'}", f"output={tmp_path / 'out'}", "tasks.reader={name: class_folders}"]
+    found = []
+    for name in ("", *texts):
+        if name:
+            (tmp_path / "files" / "train" / name).write_text("dull heart", encoding="utf-8")
+        found.append(TasksStage(load_recipe(write_recipe(tmp_path), given)).files())
+    assert all(first != second for first, second in pairwise(found))

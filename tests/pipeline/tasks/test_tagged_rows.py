@@ -13,10 +13,8 @@ import pytest
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Row, Rows
 from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
-from clozeline.pipeline.tasks.token_offsets import NO_WORD
-from clozeline.pipeline.tasks.window_rows import TaggedRows
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
+from clozeline.pipeline.tasks.window_rows import NO_WORD, TaggedRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe

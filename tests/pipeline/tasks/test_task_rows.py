@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form, record_bytes
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, record_bytes
 
 
 @pytest.mark.parametrize(("stride", "room", "step"), [(None, 126, 63), (None, 1, 1), (128, 317, 128), (128, 60, 30)])

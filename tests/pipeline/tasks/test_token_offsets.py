@@ -6,12 +6,12 @@ import random
 import numpy as np
 import pytest
 
-import clozeline.pipeline.tasks.token_offsets
-from clozeline.pipeline.tasks.token_offsets import NO_WORD, token_spans, word_bounds, word_numbers
+import clozeline.pipeline.tasks.window_rows
+from clozeline.pipeline.tasks.window_rows import NO_WORD, token_spans, word_bounds, word_numbers
 
 
 def test_examples() -> None:
-    assert not doctest.testmod(clozeline.pipeline.tasks.token_offsets, extraglobs={"np": np}).failed
+    assert not doctest.testmod(clozeline.pipeline.tasks.window_rows, extraglobs={"np": np}).failed
 
 
 def slow_spans(text: str, starts: list[int]) -> list[list[int]]:

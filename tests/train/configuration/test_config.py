@@ -147,9 +147,8 @@ def test_overrides_replace_chosen_algorithms_and_heads(tmp_path: Path) -> None:
     config = load_config(TrainConfig, path, ["optimizer={name: adamw}", "model.heads={lm: 2.0}"])
     assert config.optimizer.options.eps == 1e-6
     assert to_plain(config)["model"]["heads"] == {"lm": 2.0}
-    more = ["model.heads.lm=1.0", "model.heads.masked_lm=null", "optimizer={learning_rate: 0.5}"]
-    config = load_config(TrainConfig, path, more)
-    assert to_plain(config)["model"]["heads"] == {"lm": 1.0}
+    config = load_config(TrainConfig, path, ["model.heads.lm=1.0", "optimizer={learning_rate: 0.5}"])
+    assert to_plain(config)["model"]["heads"] == {"masked_lm": 1.0, "lm": 1.0}
     assert (config.optimizer.options.eps, config.optimizer.options.learning_rate) == (1e-5, 0.5)
 
 

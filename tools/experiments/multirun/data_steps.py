@@ -14,7 +14,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import read_json
-from clozeline.pipeline.execution.stage_order import document_stages, last_documents
+from clozeline.pipeline.execution.stages import document_stages, last_documents
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.tools.experiments.multirun.study_plan import Variant
 from clozeline.tools.experiments.multirun.study_scores import verdict

@@ -11,8 +11,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from clozeline.configuration.config import config_class, config_file, load_config
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class, config_file, load_config
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model

@@ -8,8 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.report import charts
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.tools.models.compression.measurements import (

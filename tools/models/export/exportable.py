@@ -26,7 +26,7 @@ from clozeline.model.checkpoints import (
 )
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import END, Frame
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.tools.runs.data.run_sets import read_recorded_sets

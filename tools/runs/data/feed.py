@@ -155,7 +155,7 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     if not path.is_file():
         raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml: give one, or copy it back")
     with reading_run(path):
-        config = load_config(dict[str, Any], path, recorded=True)  # a dictionary: validating all of it would load torch
+        config = load_config(dict[str, Any], path)  # a dictionary: validating all of it would load torch
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
         steps: int = validate(int, config.get("steps"), str(path), "steps")
     with _reading_lines(run / "metrics.jsonl") as lines:

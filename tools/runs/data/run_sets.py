@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.store import as_url, local_path

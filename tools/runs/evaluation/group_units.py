@@ -1,13 +1,12 @@
-"""Metrics of rows that are scored together: questions with several answers, gender pairs, subsets."""
+"""Metrics of rows that are scored together: questions with several answers, gender pairs."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from clozeline.tools.runs.evaluation.unit_sums import Units, mean_units
+from clozeline.tools.runs.evaluation.unit_sums import Units
 
 Grouped: TypeAlias = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], dict[str, Units]]
 
@@ -57,24 +56,7 @@ def parity_units(answers: NDArray[Any], predicted: NDArray[Any], pairs: NDArray[
     }
 
 
-def subset_units(answers: NDArray[Any], predicted: NDArray[Any], subsets: NDArray[Any]) -> dict[str, Units]:
-    """Return the correlations per subset, 0 if one side is constant; their means are reported.
-
-    `answers` and `predicted` [n] are numbers; `subsets` [n, bytes] is the key of each row's subset.
-    """
-    number = _group_indices(subsets)
-    correlations: dict[str, list[float]] = {"mean_spearman": [], "mean_pearson": []}
-    for subset in range(number.max() + 1):
-        sides = answers[number == subset], predicted[number == subset]
-        constant = any(len(side) < 2 or np.ptp(side) == 0 for side in sides)
-        for name, correlation in (("mean_spearman", stats.spearmanr), ("mean_pearson", stats.pearsonr)):
-            correlations[name].append(0.0 if constant else float(correlation(*sides).statistic))
-    return {name: mean_units(values) for name, values in correlations.items()}
-
-
-GROUPED: Final[dict[str, Grouped]] = {
-    "exact_match": question_units, "gender_parity": parity_units, "mean_spearman": subset_units,
-}  # fmt: skip
+GROUPED: Final[dict[str, Grouped]] = {"exact_match": question_units, "gender_parity": parity_units}
 """Functions that compute all metrics of a task, by the metric that identifies it."""
 
 

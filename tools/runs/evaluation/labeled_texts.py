@@ -10,11 +10,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tasks.labeled_rows import LabeledRows
+from clozeline.pipeline.tasks.head_rows import LabeledRows
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskReader
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.registry import find
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clozeline.files import publish_text
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.pipeline.tasks.row_checks import SHOWN_NOTES
+from clozeline.pipeline.tasks.splits import SHOWN_NOTES
 from clozeline.tools.runs.evaluation.answer_scores import answer_scores, read_spans
 from clozeline.tools.runs.evaluation.baselines import baseline_predictions, texts_of
 from clozeline.tools.runs.evaluation.choice_baselines import choice_baselines

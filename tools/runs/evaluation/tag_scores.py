@@ -14,7 +14,7 @@ from clozeline.errors import IntegrityError
 from clozeline.model.decoding.tags import bio_transitions, viterbi
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.pipeline.tasks.readers._tag_schemes import to_bio
+from clozeline.pipeline.tasks.readers._labels import to_bio
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.tools.runs.evaluation.metrics import Scored
 from clozeline.tools.runs.evaluation.predictions import windows_of

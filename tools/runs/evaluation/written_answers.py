@@ -13,7 +13,7 @@ from clozeline.tools.runs.evaluation.metrics import METRICS, Predictions, Scored
 
 
 def has_written_answers(facts: TaskFacts) -> bool:
-    """Return whether the texts of a task name classes or numbers, such as those of `text_glue`."""
+    """Return whether the texts of a task name classes or numbers, such as those of `glue` with `as_text`."""
     return facts.head == "lm" and any(name in METRICS for name in facts.metrics)
 
 

@@ -9,6 +9,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.tasks.head_rows import ROW_TYPES
 from clozeline.pipeline.tasks.readers import (
     Choices,
     Dialogue,
@@ -24,9 +25,7 @@ from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
 from clozeline.pipeline.tasks.readers.instructions import Instructions
 from clozeline.pipeline.tasks.readers.squad import Squad
-from clozeline.pipeline.tasks.rows_by_head import ROW_TYPES
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 
 Item: TypeAlias = tuple[TaskItem | Rejected, Any]

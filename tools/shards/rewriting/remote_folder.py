@@ -47,8 +47,9 @@ def new_target(folder: Path) -> Iterator[Target]:
             yield output
         return
     target = RemoteFolder(url, RemoteStore(url, StoreOptions()))
-    target.store.require_writable()
-    if target.store.sizes(url, 0):
+    if (there := target.store.sizes(url, 0)) is None:
+        raise ConfigurationError(f"{url}: a web server takes no files; give the URL of a store, or a local folder")
+    if there:
         raise ConfigurationError(f"output {url}: holds files already; choose another folder of the store")
     try:
         yield target

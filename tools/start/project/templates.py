@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from clozeline import HOME
 from clozeline.configuration.config import read_composed
-from clozeline.configuration.overrides import parse_word
-from clozeline.configuration.strict_yaml import dump_yaml, parse_yaml
+from clozeline.configuration.overrides import dump_yaml, parse_word, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.shards.store import as_url

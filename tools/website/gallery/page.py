@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeline import registry
-from clozeline.configuration.schema import describe
+from clozeline.configuration.config import describe
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_first_row
 from clozeline.pipeline.corrupt.preview.words import Words

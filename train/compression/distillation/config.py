@@ -5,8 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.hub import MODEL_FETCHED
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig

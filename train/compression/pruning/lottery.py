@@ -27,7 +27,7 @@ class Lottery(MaskedWeights):
     conflicts: ClassVar = {
         **CONFLICTS,
         "no model.init_from": "it rewinds to pre-trained weights, not to random ones",
-        "optimizer.statistics": "a rewind sets elementwise states to 0; choose adamw or lion",
+        "optimizer.statistics": "a rewind sets elementwise states to 0; choose adamw",
     }
 
     @config_class

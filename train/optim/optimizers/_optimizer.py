@@ -36,7 +36,7 @@ class OptimizerOptions:
 class OptimizerBuilder(ABC):
     """Builds a torch optimizer."""
 
-    statistics: ClassVar[Literal["element", "parameter", "matrix"]]
+    statistics: ClassVar[Literal["element", "matrix"]]
     """Scope of the update of an element: its own history, sums over its parameter, or the matrix."""
     bit_exact: ClassVar[bool] = True
     """An element gets the same bits at any index of any tensor, so every ZeRO stage and world size agrees exactly.

@@ -52,14 +52,11 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
         torch._foreach_add_([self.state[flat]["step"] for flat in flats], 1)
         return float(self.state[flats[0]]["step"]), [[self.state[flat][key] for flat in flats] for key in keys]
 
-    def norms(self, flats: Sequence[Tensor], *terms: Sequence[Tensor]) -> Tensor:
-        """Return norms over entire parameters by one exchange: float64 [own segments, terms]."""
-        sums = [square_sums(self.layout.pieces(flats, term), flats[0].device) for term in terms]
-        return self.layout.whole_sums(flats, torch.stack(sums, dim=1)).sqrt_()
-
     def roots_of_means(self, flats: Sequence[Tensor], *terms: Sequence[Tensor]) -> Tensor:
         """Return root mean squares over entire parameters by one exchange: float64 [own segments, terms]."""
-        return self.norms(flats, *terms).div_(self.layout.whole_sizes(flats).sqrt()[:, None])
+        sums = [square_sums(self.layout.pieces(flats, term), flats[0].device) for term in terms]
+        norms = self.layout.whole_sums(flats, torch.stack(sums, dim=1)).sqrt_()
+        return norms.div_(self.layout.whole_sizes(flats).sqrt()[:, None])
 
     def descend(self, flats: Sequence[Tensor], directions: Sequence[Tensor], rates: Tensor) -> None:
         """Subtract directions times the rate of each own segment from the flats; directions are overwritten."""

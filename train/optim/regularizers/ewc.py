@@ -9,8 +9,7 @@ from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.home_folder import HOME_EXPANDED
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.train.optim.regularizers import Anchored, Regularizer, RegularizerOptions
 

@@ -10,7 +10,6 @@ from safetensors.torch import save_file
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adaptation import add_adapter
-from clozeline.model.adapters.adalora import SingularUpdate
 from clozeline.model.checkpoints import build_checkpoint, export_adapter, read_checkpoint
 from tests.model.adapters.adapted_models import disturbed, peft, scores
 from tests.model.checkpoints import published
@@ -119,30 +118,6 @@ def test_lora_gives_the_same_scores(tmp_path, case, kind):
     assert moved > 1e-2
 
 
-@pytest.mark.parametrize(("case", "kind"), LORA[:3])
-def test_dora_gives_the_same_scores(tmp_path, case, kind):
-    """GPT-2 has queries and values in one map with keys, whose magnitudes are then those of their weights."""
-    wrong, moved, _ = compared(tmp_path, case, kind, "dora", rank=3, alpha=5.0, targets=["query", "value", "up"])
-    assert wrong <= ROUNDING
-    assert moved > 1e-2
-
-
-@pytest.mark.parametrize(("case", "kind"), LORA[:3])
-def test_adalora_gives_the_same_scores_as_lora(tmp_path, case, kind):
-    """Values of 0 are no rank, and a map of them alone is no target."""
-
-    def prune(adapters):
-        for index, part in enumerate(part for part in adapters.modules() if isinstance(part, SingularUpdate)):
-            part.values.data[index % 4 :] = 0.0
-
-    keys = {"rank": 3, "alpha": 5.0, "targets": ["query", "value", "up"]}
-    wrong, moved, export = compared(tmp_path, case, kind, "adalora", prune, **keys)
-    assert wrong <= ROUNDING
-    assert moved > 1e-2
-    assert export.config["peft_type"] == "LORA"
-    assert len({tensor.shape[0] for name, tensor in export.tensors.items() if "lora_A" in name}) > 1
-
-
 @pytest.mark.parametrize("rank_stabilised", [False, True], ids=["alpha / r", "alpha / root of r"])
 def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilised):
     """GPT-2 has queries and values in one map, whose rank is then the sum, and `up` in one of its own."""
@@ -153,25 +128,6 @@ def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilised):
     joined = [name for name in export.config["target_modules"] if name.endswith("c_attn")]
     assert export.config["rank_pattern"] == dict.fromkeys(joined, 4)
     assert export.tensors[f"base_model.model.{joined[0]}.lora_B.weight"].shape[1] == 4
-
-
-@pytest.mark.parametrize(
-    ("case", "kind", "keys"),
-    [("bert", "classification", {}), ("gpt2", "lm", {}), ("t5", "lm", {"inputs": ["out"]}),
-     ("modernbert", "classification", {"outputs": ["query"], "inputs": ["gate", "up"]})],
-    ids=["bert", "gpt2", "t5", "modernbert"],
-)  # fmt: skip
-def test_ia3_gives_the_same_scores(tmp_path, case, kind, keys):
-    """GPT-2 and ModernBERT have the maps that are scaled in one with others, which get factors of 1."""
-    if case == "modernbert":  # two maps of ours read the inputs of one of theirs, by factors of their own
-        with pytest.raises(ConfigurationError, match="which peft's class has in one map with"):
-            compared(tmp_path, case, kind, "ia3", **keys)
-        return
-    wrong, moved, export = compared(tmp_path, case, kind, "ia3", **keys)
-    assert wrong <= ROUNDING
-    assert moved > 1e-2
-    assert export.config["feedforward_modules"]
-    assert set(export.config["feedforward_modules"]) < set(export.config["target_modules"])
 
 
 @pytest.mark.parametrize("hidden", [None, 7], ids=["table", "computed"])

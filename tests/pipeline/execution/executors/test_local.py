@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from clozeline.pipeline.execution.run_units import run_units
+from clozeline.pipeline.execution.runner import run_units
 from clozeline.pipeline.recipe import ExecutorConfig
 from tests.pipeline.execution.noting_steps import Endless, Reporting
 

@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError, PartialFailureError
 from clozeline.pipeline.execution.executors.ray import Ray
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun
-from clozeline.pipeline.execution.stage_keys import stage_key
+from clozeline.pipeline.execution.stages import stage_key
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 

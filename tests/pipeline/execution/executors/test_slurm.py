@@ -14,11 +14,11 @@ import pytest
 from clozeline.command import run_command
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, PartialFailureError, StorageError
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.runner import StageRun
-from clozeline.pipeline.execution.stage_keys import stage_key
-from clozeline.pipeline.execution.stage_order import all_stages
+from clozeline.pipeline.execution.stages import stage_key
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.launchers import noted, stand_in
 from tests.pipeline.execution.executors.cluster import install

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.generation_rows import TurnRows
+from clozeline.pipeline.tasks.head_rows import TurnRows
 from clozeline.pipeline.tasks.readers import Dialogue, Part
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written

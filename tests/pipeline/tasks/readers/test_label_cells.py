@@ -6,12 +6,12 @@ import doctest
 
 import pytest
 
-from clozeline.pipeline.tasks.readers import _label_cells
-from clozeline.pipeline.tasks.readers._label_cells import SplitColumn, are_numbers, cell_text, class_indices, number_of
+from clozeline.pipeline.tasks.readers import _labels
+from clozeline.pipeline.tasks.readers._labels import are_numbers, cell_text, class_indices, number_of
 
 
 def test_examples() -> None:
-    assert doctest.testmod(_label_cells).failed == 0
+    assert doctest.testmod(_labels).failed == 0
 
 
 def test_what_is_a_label_and_what_a_number() -> None:
@@ -27,11 +27,3 @@ def test_what_is_a_label_and_what_a_number() -> None:
 def test_integers_that_are_names_are_no_indices() -> None:
     assert class_indices(["5", "1"]) == {"5": 0, "1": 1}
     assert class_indices({"a": "x", "b": "y", "c": "x"}) == {"a": 0, "b": 1, "c": 0}
-
-
-def test_names_of_splits() -> None:
-    column = SplitColumn(column="meta.fold", names={"1": "test_de"})
-    values = ("Train", "validation", "dev", 1, "holdout", None)
-    assert [column.split_of({"meta": {"fold": value}}) for value in values] == [
-        "train", "dev", "dev", "test_de", None, None,
-    ]  # fmt: skip

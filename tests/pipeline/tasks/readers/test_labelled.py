@@ -135,21 +135,13 @@ def test_words_with_a_class_each(tmp_path: Path) -> None:
     assert items_of(plain, path)[0].tags == (0, 0, 1)
 
 
-def test_splits_of_a_column_and_rows_to_keep(tmp_path: Path) -> None:
+def test_rows_to_keep(tmp_path: Path) -> None:
     """Classes are those of the training rows that are kept."""
-    rows = [("a", "x", "de", "training"), ("b", "y", "de", "val"), ("c", "z", "de", "train"), ("d", "y", "fr", "train"),
-            ("e", "x", "de", "holdout")]  # fmt: skip
-    table = [dict(zip(("text", "label", "lang", "fold"), row, strict=True)) for row in rows]
-    path = write_rows(tmp_path, "csv", table)
-    reader = completed(path, label="label", keep={"lang": "de"}, split={"column": "fold"})
-    assert reader.splits_in(path) == ("train", "dev")
-    assert list(reader.row_splits(reader.open(path))) == ["train", "dev", "train", "train", "train"]
+    rows = [("a", "x", "de"), ("c", "z", "de"), ("d", "y", "fr"), ("e", "x", "de")]
+    path = write_rows(tmp_path, "csv", [dict(zip(("text", "label", "lang"), row, strict=True)) for row in rows])
+    reader = completed(path, label="label", keep={"lang": "de"})
     assert reader.facts.labels == ("x", "z")
-    assert reasons(items_of(reader, path)) == {"bad_label": 1, "filtered": 1, "bad_split": 1}
-    named = reader_of("labelled", label="label", split={"column": "lang", "names": {"de": "train", "fr": "test_fr"}})
-    assert named.splits_in(path) == ("train", "test_fr")
-    with pytest.raises(ConfigurationError, match=r"the column text names no split, it holds a, b, c"):
-        reader_of("labelled", label="label", split={"column": "text"}).splits_in(path)
+    assert reasons(items_of(reader, path)) == {"filtered": 1}
 
 
 def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path: Path) -> None:
@@ -289,3 +281,23 @@ def test_tags_that_only_resemble_entities_are_named(
     path = write_rows(tmp_path, "jsonl", [{"words": " ".join(words), "tags": tags}])
     assert completed(path, words="words", label="tags").facts.metrics == ("accuracy",)
     assert ("tags of entities are O, and B or I with a type" in caplog.text) is said
+
+
+def test_texts_keep_their_white_space(tmp_path: Path) -> None:
+    """Unlike texts of columns that a user names: papers score these files as they are."""
+    path = written(tmp_path, "sentence\tlabel\n fine film \t1\n \t1\n", "train.tsv")
+    items = items_of(reader_of("glue", task="sst2"), path)
+    assert items[0] == LabeledText((" fine film ",), 1, None, 1)
+    assert reasons(items) == {"empty_text": 1}
+    assert items_of(reader_of("labelled", label="label", text="sentence", classes=["0", "1"]), path)[0].texts == (
+        "fine film",
+    )
+
+
+def test_scored_pairs_of_sts(tmp_path: Path) -> None:
+    """Columns as `cut` and `paste` make them of the authors' files; most pairs of 2015 have no score."""
+    path = written(tmp_path, '5.000\tA "plane.\tPlanes"\n\ta\tb\n6\tc\td\n', "train.tsv")
+    columns = {"columns": ["score", "first", "second"], "text": "first", "text_pair": "second", "score": "score"}
+    items = items_of(reader_of("labelled", range=[0, 5], **columns), path)
+    assert items[0] == LabeledText(('A "plane.', 'Planes"'), None, 5.0, 0)
+    assert reasons(items) == {"no_label": 1, "bad_label": 1}

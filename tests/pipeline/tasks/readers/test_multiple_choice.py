@@ -126,5 +126,4 @@ def test_the_files_of_swag(tmp_path: Path) -> None:
     assert reasons(items) == {"bad_label": 2, "empty_text": 1, "fields": 1, "bad_csv": 1}
     assert [item.index for item in items if not isinstance(item, Rejected)] == [1, 2, 8]
     test = written(tmp_path, f"{','.join(SWAG[:-1])}\n0,v,7,x,A man,He,gold,a,b,c,d\n", "test.csv")
-    assert not reader.open(test).has_labels
     assert reasons(items_of(reader, test)) == {"no_label": 1}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.group_split import exclude_overlaps
 from clozeline.pipeline.tasks.readers import Question, Rejected
+from clozeline.pipeline.tasks.splits import exclude_overlaps
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from seqeval.scheme import IOB1, IOB2, IOBES, Entities
 
-from clozeline.pipeline.tasks.readers._tag_schemes import scheme_labels, to_bio, to_bioes
+from clozeline.pipeline.tasks.readers._labels import scheme_labels, to_bio, to_bioes
 
 KINDS = ("PER", "LOC")
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.tasks.readers import SourceTarget, TaskFacts, text_glue
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import SourceTarget, TaskFacts, glue
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
 PAIR = "index\tsentence1\tsentence2\tlabel\n0\tP.\tH.\t{}\n"
@@ -29,7 +30,7 @@ WORDED = {
 @pytest.mark.parametrize("task", sorted(WORDED))
 def test_the_words_of_the_paper(tmp_path: Path, task: str) -> None:
     text, source, target = WORDED[task]
-    reader = reader_of("text_glue", task=task)
+    reader = reader_of("glue", as_text=True, task=task)
     (item,) = items_of(reader, written(tmp_path, text, "rows.tsv"))
     assert isinstance(item, SourceTarget)
     assert (item.prefix + item.source + item.suffix, item.targets) == (source, (target,))
@@ -40,10 +41,17 @@ def test_the_words_of_the_paper(tmp_path: Path, task: str) -> None:
 
 
 def test_refused_rows_stay_refused(tmp_path: Path) -> None:
-    items = items_of(reader_of("text_glue", task="sst2"), written(tmp_path, "sentence\tlabel\na\t2\nb\t1\n", "r.tsv"))
+    items = items_of(
+        reader_of("glue", as_text=True, task="sst2"), written(tmp_path, "sentence\tlabel\na\t2\nb\t1\n", "r.tsv")
+    )
     assert reasons(items) == {"bad_label": 1}
 
 
 def test_numbers_are_rounded_to_fifths() -> None:
     """2.5 and 0.1 lie between two fifths: the even one is taken, as numpy rounds in T5's own code."""
-    assert doctest.testmod(text_glue).failed == 0
+    assert doctest.testmod(glue).failed == 0
+
+
+def test_what_the_paper_does_not_word_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="as_text: T5 has no words for the classes of wnli"):
+        reader_of("glue", task="wnli", as_text=True)

@@ -12,7 +12,6 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.tasks.readers._text_lines import (
     SentenceLines,
-    read_text,
     read_whole_json,
     sentence_lines,
     text_files,
@@ -78,9 +77,3 @@ def test_files_of_the_folders_next_to_a_file(tmp_path: Path) -> None:
         (tmp_path / name).write_text("text")
     found = [path.relative_to(tmp_path).as_posix() for path in text_files(tmp_path / names[0])]
     assert found == ["train/neg/10.txt", "train/neg/2.txt", "train/pos/1.txt"]
-
-
-def test_long_files_are_rejected(tmp_path: Path) -> None:
-    path = written(tmp_path, "\ufefftext", "a.txt")
-    assert read_text(path, 3, Limits()) == "text"
-    assert read_text(path, 3, Limits(record_bytes=5)) == Rejected("record_bytes", 3)

@@ -155,12 +155,6 @@ def test_empty_and_blank_texts(splitter):
     assert splitter.starts("\n\n One.\n\n", "en") == [0]
 
 
-def test_further_abbreviations():
-    plain, more = Regex(Regex.Options()), Regex(Regex.Options(abbreviations=["Abk."]))
-    assert plain.starts("Eine Abk. Hier.", "de") == [0, 10]
-    assert more.starts("Eine Abk. Hier.", "de") == [0]
-
-
 # Characters that the rules look at, in every order.
 RULED = st.text(st.sampled_from("aA1 .!?…。！\n\t\u00a0\u2028»”')]«“(,;-DrtcJ中ن؟"), max_size=60)
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.execution.exchange import Exchange
-from clozeline.pipeline.execution.pieces import PieceWriter
+from clozeline.pipeline.execution.exchange import Exchange, PieceWriter
 from clozeline.pipeline.tokenize.encode import sorted_runs as runs
 from tests.pipeline.tokenize.encode import encode_passes as passes
 
@@ -35,11 +34,13 @@ def test_each_shard_gets_its_documents_in_order_from_every_flush(data, shards, f
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(runs, "_FLUSH_BYTES", flush_bytes)
         sink = io.BytesIO()
-        writer = runs.RunWriter(PieceWriter(sink, exchange.file(0)), np.uint16, shards)
+        pieces = PieceWriter(sink, exchange.file(0))
+        writer = runs.RunWriter(pieces, np.uint16, shards)
         for place, (document, order) in enumerate(zip(documents, orders, strict=True)):
             target = np.arange(place % 2, dtype=np.uint16)
             writer.add(document, order, np.arange(place, dtype=np.uint16), np.array([0, place], np.uint32), target)
         writer.close()
+        pieces.close()
         path = Path(folder) / exchange.file(0)
         path.parent.mkdir(parents=True)
         path.write_bytes(sink.getvalue())

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution import exchange
-from clozeline.pipeline.execution.pieces import PieceFile
+from clozeline.pipeline.execution.exchange import PieceFile
+from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode import sorted_runs as runs
-from clozeline.pipeline.tokenize.encode.stage import EncodeStage
+from clozeline.pipeline.tokenize.encode.stage import EncodeStage, check_memory
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.seeding import order_key
 from tests.pipeline.tokenize.encode import encode_passes as passes
@@ -77,3 +82,21 @@ def test_bundles_of_runs_change_no_byte(source, tokenizer, encoded, tmp_path, mo
     assert len(list((tmp_path / "tmp" / "runs-bundles").iterdir())) == -(-passes.PARTS // 2)
     published = {name: digest for name, digest in passes.tree(encoded).items() if not name.startswith("records/")}
     assert {name: digest for name, digest in passes.tree(tmp_path).items() if name in published} == published
+
+
+@pytest.mark.parametrize(("name", "more"), [("slurm", {"partition": "cpu"}), ("ray", {})])
+def test_a_worker_of_a_cluster_has_the_memory_of_its_cores(name: str, more: dict[str, Any]) -> None:
+    """1 GB of documents in a shard takes 15.3 GB."""
+    one, four = (
+        ExecutorConfig(name=name, options={"mem_per_cpu_gb": 4, "cpus_per_task": cores, **more}) for cores in (1, 4)
+    )
+    assert check_memory(four, 8, 8e9) == check_memory(one, 32, 8e9) == ""
+    said = check_memory(one, 8, 8e9)
+    assert "needs about 15.3 GB, got 4.3 GB: raise executor.options.mem_per_cpu_gb" in said
+
+
+def test_local_workers_share_the_memory_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=32 * 10**9))
+    assert check_memory(ExecutorConfig(tasks=8, workers=2), 8, 8e9) == ""
+    assert check_memory(ExecutorConfig(tasks=8, workers=4), 2, 2e9) == "", "no more workers than shards"
+    assert "got 8.0 GB: lower executor.workers" in check_memory(ExecutorConfig(tasks=8, workers=4), 8, 8e9)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
+from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer

@@ -13,8 +13,7 @@ import clozeline.tools.runs.evaluation.answer_scores
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import Question, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import AnswerRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.tools.runs.evaluation.answer_scores import (

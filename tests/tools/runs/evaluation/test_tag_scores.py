@@ -10,10 +10,9 @@ import torch
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.tasks.group_split import split_by_group
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
-from clozeline.pipeline.tasks.special_token_templates import FRAMES
-from clozeline.pipeline.tasks.task_rows import Form
+from clozeline.pipeline.tasks.splits import split_by_group
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import TaggedRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.tools.runs.evaluation.tag_scores import (

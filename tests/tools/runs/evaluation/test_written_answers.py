@@ -27,7 +27,7 @@ READ = [" equivalent\n", "equivalent", "not_equivalent", "equivalent", "not_equi
 @pytest.mark.parametrize("task", ["cola", "mrpc", "qqp", "sst2", "rte", "mnli"])
 def test_written_classes_have_the_metrics_of_glue(task: str) -> None:
     """An output that is no class is wrong, as in T5's code: of two classes the other one."""
-    facts = reader_of("text_glue", task=task).facts
+    facts = reader_of("glue", as_text=True, task=task).facts
     golds = [facts.words[0 if gold.startswith("not") else 1] for gold in WRITTEN]
     outputs = [
         facts.words[0 if text.strip().startswith("not") else 1] if text.strip() in WRITTEN else text for text in READ
@@ -52,7 +52,7 @@ def test_written_classes_have_the_metrics_of_glue(task: str) -> None:
 
 def test_written_numbers_have_the_metrics_of_glue() -> None:
     """An output that is no number from 0 to 5 is the lowest one."""
-    facts = reader_of("text_glue", task="stsb").facts
+    facts = reader_of("glue", as_text=True, task="stsb").facts
     golds, outputs = ["0.0", "1.2", "2.4", "3.8", "5.0", "1.0"], ["0.2", " 1.0", "3.0", "four", "4.6", "1e9"]
     scored = text_scores(facts, labelled_rows(golds), labelled_rows(golds), dict(enumerate(outputs)))
     answers, found = [float(gold) for gold in golds], [0.2, 1.0, 3.0, 0.0, 4.6, 0.0]

@@ -10,7 +10,7 @@ from clozeline.configuration.config import load_config, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
-from clozeline.pipeline.execution.stage_order import check_recipe
+from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.tools.start.new import grouping_of
 from clozeline.tools.start.project.templates import (

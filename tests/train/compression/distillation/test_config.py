@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from clozeline.configuration.config import load_config, to_plain, validate
+from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import read_size
 from clozeline.train.configuration.absolute_paths import with_absolute_paths
 from clozeline.train.configuration.config import frozen
-from tests.distributed import ROOT
 from tests.train.synthetic import tiny
 
 TEACHER: dict[str, Any] = {"teacher": "runs/teacher"}
@@ -73,7 +73,7 @@ def test_refusals(changes: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("size", ["electra_small", "elmo", "awd_lstm"])
 def test_families_that_cannot_be_students(size: str) -> None:
-    found = load_config(ModelConfig, ROOT / "configs" / "models" / f"{size}.yaml")
+    found = validate(ModelConfig, read_size(size), size)
     distil = tiny(distil=TEACHER).distil
     assert distil is not None
     with pytest.raises(ValueError, match=f"distil: expected another family than .*, got {found.family}: remove it"):

@@ -59,7 +59,7 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name: str) -> None:
         "compile": {"compile": True},
         "activation_checkpointing": {"activation_checkpointing": True},
         "optimizer.averages": {"optimizer": {"name": "nt_asgd"}, "evaluate": {"every": 2}},
-        "optimizer.statistics": {"optimizer": {"name": "lamb"}},
+        "optimizer.statistics": {"optimizer": {"name": "muon"}},
         "no model.init_from": {"model__init_from": None},
     }
     for key in find(METHODS, name).conflicts:

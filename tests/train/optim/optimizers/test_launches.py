@@ -53,8 +53,7 @@ def launches(name: str, layers: int, *, joined: bool) -> int:
         segments += [found] if joined else [[one] for one in found]
     optimizer = builder.build(groups)
     flats = [flat for group in groups for flat in group["params"]]
-    if name != "lion":
-        builder.bind(optimizer, Layout(flats, [segments], 0))
+    builder.bind(optimizer, Layout(flats, [segments], 0))
     for flat in flats:
         flat.grad = torch.empty_like(flat)
     optimizer.step()

@@ -31,27 +31,6 @@ def size_of(tensor: Tensor) -> Tensor:
     return tensor.square().mean(dtype=torch.float64).sqrt()
 
 
-def moments(pushed: Tensor, state: dict[str, Tensor], first: float, second: float) -> tuple[Tensor, Tensor]:
-    mean, square = (state.setdefault(key, torch.zeros_like(pushed)) for key in ("mean", "square"))
-    mean.lerp_(pushed, 1 - first)
-    square.mul_(second).addcmul_(pushed, pushed, value=1 - second)
-    return mean, square
-
-
-def lamb(weight: Tensor, pushed: Tensor, decay: float, step: int, state: dict[str, Tensor]) -> None:
-    mean, square = moments(pushed, state, 0.9, 0.999)
-    direction = mean / (1 - 0.9**step) / ((square / (1 - 0.999**step)).sqrt() + 1e-6) + decay * weight
-    ratio = size_of(weight) / size_of(direction) if decay else torch.tensor(1.0)
-    weight.sub_(direction * (RATE * ratio).float())
-
-
-def stable_adamw(weight: Tensor, pushed: Tensor, decay: float, step: int, state: dict[str, Tensor]) -> None:
-    mean, square = moments(pushed, state, *((beta**step - beta) / (beta**step - 1) for beta in (0.9, 0.99)))
-    ratio = (pushed.square() / square.clamp(min=1e-12)).mean(dtype=torch.float64).sqrt().clamp(min=1.0)
-    rate = (RATE / ratio).float()
-    weight.mul_(1 - rate * decay).sub_(mean / (square.sqrt() + 1e-6) * rate)
-
-
 def adafactor(weight: Tensor, pushed: Tensor, decay: float, step: int, state: dict[str, Tensor]) -> None:
     squares, eps = pushed.square(), 1.1920929e-07
     if weight.dim() == 1:
@@ -66,7 +45,7 @@ def adafactor(weight: Tensor, pushed: Tensor, decay: float, step: int, state: di
     weight.mul_(1 - RATE * decay).sub_(direction * rate.float())
 
 
-FORMS: dict[str, Update] = {"lamb": lamb, "stable_adamw": stable_adamw, "adafactor": adafactor}
+FORMS: dict[str, Update] = {"adafactor": adafactor}
 
 
 def muon(weight: Tensor, pushed: Tensor, decay: float, step: int, state: dict[str, Tensor], **own: Any) -> None:

@@ -20,11 +20,11 @@ class Recorder(WholeParameterOptimizer):
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
         step, (sums,) = self.begin(flats, "sum")
         torch._foreach_add_(sums, gradients)
-        self.seen.append((group["name"], step, self.norms(flats, gradients).flatten().tolist()))
+        self.seen.append((group["name"], step, self.roots_of_means(flats, gradients).flatten().tolist()))
         assert all(gradient.is_contiguous() for gradient in gradients)
 
 
-def test_updates_are_counted_and_norms_are_those_of_whole_parameters() -> None:
+def test_updates_are_counted_and_means_are_those_of_whole_parameters() -> None:
     weight, late, idle = torch.zeros(2, 3), torch.zeros(3), torch.zeros(2)
     optimizer = Recorder([{"name": "decay", "params": [weight, late, idle], "weight_decay": 0.0}], 0.1)
     optimizer.seen = []
@@ -33,8 +33,8 @@ def test_updates_are_counted_and_norms_are_those_of_whole_parameters() -> None:
         late.grad = torch.full((3,), 2.0) if step == 2 else None
         optimizer.step()
     # parameters of different ages are updated apart
-    assert optimizer.seen == [("decay", step, [pytest.approx(55**0.5)]) for step in (1, 2)] + [
-        ("decay", 1, [pytest.approx(12**0.5)])
+    assert optimizer.seen == [("decay", step, [pytest.approx((55 / 6) ** 0.5)]) for step in (1, 2)] + [
+        ("decay", 1, [pytest.approx(2.0)])
     ]
     assert torch.equal(optimizer.state[weight]["sum"], 2 * torch.arange(6.0).view(3, 2).T)
     assert optimizer.state[weight]["step"] == 2

@@ -74,14 +74,14 @@ def averaged(
     return weights, average
 
 
-def lion(ranks: int, stage: int) -> TrainConfig:
-    return configured("lion", ranks, stage, average={"decay": DECAY})
+def adafactor(ranks: int, stage: int) -> TrainConfig:
+    return configured("adafactor", ranks, stage, average={"decay": DECAY})
 
 
 @pytest.fixture(scope="module")
 def straight(one_rank: RankPool) -> tuple[list[Whole], Whole]:
     """Seven steps of one rank at stage 0."""
-    ((weights, average),) = one_rank.run(averaged, lion(1, 0), 1, 7)
+    ((weights, average),) = one_rank.run(averaged, adafactor(1, 0), 1, 7)
     return weights, average
 
 
@@ -99,10 +99,10 @@ def test_every_stage_and_resume_gives_the_same_bits(
 ) -> None:
     """Two ranks straight, and from a checkpoint of stage 1 at stages 2 and 3, and at stage 0 on one rank."""
     weights, average = straight
-    assert two_ranks.run(averaged, lion(2, 0), 1, 7) == [(weights, average)] * 2
-    two_ranks.run(averaged, lion(2, 1), 1, 4, None, tmp_path)
+    assert two_ranks.run(averaged, adafactor(2, 0), 1, 7) == [(weights, average)] * 2
+    two_ranks.run(averaged, adafactor(2, 1), 1, 4, None, tmp_path)
     for ranks, count, stage in ((one_rank, 1, 0), (two_ranks, 2, 2), (two_ranks, 2, 3)):
-        for continued in ranks.run(averaged, lion(count, stage), 5, 7, tmp_path):
+        for continued in ranks.run(averaged, adafactor(count, stage), 5, 7, tmp_path):
             assert continued == (weights[4:], average), stage
 
 

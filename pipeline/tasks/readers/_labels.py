@@ -1,26 +1,39 @@
-"""Cells of a table with a label or a split: names, integers, lists, and the classes that a file holds."""
+"""Labels as files write them: cells with one or several, the classes that a file holds, and tags of entities.
+
+| tagging scheme | first word | inner words | last word | a single word | a neighbor of the same type |
+|---|---|---|---|---|---|
+| IOB1 (CoNLL-2003's files) | I | I | I | I | begins with B |
+| IOB2, also called BIO | B | I | I | B | begins with B |
+| BIOES | B | I | E | S | begins with B or S |
+
+BILOU (L ends, U is single), BMES (M is inner) and BMEWO (W is single) have other letters for the same, small ones too.
+"""
 
 import ast
 import json
+import logging
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
-from typing import Annotated, Any, Final, TypeAlias
+from itertools import pairwise
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator
 
-from clozeline.configuration.config import config_class
-from clozeline.pipeline.tasks.readers._column_files import Row, value_at
-
+Scheme: TypeAlias = Literal["bio", "bioes"]
 MOST_CLASSES: Final = 65_535
 """Labels are stored as uint16."""
-_INTEGER_DIGITS: Final = 18
-_SPLITS: Final = {"training": "train", "validation": "dev", "valid": "dev", "val": "dev", "development": "dev"}
-"""Other names of splits."""
+_LOG: Final = logging.getLogger(__name__)
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _PRINTED: Final = re.compile(r"\s*\[\s*(?:['\"]|-?\d|\])")
 _NO_COMMA: Final = re.compile(r"""(?:'\s+'|"\s+")(?=[^,\]])""")
+_OUTSIDE: Final = "O"
+_RESEMBLES: Final = re.compile(r"[A-Za-z][-_/|:]\w+|\w+[-_/|:][A-Za-z]")
+_BEGINS: Final = frozenset("BS")
+_MARKS: Final = {mark: mark for mark in "BIES"} | {"L": "E", "U": "S", "M": "I", "W": "S"}
+"""Letters of all schemes, and those of BIOES for them."""
+_MARKS_OF: Final[dict[Scheme, str]] = {"bio": "BI", "bioes": "BIES"}
 
 
 def cell_text(value: Any) -> str | None:
@@ -105,8 +118,7 @@ def number_of(value: Any) -> float | None:
 
 def is_integer(text: str) -> bool:
     """Return whether a label is written as an integer."""
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit() and len(digits) <= _INTEGER_DIGITS
+    return _INTEGER.fullmatch(text) is not None
 
 
 def sort_classes(names: Iterable[str]) -> list[str]:
@@ -143,6 +155,20 @@ def class_indices(classes: Sequence[str] | Mapping[str, str]) -> dict[str, int]:
     return by_name | {str(index): index for index in range(len(names))}
 
 
+def numbered(labels: Sequence[str], *, by_name: bool = True) -> dict[str, str]:
+    """Return the class of each value of a column that names classes, or counts them from 0 as exports do.
+
+    Example:
+        >>> numbered(["no", "yes"])
+        {'0': 'no', 'no': 'no', '1': 'yes', 'yes': 'yes'}
+    """
+    return {
+        value: label
+        for number, label in enumerate(labels)
+        for value in ((str(number), label) if by_name else (str(number),))
+    }
+
+
 def class_names(classes: Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
     """Return the class names in order."""
     return tuple(dict.fromkeys(classes.values() if isinstance(classes, Mapping) else classes))
@@ -158,17 +184,88 @@ def as_texts(value: Any) -> Any:
 ClassNames: TypeAlias = Annotated[list[str], BeforeValidator(as_texts)]
 
 
-@config_class
-class SplitColumn:
-    """A column that says to which split a row belongs."""
+def scheme_labels(entities: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
+    """Return the tags of a scheme: `O`, then those of each entity type."""
+    return (_OUTSIDE, *(f"{mark}-{entity}" for entity in entities for mark in _MARKS_OF[scheme]))
 
-    column: str
-    """column of the split; values are train, dev and test, or training, validation, valid, val, development"""
-    names: Annotated[dict[str, str], BeforeValidator(as_texts)] = field(default_factory=dict)
-    """splits by further values of the column: {"0": train, "1": dev}"""
 
-    def split_of(self, row: Row) -> str | None:
-        """Return the split of a row; None for a value that names none."""
-        value = cell_text(value_at(row, self.column)) or ""
-        known = self.names.get(value) or _SPLITS.get(value.lower(), value.lower())
-        return known if known in ("train", "dev", "test") or known in self.names.values() else None
+def normalize(tag: str) -> str:
+    """Return a tag with the letters of BIOES; unchanged if it is none.
+
+    Example:
+        >>> normalize("U-PER"), normalize("m-loc"), normalize("o"), normalize("NOUN")
+        ('S-PER', 'I-loc', 'O', 'NOUN')
+    """
+    mark, _, entity = tag.partition("-")
+    if tag == _OUTSIDE.lower():
+        return _OUTSIDE
+    return f"{_MARKS[mark.upper()]}-{entity}" if entity and mark.upper() in _MARKS else tag
+
+
+def are_entities(tags: Sequence[str]) -> bool:
+    """Return whether tags are `O`, and the letter of a scheme with an entity type.
+
+    Example:
+        >>> are_entities(["O", "B-PER"]), are_entities(["NOUN", "O"])
+        (True, False)
+    """
+    typed = [tag for tag in map(normalize, tags) if tag != _OUTSIDE]
+    has_types = all(tag[0] in _MARKS and tag[1:2] == "-" and tag[2:] for tag in typed)
+    return len(typed) < len(tags) and bool(typed) and has_types
+
+
+def word_classes(found: Sequence[str], column: str) -> list[str]:
+    """Return the classes of words in order: the tags of a scheme if all are entities', else as they are written.
+
+    Tags that only resemble those of entities, such as PER-B or B_PER, are named in a warning.
+    """
+    if are_entities(found):
+        tags = [*map(normalize, found)]
+        entities = sorted({tag[2:] for tag in tags if tag != _OUTSIDE})
+        return list(scheme_labels(entities, "bioes" if any(tag[0] in "ES" for tag in tags) else "bio"))
+    names = sort_classes(found)
+    if len(found) > 1 and sum(bool(_RESEMBLES.fullmatch(tag)) for tag in found) == len(found) - 1:
+        _LOG.warning(
+            "tasks: the column %s holds %s: read as classes of words; tags of entities are O, and B or I with a type, "
+            "such as B-PER", column, ", ".join(names[:10]),
+        )  # fmt: skip
+    return names
+
+
+def to_bio(tags: Sequence[str]) -> list[str]:
+    """Convert tags of any scheme to IOB2; an I tag that does not continue an entity starts one.
+
+    Raises:
+        ValueError: a tag is neither `O` nor the letter of a scheme with an entity type.
+
+    Example:
+        >>> to_bio(["I-LOC", "I-LOC", "B-LOC", "I-PER"]), to_bio(["S-LOC", "O", "B-PER", "E-PER"])
+        (['B-LOC', 'I-LOC', 'B-LOC', 'B-PER'], ['B-LOC', 'O', 'B-PER', 'I-PER'])
+    """
+    converted, open_type = [], ""
+    for tag in map(normalize, tags):
+        mark, dash, entity = tag.partition("-")
+        if tag == _OUTSIDE:
+            converted.append(tag)
+            open_type = ""
+            continue
+        if not dash or not entity or mark not in _MARKS:
+            raise ValueError(f"tag {tag!r}: expected O, or B, I, E or S with a type, such as B-PER")
+        converted.append(f"{'B' if mark in _BEGINS or entity != open_type else 'I'}-{entity}")
+        open_type = "" if mark in "ES" else entity
+    return converted
+
+
+def to_bioes(tags: Sequence[str]) -> list[str]:
+    """Convert tags of IOB2 to BIOES.
+
+    Example:
+        >>> to_bioes(["B-LOC", "I-LOC", "B-LOC", "O"])
+        ['B-LOC', 'E-LOC', 'S-LOC', 'O']
+    """
+    converted = []
+    for tag, following in pairwise([*tags, _OUTSIDE]):
+        ends = not following.startswith("I-")
+        mark = {"B": "S", "I": "E"}.get(tag[0], tag[0]) if ends else tag[0]
+        converted.append(mark + tag[1:])
+    return converted

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from clozeline.configuration.config import config_class
-from clozeline.configuration.schema import below, config_classes, describe, fields_of, maps_names
+from clozeline.configuration.config import config_class, describe
+from clozeline.configuration.overrides import below
 from clozeline.registry import Chosen, OneOf, choose
 
 
@@ -98,12 +98,3 @@ def test_the_type_of_a_key_is_found_by_its_path(path: list[str], kind: Any) -> N
     for key in path:
         found = below(found, key)
     assert found == kind
-
-
-def test_only_mappings_of_names_map_names() -> None:
-    fields = fields_of(Outer)
-    assert {name for name in fields if maps_names(fields[name])} == {"by_name"}
-    assert maps_names(dict[str, int] | None)
-    assert config_classes(list[Inner] | None) == [Inner]
-    assert config_classes(dict[str, tuple[Inner, Outer]]) == [Inner, Outer]
-    assert config_classes(int | str) == []

@@ -1,0 +1,218 @@
+"""Splits of a task: the file that holds each, shares taken from train, and rows that another split or file holds."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from pathlib import PurePosixPath
+from typing import Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.inputs import SourceFile
+from clozeline.pipeline.tasks.readers import (
+    Choices,
+    LabeledText,
+    Question,
+    Rejected,
+    TaggedWords,
+    TaskItem,
+    TaskReader,
+)
+from clozeline.pipeline.tasks.readers._column_files import PART
+from clozeline.seeding import hash64
+
+_SPLITS: Final = ("train", "dev", "test")
+_NAME: Final = re.compile(r"(?:^|.*_)((?:train|dev|test|validation|valid|val)(?:_matched|_mismatched)?)(?:_v[0-9]+)?")
+_DEV: Final = re.compile(r"validation|valid|val")
+"""Other names of dev."""
+_LABEL: Final = re.compile(
+    r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:train|dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
+)
+"""Labels of inputs: the names of splits, and further training or evaluation sets, such as other languages."""
+_DESCRIPTIONS: Final = frozenset({"dataset_info.json", "dataset_dict.json", "state.json"})
+"""Files in which `datasets` describes the tables next to them."""
+_UNNAMED: Final = "default"
+"""Default label of an input."""
+_HASHES: Final = 1 << 64
+_NUMBERED: Final = re.compile(r"(?:document|article|passage) [0-9]+")
+"""Documents without a name: the same number in another file is another document."""
+SHOWN_NOTES: Final = (
+    "also_in_train", "contradicting", "repeated_id", "questions_without_window", "words_without_tokens", "targets_cut",
+    "answers_without_source",
+)  # fmt: skip
+"""Notes of a split shown in the report of the stage."""
+
+
+def split_files(
+    files: Sequence[SourceFile], reader: type[TaskReader]
+) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
+    """Return the files of a task by split, and the other files.
+
+    The split is `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, validation.parquet, or an input of `source: dev`.
+    The first part of a split stands for all of them, if the reader `has_parts`; files that describe tables are left
+    out. If it reads `in_folders`, the first text file of a split, which is a folder of folders, does:
+    `train/pos/0_9.txt`. Its `split_names` are the splits of further file names.
+    If two files of a folder match one split, the shorter name wins: GLUE's folders hold `train.tsv` and the files it
+    was made from.
+
+    Raises:
+        ConfigurationError: no file is a split, two files are the same split, or a label is not the name of a split.
+    """
+    splits: dict[str, SourceFile] = {}
+    others: list[SourceFile] = []
+    kept = [file for file in files if not reader.has_parts or _is_first_part(file.path.name)]
+    if reader.in_folders:
+        kept, others = _first_texts(kept)
+    for file in sorted(kept, key=lambda file: (len(file.path.name), file.source)):
+        split = _split_of(file, reader)
+        if split is None:
+            others.append(file)
+        elif split not in splits:
+            splits[split] = file
+        elif len(splits[split].path.name) < len(file.path.name) and file.entry is splits[split].entry:
+            others.append(file)
+        else:
+            raise ConfigurationError(
+                f"tasks: {splits[split].path} and {file.path} are both the split '{split}': name one file of each, "
+                f"input='[{{path: FILE, source: {split}}}, ...]'"
+            )
+    if not splits:
+        names = ", ".join(str(file.path) for file in others[:5])
+        raise ConfigurationError(
+            f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; name them by "
+            "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to take dev from a single file: "
+            "input='[{path: FILE, source: train}]' tasks.carve='{dev: 0.2}'"
+            + (", or name folders train, dev and test, with folders of .txt files in them" if reader.in_folders else "")
+        )
+    return dict(sorted(splits.items())), tuple(others)
+
+
+def _first_texts(files: Sequence[SourceFile]) -> tuple[list[SourceFile], list[SourceFile]]:
+    """Return the first text file of each folder of folders, and the files that are no text of one."""
+    first: dict[PurePosixPath, SourceFile] = {}
+    others = []
+    for file in sorted(files, key=lambda file: file.source):
+        folder = PurePosixPath(file.source).parent.parent
+        if PurePosixPath(file.source).suffix == ".txt" and folder.name:
+            first.setdefault(folder, file)
+        else:
+            others.append(file)
+    return [*first.values()], others
+
+
+def _split_of(file: SourceFile, reader: type[TaskReader]) -> str | None:
+    if file.entry.source != _UNNAMED:
+        if not _LABEL.fullmatch(file.entry.source):
+            raise ConfigurationError(
+                f"tasks: input {file.path}: source: expected the name of a split, {', '.join(_SPLITS)} or "
+                f"dev_matched, test_de and the like, got {file.entry.source!r}"
+            )
+        return file.entry.source
+    path = PurePosixPath(file.source)
+    part = PART.fullmatch(path.name)
+    name = path.name.partition(".")[0] if part is None else path.parent.name if part["name"] == "data" else part["name"]
+    if reader.in_folders:
+        name = path.parent.parent.name
+    if name in reader.split_names:
+        return reader.split_names[name]
+    match = _NAME.fullmatch(name.replace("-", "_"))
+    return _DEV.sub("dev", match[1]) if match else None
+
+
+def _is_first_part(name: str) -> bool:
+    """Return whether a file holds rows of a split and is the first of its parts, or the only one."""
+    part = PART.fullmatch(name)
+    return name not in _DESCRIPTIONS and (part is None or int(part["part"]) == 0)
+
+
+def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, float], own: str, seed: int) -> list[str]:
+    """Return the split of each row: one of `shares`, or `own` for the rest.
+
+    Rows of one document stay together. In files without document names, rows that share a text do, transitively:
+    sentences recur in many tasks and would leak from train to test. Each group is assigned by a hash, so the shares are
+    approximate, and adding a row moves only the rows that it joins. Rejected rows stay in `own`.
+    """
+    parents: dict[str, str] = {}
+    keys: list[list[str]] = []
+    for item in items:
+        if isinstance(item, Rejected):
+            keys.append([])
+        else:
+            keys.append([f"document {item.group}"] if item.group is not None else [*map(_text_key, item.overlap_texts)])
+    # union-find over documents and texts; the smallest key is the root of its group
+    for row in keys:
+        for key in row:
+            first, second = sorted((_root(parents, row[0]), _root(parents, key)))
+            parents[second] = first
+    return [_draw_split(_root(parents, row[0]), shares, own, seed) if row else own for row in keys]
+
+
+def exclude_overlaps(items: Iterable[TaskItem | Rejected], others: Iterable[TaskItem]) -> list[TaskItem | Rejected]:
+    """Reject rows, as `excluded`, that share a document or a text with `others`; return all."""
+    known = {key for item in others for key in overlap_keys(item)}
+    return [
+        item if isinstance(item, Rejected) or known.isdisjoint(overlap_keys(item)) else Rejected("excluded", item.index)
+        for item in items
+    ]
+
+
+def overlap_keys(item: TaskItem) -> list[str]:
+    """Return the keys by which two files share a row: its texts, and its document if the file names it."""
+    has_name = item.group is not None and not _NUMBERED.fullmatch(item.group)
+    return [*([f"document {item.group}"] if has_name else []), *map(_text_key, item.overlap_texts)]
+
+
+def _text_key(text: str) -> str:
+    return f"text {' '.join(text.lower().split())}"
+
+
+def _root(parents: dict[str, str], key: str) -> str:
+    while (above := parents.get(key, key)) != key:
+        parents[key] = parents.get(above, above)
+        key = above
+    return key
+
+
+def _draw_split(key: str, shares: Mapping[str, float], own: str, seed: int) -> str:
+    draw = hash64("carve", seed, key) / _HASHES
+    for name, share in shares.items():
+        if draw < share:
+            return name
+        draw -= share
+    return own
+
+
+def keys_of(items: Iterable[TaskItem | Rejected]) -> set[str]:
+    """Return the keys by which `check_rows` detects these rows in another split."""
+    return {key for item in items if not isinstance(item, Rejected) for key in overlap_keys(item)}
+
+
+def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) -> dict[str, int]:
+    """Return how many rows of a split have each flaw, including flaws with no row.
+
+    - `also_in_train`: share a document or a text with a training row (`tasks.disjoint` rejects them).
+    - `contradicting`: have a text that the split also holds with another label.
+    - `repeated_id`: questions with the id of an earlier one.
+
+    `training` are `keys_of` the training rows; None if the split is one of them.
+    """
+    rows = [item for item in items if not isinstance(item, Rejected)]
+    if not rows:
+        return {}
+    flaws = {}
+    if training is not None:
+        flaws["also_in_train"] = sum(not training.isdisjoint(overlap_keys(item)) for item in rows)
+    labels: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
+    for item in rows:
+        match item:  # rows with a single correct label
+            case LabeledText():
+                labels[tuple(" ".join(text.split()) for text in item.texts)][item.label, item.target, item.classes] += 1
+            case TaggedWords():
+                labels[item.words][item.tags] += 1
+            case Choices():
+                labels[item.context, item.choices][item.right] += 1
+    if labels:
+        flaws["contradicting"] = sum(counts.total() for counts in labels.values() if len(counts) > 1)
+    ids = [item.key for item in rows if isinstance(item, Question)]
+    if ids:
+        flaws["repeated_id"] = len(ids) - len(set(ids))
+    return flaws

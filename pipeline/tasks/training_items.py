@@ -1,0 +1,114 @@
+"""Change the items that models learn from: pairs for a bi-encoder, and words in other languages."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import (
+    LabeledText,
+    Rejected,
+    SourceTarget,
+    TaggedWords,
+    TaskFacts,
+    TaskItem,
+)
+from clozeline.pipeline.text.code_switching import WordSwitcher
+
+_HEADS: Final = ("classification", "regression", "tagging")
+"""Heads of tasks whose answers do not move with the words."""
+
+
+def pair_facts(facts: TaskFacts, alike: float | str | None) -> TaskFacts:
+    """Return the metadata of the similarity task that a task becomes, whose positive pairs are those of `alike`.
+
+    ConfigurationError if it is no task of pairs with a score or a class, or of sources and targets, or has no `alike`.
+    """
+    made = TaskFacts(name=facts.name, head="similarity", metrics=("accuracy",), texts=2, alike=1.0)
+    if facts.head == "lm":  # aligned texts, all positive, are scored by retrieval accuracy
+        expected, fits = "null", alike is None
+    elif facts.head == "classification" and facts.texts == 2:
+        expected, fits = f"one of {', '.join(facts.labels)}", _class_name(alike) in facts.labels
+        made = replace(made, metrics=("spearman", "pearson"))
+    elif facts.head == "regression" and facts.texts == 2:  # without a threshold, no score is too low
+        expected = f"a number above {facts.low:g} and up to {facts.high:g}, or null"
+        fits = alike is None or (isinstance(alike, float) and facts.low < alike <= facts.high)
+        made = replace(facts, head="similarity", alike=alike if isinstance(alike, float) else None)
+    else:
+        raise ConfigurationError(f"tasks.similarity: the task {facts.name} has no pairs of texts")
+    if not fits:
+        raise ConfigurationError(f"tasks.similarity.alike: expected {expected} of the task {facts.name}, got {alike}")
+    return made
+
+
+def to_pair(item: TaskItem | Rejected, facts: TaskFacts, alike: float | str | None) -> LabeledText | Rejected:
+    """Return an item of a task as a pair with a score: its own, or 1 for a positive and 0 for a negative pair."""
+    if isinstance(item, SourceTarget):
+        return LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
+    if isinstance(item, LabeledText):
+        names = {facts.labels[index] for index in (item.classes or (item.label,)) if index is not None}
+        return replace(item, label=None, target=float(_class_name(alike) in names)) if item.target is None else item
+    return Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
+
+
+def _class_name(alike: float | str | None) -> str:
+    return f"{alike:g}" if isinstance(alike, float) else str(alike)  # MRPC's paraphrases have class 1
+
+
+def reject_negative(item: TaskItem | Rejected, facts: TaskFacts) -> TaskItem | Rejected:
+    """Return an item of a similarity task to train on, or a rejection if the pair is negative."""
+    target = item.target if isinstance(item, LabeledText) else None
+    is_negative = target is not None and facts.alike is not None and target < facts.alike
+    return Rejected("not_alike", item.index) if is_negative else item
+
+
+def check_switched_head(facts: TaskFacts) -> None:
+    """Raise ConfigurationError for a task whose answers are texts or positions in a text."""
+    if facts.head not in _HEADS:
+        raise ConfigurationError(
+            f"tasks.code_switch: replaced words move the answers of the head {facts.head}: expected a task for "
+            f"{', '.join(_HEADS)}; remove the key"
+        )
+
+
+def code_switch(
+    items: Iterable[TaskItem | Rejected], switcher: WordSwitcher, facts: TaskFacts
+) -> Iterator[TaskItem | Rejected]:
+    """Yield the training rows with translated words and unchanged labels.
+
+    The words of a longer translation get the label of the word, entity tags as in `expand_label`.
+    """
+    for item in items:
+        if isinstance(item, Rejected) or not switcher.chooses(item.index):
+            yield item
+        elif isinstance(item, TaggedWords):
+            words = [switcher.translate(item.index, *pair).split() for pair in enumerate(item.words)]
+            labels = [expand_label(facts.labels[tag], len(new)) for tag, new in zip(item.tags, words, strict=True)]
+            yield replace(
+                item,
+                words=tuple(word for new in words for word in new),
+                tags=tuple(facts.labels.index(label) for new in labels for label in new),
+            )
+        else:
+            assert isinstance(item, LabeledText), "checked by `check_switched_head`"
+            texts, number = [], 0
+            for text in item.texts:
+                new, counted, _ = switcher.translate_text(item.index, text, number)
+                texts.append(new)
+                number += counted
+            yield replace(item, texts=tuple(texts))
+
+
+def expand_label(label: str, count: int) -> list[str]:
+    """Return the labels of the `count` words that replace one word.
+
+    Example:
+        >>> expand_label("B-PER", 3), expand_label("S-PER", 2), expand_label("E-PER", 2), expand_label("NOUN", 2)
+        (['B-PER', 'I-PER', 'I-PER'], ['B-PER', 'E-PER'], ['I-PER', 'E-PER'], ['NOUN', 'NOUN'])
+    """
+    mark, inside = label[:2], f"I-{label[2:]}"
+    if count == 1 or mark not in ("B-", "E-", "S-"):
+        return [label] * count
+    first = inside if mark == "E-" else f"B-{label[2:]}"
+    last = inside if mark == "B-" else f"E-{label[2:]}"
+    return [first, *[inside] * (count - 2), last]

@@ -1,0 +1,87 @@
+"""Each pipeline key occurs in a shipped configuration or in a page; what nobody uses or explains is a constant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clozeline.configuration.config import describe
+from clozeline.pipeline.recipe import Recipe
+from clozeline.registry import find, names
+from tests.registries import registries
+
+ROOT = Path(__file__).parents[1]
+PIPELINE = "clozeline.pipeline."
+REMAINING = {
+    "clean.filters.c4_quality.policy_phrases",
+    "clean.filters.c4_quality.word_chars",
+    "clean.filters.fineweb_quality.stop_chars",
+    "clean.filters.gopher_quality.stop_word_lists",
+    "clean.languages.py3langid.chars",
+    "clean.languages.py3langid.letters",
+    "corrupt.block_rows",
+    "corrupt.compression.codec",
+    "group.block_rows",
+    "group.compression.codec",
+    "keep_intermediates",
+    "tokenize.tokenizers.unigram.num_threads",
+}
+"""Keys that are still to become constants."""
+
+
+def pipeline_keys() -> Iterator[str]:
+    """Yield the keys of a recipe with all stages, and the options of each algorithm below the folder of its file."""
+    yield from (key for key, *_ in describe(Recipe))
+    for package in registries():
+        if package.startswith(PIPELINE):
+            for name in names(package):
+                options = getattr(find(package, name), "Options", None)  # published tokenizers have none
+                for key, *_ in describe(options) if options is not None else ():
+                    yield f"{package.removeprefix(PIPELINE)}.{name}.{key}"
+
+
+def words_of_configurations(folder: Path) -> Iterator[str]:
+    """Yield each word of the keys of all YAML files of a folder."""
+
+    def keys_in(plain: Any) -> Iterator[str]:
+        for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
+            yield from re.findall(r"[a-z]\w*", str(key))
+            if isinstance(value, (dict, list)):
+                yield from keys_in(value)
+
+    for path in folder.rglob("*.yaml"):
+        yield from keys_in(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def words_of_pages(folder: Path) -> Iterator[str]:
+    """Yield each word of code in the pages of a folder: in backticks, in blocks and in indented lines."""
+    for path in folder.rglob("*.md"):
+        for code in re.findall(r"```.*?```|`[^`]+`|(?m:^    .*$)", path.read_text(encoding="utf-8"), re.DOTALL):
+            yield from re.findall(r"\w+", code)
+
+
+def unused(keys: Iterable[str], words: Iterable[str]) -> set[str]:
+    """Return the keys whose last word is none of these words."""
+    used = set(words)
+    return {key for key in keys if key.rpartition(".")[2] not in used}
+
+
+def test_every_key_of_the_pipeline_is_in_a_configuration_or_a_page() -> None:
+    words = [*words_of_configurations(ROOT / "configs"), *words_of_pages(ROOT / "docs")]
+    found = unused(pipeline_keys(), words)
+    assert found - REMAINING == set(), "use it in a configuration, explain it in a page, or make it a constant"
+    assert REMAINING - found == set(), "used now: take it from the list"
+
+
+def test_a_key_that_nothing_names_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("clean: {filters: [{name: x, first: 1}], second.third: 2}")
+    (tmp_path / "a.md").write_text("A fourth word, `fifth: 1`.\n\n```yaml\na: {sixth: 1}\n```\n")
+    words = {*words_of_configurations(tmp_path), *words_of_pages(tmp_path)}
+    keys = [f"clean.x.{word}" for word in ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")]
+    assert unused(keys, words) == {"clean.x.fourth", "clean.x.seventh"}
+    known = {"corpus", "limits.ratio", "clean.filters", "clean.filters.url.domains", "text.sentences.regex.informal"}
+    assert known <= set(pipeline_keys())
