@@ -10,7 +10,7 @@ import numpy as np
 from clozeline.configuration.config import validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import UnitRunner, stage_of
-from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
+from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, write_manifest, write_shard
