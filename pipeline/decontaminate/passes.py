@@ -120,7 +120,7 @@ class FindMatches(Pass[DecontaminateCounts]):
 
 @dataclass
 class _Suite:
-    """What documents hold of the items of a suite."""
+    """The items of a suite that documents hold, and the counts of all."""
 
     counts: SuiteCounts = field(default_factory=lambda: SuiteCounts(
         reported=0, too_short=0, words=0, overlap_words=0, contaminated=0

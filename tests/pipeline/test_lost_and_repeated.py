@@ -126,9 +126,9 @@ PLACES = {
     "a row of an example shard": Place("corrupt", "shards.set_writer:write_shard", 1),
     "an example shard in the manifest": Place("corrupt", "shards.set_writer:write_manifest", "shards"),
     "a row of a task's file": Place("tasks", "tasks.readers.glue:Glue.read"),
-    "a row of a block": Place("tasks", "shards.writer:to_batch"),
-    "a row of a split": Place("tasks", "tasks.stage:TaskSets.read"),
     "an example of a task": Place("tasks", "tasks.task_rows:TaskRows._build_all"),
+    "a row of a split": Place("tasks", "tasks.stage:TaskSets.read"),
+    "a row of a block": Place("tasks", "shards.writer:to_batch"),
     "a row of a task's shard": Place("tasks", "shards.set_writer:write_shard", 1),
     "a task's shard in the manifest": Place("tasks", "shards.set_writer:write_manifest", "shards"),
 }  # fmt: skip
