@@ -130,7 +130,7 @@ class Steps:
                 document = document.replace(extra={**document.extra, **verdict.columns})
             if verdict.text is not None:
                 self._tally.count_removal(name, len(document.text) - len(verdict.text))
-                self._tally.edit(document, name, verdict)
+                self._tally.count_edit(name, verdict.removed)
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text)
         return document.replace_text(document.text, statistics.words)

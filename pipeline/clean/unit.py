@@ -59,7 +59,6 @@ class CleanUnits(Pass[CleanCounts]):
             for option, path in _companion_files(each).items():
                 size = path.stat().st_size
                 output.inputs[range_name(other_name(each.source, option), 0, size)] = range_hash(path, 0, size)
-        output.edits = tally.edits
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
             rejections = write_rejects(temporary, tally.rejections)
         listed = sum(tally.counts["rejected"].values()) + sum(tally.counts["malformed_listed"].values())

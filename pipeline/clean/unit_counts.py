@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.clean.filters import Verdict
-from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, Document
 from clozeline.pipeline.ingest.documents.files import Rejection
@@ -60,7 +58,6 @@ class UnitCounts:
     """documents that it may still read; None: all"""
     counts: CleanCounts = field(default_factory=lambda: _zeros((), ()))
     rejections: list[Rejection] = field(default_factory=list)
-    edits: EditSamples = field(default_factory=dict)
     _uids: set[bytes] = field(default_factory=set)
     _source: str = ""
     records_of_range: int = 0
@@ -121,12 +118,9 @@ class UnitCounts:
         """Count characters that a step removed; negative if it added some, as normalization may."""
         self.add({"characters_removed": {step: characters}})
 
-    def edit(self, document: Document, name: str, verdict: Verdict) -> None:
-        """Count what a filter removed from a document, and keep samples."""
-        self.add({"edits": {f"{name}.{rule}": count for rule, count in verdict.removed.items()}})
-        origin = document.url or f"{document.source} at {document.offset:,}"
-        for rule, (before, after) in verdict.edits.items():
-            add_edit(self.edits, f"{name}.{rule}", document.uid, origin, before, after)
+    def count_edit(self, step: str, removed: Mapping[str, int]) -> None:
+        """Count the characters that each rule of a filter removed from a document."""
+        self.add({"edits": {f"{step}.{rule}": count for rule, count in removed.items()}})
 
     def reject(self, document: Document, step: str, reason: str, detail: str = "") -> None:
         """Record a rejected document, with the text it had at that step."""

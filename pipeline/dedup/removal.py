@@ -1,14 +1,13 @@
 """Remove from the documents of a part what passes decided: duplicate documents, then repeated pieces of texts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from clozeline.pipeline.dedup.parts import PIECE_DROP, DedupCounts, Parts, PieceCounts
 from clozeline.pipeline.dedup.repeats import Pieces
 from clozeline.pipeline.dedup.rows import read_rows, uid_bytes
-from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
 from clozeline.pipeline.execution.rewritten_documents import rewrite_part
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts
@@ -45,7 +44,6 @@ class Removal:
 
     removals: Removals
     part: int
-    edits: EditSamples = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.counts: DedupCounts = {"edited": 0, "edits": {}, "characters_removed": {}}
@@ -74,8 +72,6 @@ class Removal:
                 detail = f"{len(runs):,} repeated {pieces.NAME}"
                 return self._reject(document, f"repeated_{pieces.NAME}", detail)
             removed[pieces.NAME] = len(text) - len(left)
-            origin = document.url or f"{document.source} at {document.offset:,}"
-            add_edit(self.edits, pieces.NAME, document.uid, origin, text, left)
             text = left
         if not removed:
             return document
@@ -92,7 +88,7 @@ class Removal:
 
     def _read_runs(self, name: str) -> dict[int, list[tuple[int, int]]]:
         parts = self.removals.parts
-        rows = np.sort(read_rows(parts.folder, parts.exchange(f"{name}-drops"), self.part, PIECE_DROP))
+        rows = np.sort(read_rows(parts.folder, parts.shuffle(f"{name}-drops"), self.part, PIECE_DROP))
         runs: dict[int, list[tuple[int, int]]] = {}
         for row, first, last in rows.tolist():
             runs.setdefault(row, []).append((first, last))
@@ -112,7 +108,7 @@ class Apply(Pass[DedupCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        removal = Removal(self.removals, unit, output.edits)
+        removal = Removal(self.removals, unit)
         rewritten = rewrite_part(output, unit, self.removals.parts.source(unit), removal.decide)
         counts: DedupCounts = {}
         if self.removals.pieces:

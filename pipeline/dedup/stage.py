@@ -11,7 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.exact import EXACT_VERSION, ExactHashes, ExactSurvivors
 from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClusters, NearSignatures
-from clozeline.pipeline.dedup.parts import EXCHANGES, DedupCounts, OtherOutput, Parts, count_ranges
+from clozeline.pipeline.dedup.parts import SHUFFLES, DedupCounts, OtherOutput, Parts, count_ranges
 from clozeline.pipeline.dedup.removal import Apply, Removals
 from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, PieceDrops, PieceHashes, Pieces, Spans
 from clozeline.pipeline.execution.rewritten_documents import check_rewritten
@@ -56,7 +56,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         parts = self._parts
         exact, near = self.config.exact, self.config.near
-        bundles = {kind: parts.exchange(kind).passes() for kind in EXCHANGES}
+        bundles = {kind: parts.shuffle(kind).passes() for kind in SHUFFLES}
         passes: list[Pass[DedupCounts]] = []
         if exact is not None:
             passes += [ExactHashes(parts.units, parts, exact.key), *bundles["exact-hashes"]]

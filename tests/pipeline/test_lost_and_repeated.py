@@ -67,7 +67,7 @@ class Place:
         function: module and name, `pipeline.clean.unit:write_documents`, of a class `module:Class.method`.
         value: number or keyword of the argument that holds the items; None: what it returns.
         part: of what it returns, the place of the items in the tuple.
-        call: text in the arguments of the call, such as the name of an exchange; empty: any call.
+        call: text in the arguments of the call, such as the name of a shuffle; empty: any call.
     """
 
     stage: str

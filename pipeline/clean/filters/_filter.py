@@ -20,8 +20,6 @@ class Verdict:
     detail: str = ""  # the value and its threshold
     text: str | None = None  # the edited text; None without an edit
     removed: Mapping[str, int] = field(default_factory=dict)  # characters removed by the edit, by rule
-    edits: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """by rule, the first passage that it changed, before and after"""
     columns: Mapping[str, Any] = field(default_factory=dict)  # what it adds to `extra` of the document
     flags: int = 0  # bits that it sets in `flags` of the document
     note: str = ""  # what the report counts, without a rejection

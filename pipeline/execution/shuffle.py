@@ -1,4 +1,4 @@
-"""Exchange data between two passes: each unit of the first writes a piece for each unit of the second.
+"""Shuffle data between two passes: each unit of the first writes a piece for each unit of the second.
 
 If many units write pieces, a pass in between bundles their files, so the second pass opens one file for 256 units.
 With n units on both sides that makes 2 n + n² / 256 opens instead of n².
@@ -115,8 +115,8 @@ class PieceFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
-    """The files of an exchange.
+class Shuffle:
+    """The files of a shuffle.
 
     A unit of the first pass writes its pieces by destination, 0 to `destinations` - 1, and may do so several times.
     """
@@ -170,14 +170,14 @@ class Bundles(Pass[Counts]):
 
     intermediate: ClassVar[bool] = True
 
-    def __init__(self, exchange: Exchange) -> None:
-        self.exchange, self.name, self.units = exchange, f"{exchange.kind}-bundles", exchange.bundles
+    def __init__(self, shuffle: Shuffle) -> None:
+        self.shuffle, self.name, self.units = shuffle, f"{shuffle.kind}-bundles", shuffle.bundles
 
     def run(self, unit: int, output: Output) -> Counts:
-        exchange = self.exchange
-        members = range(unit * _GROUP, min(exchange.sources, (unit + 1) * _GROUP))
-        with _write(output, exchange.bundle(unit)) as writer, ExitStack() as stack:
-            files = [stack.enter_context(PieceFile(output.folder, exchange.file(member))) for member in members]
-            for destination in range(exchange.destinations):
-                writer.add(piece for file in files for piece in exchange.pieces(file, destination))
+        shuffle = self.shuffle
+        members = range(unit * _GROUP, min(shuffle.sources, (unit + 1) * _GROUP))
+        with _write(output, shuffle.bundle(unit)) as writer, ExitStack() as stack:
+            files = [stack.enter_context(PieceFile(output.folder, shuffle.file(member))) for member in members]
+            for destination in range(shuffle.destinations):
+                writer.add(piece for file in files for piece in shuffle.pieces(file, destination))
         return {}

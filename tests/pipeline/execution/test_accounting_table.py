@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.corrupt.stage import CorruptStage
+from clozeline.pipeline.execution.progress import accounting_lines, print_table
 from clozeline.pipeline.execution.stages import Row, StageSummary
-from clozeline.pipeline.execution.summary_table import accounting_lines, print_table
 from clozeline.pipeline.group.stage import GroupStage
 from clozeline.pipeline.tokenize.encode.stage import EncodeStage
 from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage

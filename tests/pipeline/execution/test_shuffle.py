@@ -1,4 +1,4 @@
-"""Exchanges: every piece arrives once, in the order of the sources, with or without bundles; opens grow linearly."""
+"""Shuffles: every piece arrives once, in the order of the sources, with or without bundles; opens grow linearly."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from benchmarks.corpus_size import opens_of
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.dedup.parts import count_ranges
-from clozeline.pipeline.execution import exchange as exchanges
-from clozeline.pipeline.execution.exchange import Bundles, Exchange, PieceFile, PieceWriter
+from clozeline.pipeline.execution import shuffle as shuffles
+from clozeline.pipeline.execution.shuffle import Bundles, PieceFile, PieceWriter, Shuffle
 from clozeline.pipeline.execution.unit_record import Output
 
 
-def fill(folder: Path, exchange: Exchange, rounds: int = 1) -> dict[int, list[bytes]]:
+def fill(folder: Path, shuffle: Shuffle, rounds: int = 1) -> dict[int, list[bytes]]:
     """Write the files of all sources; return what each destination gets."""
-    wanted: dict[int, list[bytes]] = {destination: [] for destination in range(exchange.destinations)}
-    for source in range(exchange.sources):
-        name = exchange.file(source)
+    wanted: dict[int, list[bytes]] = {destination: [] for destination in range(shuffle.destinations)}
+    for source in range(shuffle.sources):
+        name = shuffle.file(source)
         with Output(folder).file(name) as path, path.open("wb") as sink:
             writer = PieceWriter(sink, name)
             for turn in range(rounds * (source % 3 > 0)):
-                for destination in range(exchange.destinations):
+                for destination in range(shuffle.destinations):
                     piece = f"{source}>{destination}.{turn};".encode() * (destination % 2 + turn)
                     writer.add([piece])
                     wanted[destination].append(piece)
@@ -33,8 +33,8 @@ def fill(folder: Path, exchange: Exchange, rounds: int = 1) -> dict[int, list[by
     return wanted
 
 
-def run_passes(folder: Path, exchange: Exchange) -> int:
-    passes = exchange.passes()
+def run_passes(folder: Path, shuffle: Shuffle) -> int:
+    passes = shuffle.passes()
     for work in passes:
         for unit in reversed(range(work.units)):
             work.run(unit, Output(folder))
@@ -44,28 +44,28 @@ def run_passes(folder: Path, exchange: Exchange) -> int:
 @pytest.mark.parametrize(("sources", "bundles"), [(1, 0), (3, 0), (4, 1), (5, 2), (8, 2), (9, 3)])
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, sources, bundles, rounds):
-    monkeypatch.setattr(exchanges, "_GROUP", 4)
-    monkeypatch.setattr(exchanges, "_FEWEST", 16)
-    exchange = Exchange("x", sources, 5)
-    wanted = fill(tmp_path, exchange, rounds)
-    assert run_passes(tmp_path, exchange) == bundles
+    monkeypatch.setattr(shuffles, "_GROUP", 4)
+    monkeypatch.setattr(shuffles, "_FEWEST", 16)
+    shuffle = Shuffle("x", sources, 5)
+    wanted = fill(tmp_path, shuffle, rounds)
+    assert run_passes(tmp_path, shuffle) == bundles
     for destination, pieces in wanted.items():
-        assert b"".join(exchange.read(tmp_path, destination)) == b"".join(pieces)
+        assert b"".join(shuffle.read(tmp_path, destination)) == b"".join(pieces)
 
 
 def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(exchanges, "_GROUP", 2)
-    monkeypatch.setattr(exchanges, "_FEWEST", 4)
-    exchange = Exchange("x", 3, 2)
-    fill(tmp_path, exchange)
+    monkeypatch.setattr(shuffles, "_GROUP", 2)
+    monkeypatch.setattr(shuffles, "_FEWEST", 4)
+    shuffle = Shuffle("x", 3, 2)
+    fill(tmp_path, shuffle)
     with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
-        list(exchange.read(tmp_path, 0))
+        list(shuffle.read(tmp_path, 0))
 
 
 def opens(folder: Path, monkeypatch: pytest.MonkeyPatch, units: int) -> int:
-    """Files opened for an exchange of as many units on both sides."""
-    exchange = Exchange("x", units, units)
-    fill(folder, exchange)
+    """Files opened for a shuffle of as many units on both sides."""
+    shuffle = Shuffle("x", units, units)
+    fill(folder, shuffle)
     counted: Counter[str] = Counter()
 
     class Counting(PieceFile):
@@ -73,34 +73,34 @@ def opens(folder: Path, monkeypatch: pytest.MonkeyPatch, units: int) -> int:
             counted["opens"] += 1
             super().__init__(folder, name)
 
-    monkeypatch.setattr(exchanges, "PieceFile", Counting)
-    run_passes(folder, exchange)
+    monkeypatch.setattr(shuffles, "PieceFile", Counting)
+    run_passes(folder, shuffle)
     for destination in range(units):
-        list(exchange.read(folder, destination))
+        list(shuffle.read(folder, destination))
     return counted["opens"]
 
 
 def test_opens_grow_with_units_and_not_with_their_square(tmp_path, monkeypatch):
-    monkeypatch.setattr(exchanges, "_GROUP", 8)
-    monkeypatch.setattr(exchanges, "_FEWEST", 64)
+    monkeypatch.setattr(shuffles, "_GROUP", 8)
+    monkeypatch.setattr(shuffles, "_FEWEST", 64)
     few, many = (opens(tmp_path / str(units), monkeypatch, units) for units in (7, 56))
     assert few == 7 * 7
-    assert (few + 7, many + 56 + 7) == tuple(opens_of(Exchange("x", units, units)) for units in (7, 56))
+    assert (few + 7, many + 56 + 7) == tuple(opens_of(Shuffle("x", units, units)) for units in (7, 56))
     assert many == 56 + 56 * 56 // 8 < 9 * few + 56
 
 
 def test_at_the_defaults_a_terabyte_takes_fewer_than_a_hundred_thousand_opens():
     units = -(-(10**12) // (1 << 28))
-    exchange = Exchange("x", units, units)
+    shuffle = Shuffle("x", units, units)
     ranges = count_ranges(units)
-    hashes, drops, inner = Exchange("x", units, ranges), Exchange("x", ranges, units), Exchange("x", ranges, ranges)
-    assert opens_of(exchange) + 3 * units < 100_000
+    hashes, drops, inner = Shuffle("x", units, ranges), Shuffle("x", ranges, units), Shuffle("x", ranges, ranges)
+    assert opens_of(shuffle) + 3 * units < 100_000
     assert 3 * sum(map(opens_of, (hashes, drops, inner))) + 7 * units < 100_000
-    assert exchange.bundles == -(-units // 256)
+    assert shuffle.bundles == -(-units // 256)
 
 
 def test_a_bundle_is_missed_only_for_a_later_pass():
-    assert Bundles(Exchange("x", 300, 2)).intermediate
+    assert Bundles(Shuffle("x", 300, 2)).intermediate
 
 
 PIECES = [[b"first ", b"piece"], [], [b"second"], [b"second"]]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from clozeline.stop_signals import WARNINGS
+from clozeline.process import WARNINGS
 
 
 @pytest.mark.parametrize("number", WARNINGS, ids=lambda number: number.name)
@@ -41,7 +41,7 @@ def test_what_is_ignored_at_the_start_stays_ignored_and_sigterm_stops() -> None:
 
 WAITING = """
 import sys, threading
-from clozeline.stop_signals import die_with
+from clozeline.process import die_with
 die_with(int(sys.argv[1]))
 print("armed", flush=True)
 threading.Event().wait()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from clozeline.pipeline.corrupt.preview.pieces import Pieces, visible
+from clozeline.pipeline.corrupt.preview.row_view import Pieces, visible
 from tests.pipeline.corruption_cases import vocabulary
 
 

@@ -1,4 +1,4 @@
-"""What is said of a loss, against the labels of batches."""
+"""The labels that a text is shown with, against those of batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from clozeline import registry
 from clozeline.pipeline.corrupt.preview import corrupt_text
-from clozeline.pipeline.corrupt.preview.predictions import describe_predictions, scored_positions
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Collate
 
@@ -29,7 +28,7 @@ def entries() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: " ".join(entry.values()))
-def test_the_scored_positions_are_those_of_the_labels_of_a_batch(entry: dict[str, Any]) -> None:
+def test_labels_are_at_the_positions_of_those_of_a_batch(entry: dict[str, Any]) -> None:
     found = corrupt_text(entry, TEXT, target="Fleiß führt zum Erfolg.")
     objective, example = found.objective, found.example
     collate = Collate(
@@ -41,14 +40,13 @@ def test_the_scored_positions_are_those_of_the_labels_of_a_batch(entry: dict[str
     )
     columns = {name: Ragged.from_lists([values], values.dtype) for name, values in example.columns.items()}
     tensors = collate(columns, None)
-    form, positions = scored_positions(example)
-    if form == "pair":
+    _, labels = found.labels()
+    if "input_ids_b" in example.columns:
         assert "label_index" not in tensors
-    elif objective.architecture == "encoder_decoder":
-        assert len(positions) == len(tensors["label_index"])
+        assert not labels
+    elif objective.architecture != "encoder_decoder":
+        assert list(labels) == tensors["label_index"].tolist()
+    elif labels:
+        assert len(labels) == len(tensors["label_index"])
     else:
-        assert positions == tensors["label_index"].tolist()
-    said = dict(describe_predictions(example))
-    assert form == "pair" or said["predicted"].endswith(f": {len(positions)}")
-    if form in ("labels", "order", "next"):
-        assert said["not scored"] == f"{len(example['input_ids']) - len(positions)} positions of the input"
+        assert len(example["target_ids"]) == len(tensors["label_index"])
