@@ -35,7 +35,6 @@ class SuiteCounts(TypedDict, total=False):
 
     items: int
     unreadable: int  # rows without a text: damaged or empty
-    reported: int  # items, counted where they are looked for in matches
     too_short: int  # items without a text of five words, which cannot be found
     words: int  # of all items that can be found
     overlap_words: int  # those in runs that documents hold
@@ -48,6 +47,7 @@ class DecontaminateCounts(RewriteCounts, total=False):
 
     entries: dict[str, int]  # runs in the index: `full` of n words, `short` of shorter texts, `too_frequent` ignored
     suites: dict[str, SuiteCounts]
+    reported: dict[str, int]  # items by suite, counted where they are looked for in matches
     compared: int  # documents that were looked up
     contaminated_documents: int  # of these with a run that is not too frequent
     matches: dict[str, int]  # pairs of documents and runs: `found`, `counted`, and for the action `taken`, `ignored`
@@ -123,13 +123,15 @@ class _Suite:
     """The items of a suite that documents hold, and the counts of all."""
 
     counts: SuiteCounts = field(default_factory=lambda: SuiteCounts(
-        reported=0, too_short=0, words=0, overlap_words=0, contaminated=0
+        too_short=0, words=0, overlap_words=0, contaminated=0
     ))  # fmt: skip
+    items: int = 0
     documents: set[tuple[int, int]] = field(default_factory=set)
     found: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, file: EvaluationFile, item: Item, ngram: int, holders: dict[str, set[tuple[int, int]]]) -> None:
         """Add an item; `holders` are the documents of each run that is not too frequent."""
+        self.items += 1
         documents, words, inside, can_be_found = set[tuple[int, int]](), 0, 0, False
         for text in item.texts:
             text_words = match_words(text)
@@ -140,7 +142,7 @@ class _Suite:
             inside += len({word for start in starts for word in range(start, start + size)})
             words, can_be_found = words + len(text_words), can_be_found or bool(runs)
         add_counts(self.counts, {
-            "reported": 1, "too_short": int(not can_be_found), "words": words * can_be_found, "overlap_words": inside,
+            "too_short": int(not can_be_found), "words": words * can_be_found, "overlap_words": inside,
             "contaminated": int(bool(documents)),
         })  # fmt: skip
         if documents:
@@ -151,7 +153,7 @@ class _Suite:
     def report(self) -> dict[str, Any]:
         """Return the entry of the suite in `overlap.json`."""
         counts: dict[str, Any] = {**self.counts, "documents": len(self.documents), "found": self.found}
-        counts["items"] = counts.pop("reported")
+        counts["items"] = self.items
         counts["overlap"] = round(counts["overlap_words"] / max(1, counts["words"]), 6)
         return counts
 
@@ -204,6 +206,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
         return {
             "entries": {"too_frequent": int(too_frequent.sum())}, "matches": {"counted": counted},
             "contaminated_documents": len(set().union(*holders.values())), "suites": counts,
+            "reported": {name: suite.items for name, suite in suites.items()},
         }  # fmt: skip
 
 

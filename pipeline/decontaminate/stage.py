@@ -67,4 +67,5 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
                           matches["taken"] + matches["ignored"])  # fmt: skip
             require_equal(self.name, "contaminated documents", counts["contaminated_documents"], "rejected", rejected)
             for name, suite in counts["suites"].items():
-                require_equal(self.name, f"items of {name}", suite["items"], "items reported", suite["reported"])
+                require_equal(self.name, f"items of {name}", suite["items"], "items reported",
+                              counts["reported"][name])  # fmt: skip

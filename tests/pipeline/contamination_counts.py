@@ -46,6 +46,7 @@ def recount_contamination(
     yield "matches", counts["matches"], matches
     after = sum(1 for path in (folder / "documents").glob("*.arrow") for _ in read_documents(path))
     yield "documents_out", counts["documents_out"], after
+    yield "reported", counts["reported"], dict(sorted(Counter(suites).items()))
     found_runs = set().union(*contaminated)
     for suite, reported in sorted(counts["suites"].items()):
         own = [item for item, name in enumerate(suites) if name == suite]
@@ -58,7 +59,7 @@ def recount_contamination(
                 inside += len({word for start, size in starts for word in range(start, start + size)})
         every = set().union(*item_runs.values())
         yield f"suites.{suite}", reported, {
-            "items": len(own), "unreadable": reported["unreadable"], "reported": len(own),
+            "items": len(own), "unreadable": reported["unreadable"],
             "too_short": len(own) - len(judged), "overlap_words": inside,
             "words": sum(len(words) for item in judged for words in items[item]),
             "contaminated": sum(bool(item_runs[item] & found_runs) for item in own),
