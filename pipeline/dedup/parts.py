@@ -13,8 +13,9 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.rows import Uids, read_rows
 from clozeline.pipeline.execution.plan import read_plan
+from clozeline.pipeline.execution.rewritten_documents import RewriteCounts
 from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.unit_record import Counts, outputs_digest, records
+from clozeline.pipeline.execution.unit_record import outputs_digest, records
 from clozeline.pipeline.ingest.documents.document import row_schema
 from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.recorded_file import RecordedFile
@@ -78,7 +79,7 @@ class PieceCounts(TypedDict, total=False):
     applied: int  # the same, counted where documents are written
 
 
-class DedupCounts(Counts, total=False):
+class DedupCounts(RewriteCounts, total=False):
     """Counts of a unit of `dedup`."""
 
     hashed: int  # documents with a key for exact dedup
@@ -90,10 +91,6 @@ class DedupCounts(Counts, total=False):
     pieces: dict[str, PieceCounts]  # by type: lines, spans
     edited: int  # documents without some pieces
     edits: dict[str, int]  # characters removed from them, by type
-    rejected: dict[str, int]  # dropped documents, by type of duplicate
-    characters_in: int
-    characters_out: int
-    characters_removed: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)

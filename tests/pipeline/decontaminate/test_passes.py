@@ -83,7 +83,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(finished: Path, start: list[str]
     for when, name in (
         ("before", f"{stage}/index.arrow"), ("before", f"{stage}/records/index-000000.json"),
         ("after", f"{stage}/tmp/matches/000001.npy"), ("after", f"{stage}/records/matches-000001.json"),
-        ("before", f"{stage}/clean_items.json"), ("after", f"{stage}/records/overlap-000000.json"),
+        ("before", f"{stage}/overlap.json"), ("after", f"{stage}/records/overlap-000000.json"),
         ("before", f"{stage}/documents/000002.arrow"), ("after", f"{stage}/records/000001.json"),
     ):  # fmt: skip
         killed(when, name, ["decontaminate", *words, "executor.tasks=2", "executor.workers=1"], tmp_path)
@@ -134,7 +134,7 @@ def test_an_index_that_misses_a_run_gives_other_bytes(
     """A mutation: the tests of this folder that count matches would all fail for it."""
     shutil.copytree(finished / "clean", tmp_path / "clean")
     complete = ngram_index.Matcher.find
-    monkeypatch.setattr(ngram_index.Matcher, "find", lambda self, texts: complete(self, texts)[1:])
+    monkeypatch.setattr(ngram_index.Matcher, "find", lambda self, text: complete(self, text)[1:])
     assert run_stage("decontaminate", [*start, f"output={tmp_path}"]) == 0
     counts = read_report(tmp_path / "decontaminate" / "report.json", "")["counts"]
     assert counts["matches"] != read_report(finished / "decontaminate" / "report.json", "")["counts"]["matches"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.distributions import inverse_cdf, poisson_thresholds, reciprocal_thresholds
-from clozeline.pipeline.kernels.span_lengths import draw_lengths, limit_spans
+from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS, random_bits
 
