@@ -227,10 +227,8 @@ def range_name(source: str, start: int, end: int) -> str:
     return f"{source} {start}-{end}"
 
 
-def range_hash(path: Path | RemoteFile, start: int, end: int) -> str:
+def range_hash(path: Path, start: int, end: int) -> str:
     """Return the XXH3-128 (hex) of a range of a file, as far as the file goes."""
-    if isinstance(path, RemoteFile):
-        return path.range_hash(start, end)
     digest = xxhash.xxh3_128()
     with path.open("rb") as file:
         file.seek(start)
