@@ -60,8 +60,6 @@ class InputEntry:
     """language code of all documents; default: identified per document"""
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
-    unknown: Literal["refuse", "skip"] = "refuse"
-    """files in a folder that no reader knows by content or name, such as pictures: an error, or skipped and listed"""
     store: StoreOptions | None = None
     """requests to the store of a URL: `{retries, timeout_s, fsspec}`"""
     options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)

@@ -33,7 +33,7 @@ from clozeline.sealed_json import seal, unseal
 PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
 # Keys of an input that say where its files are, not how they are read.
-_OUTSIDE: Final = ("path", "source", "unknown", "store")
+_OUTSIDE: Final = ("path", "source", "store")
 # Room for no further file, not even an empty one.
 _NONE: Final = -1
 _STORED: Final = ("unit", "source", "source_group", "reader", "start", "end")
@@ -143,9 +143,8 @@ def _check_kinds(odd: Sequence[SourceFile]) -> None:
         folder = odd[0].folder
         raise ConfigurationError(
             f"input {folder!r} holds files of no known kind ({len(odd):,}): {join_names([file.path for file in odd])}; "
-            f"skip them (input='{{path: {folder}, unknown: skip}}'), move them away, name the files to read by a "
-            f"pattern (input='{folder}/**/*.jsonl'), or choose a reader for all of the folder "
-            f"(input='{{path: {folder}, reader: text}}')"
+            f"move them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or choose a reader "
+            f"for all of the folder (input='{{path: {folder}, reader: text}}')"
         )
 
 
