@@ -94,7 +94,7 @@ class ShardSet:
         """Blocks that must not be read; the stream replaces them with filler rows."""
         self.manifest = manifest
         self.index = index
-        self.columns: tuple[ColumnSpec, ...] = manifest.specs
+        self.columns: tuple[ColumnSpec, ...] = manifest.columns
         self._files = files
         self._id_columns = {spec.name for spec in self.columns if holds_ids(spec)}
         self._ends = np.cumsum(index.rows, dtype=np.int64)

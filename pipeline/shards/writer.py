@@ -339,9 +339,7 @@ def write_manifest(
         "kind": kind,
         "seed": seed,
         "tokenizer": dict(tokenizer),
-        "columns": [
-            {"name": spec.name, "arrow_type": spec.arrow_type, "description": spec.description} for spec in columns
-        ],
+        "columns": [spec.plain() for spec in columns],
         "max_length": max((shard.longest for shard in shards), default=0),
         "block_rows": block_rows,
         "max_block_bytes": max((shard.largest_block for shard in shards), default=0),

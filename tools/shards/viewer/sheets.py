@@ -83,7 +83,7 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
 def column_sheet(manifest: Manifest, row: Row) -> Sheet:
     """Return every list column with its values in this row and its meaning."""
     rows: list[tuple[Cell, ...]] = []
-    for spec in manifest.specs:
+    for spec in manifest.columns:
         if spec.name in row.columns:
             values = np.asarray(row.columns[spec.name])
             more = f" … {len(values) - _SHOWN_VALUES:,} more" if len(values) > _SHOWN_VALUES else ""
