@@ -101,50 +101,6 @@ class MappedRows(Dataset[torch.Tensor]):
         return torch.from_numpy(self.ids[row].astype(np.int64))
 
 
-class Stateful(Indexed):
-    """torchdata's loader over the same rows, which counts what it delivered and skips that many row indices."""
-
-    module = "torchdata.stateful_dataloader"
-
-    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
-        from torchdata.stateful_dataloader import StatefulDataLoader
-
-        super().__init__(folder, None, workers)
-        self.loader = StatefulDataLoader(self.rows, BATCH, sampler=self.order(), num_workers=workers)
-        if state is not None:
-            self.loader.load_state_dict(state)
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        yield from self.loader
-
-    def state(self) -> Any:
-        return self.loader.state_dict()
-
-
-class DatatroveFolder(Indexed):
-    """datatrove's folder of files, which shuffles only files and recommends reading rows in order.
-
-    So its rows are in file order: less shuffled than those of all others. A row of `seq_len` is `seq_len` + 1 ids.
-    """
-
-    module = "datatrove.utils.dataset"
-    collate = staticmethod(lambda rows: torch.stack([row["input_ids"] for row in rows]))
-
-    @staticmethod
-    def open(folder: Path) -> Any:
-        from datatrove.utils.dataset import DatatroveFolderDataset
-
-        return DatatroveFolderDataset(str(folder), LENGTH - 1, filename_pattern="*.ds", shuffle=True)
-
-    @staticmethod
-    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
-        for number, part in enumerate(np.array_split(ids, _FILES)):
-            part.tofile(folder / f"{number:05d}.ds")
-
-    def order(self) -> Sequence[int]:
-        return range(len(self.rows))
-
-
 class ArrowFiles:
     """Storage of Hugging Face datasets: Arrow files written by `save_to_disk`."""
 
@@ -177,35 +133,22 @@ class DatasetsMap(ArrowFiles, Indexed):
         return datasets.load_from_disk(str(folder / "hf")).with_format("numpy")
 
 
-class DatasetsBatches(ArrowFiles, Loader):
-    """A stream that shuffles in a buffer and makes batches itself, with its own state."""
-
-    has_workers = False
+class DatasetsStreaming(ArrowFiles, Loader):
+    """A stream that shuffles in a buffer, with its own state, under a DataLoader: the usual way."""
 
     def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
         import datasets
 
         stream = datasets.load_from_disk(str(folder / "hf")).to_iterable_dataset(num_shards=_FILES)
-        stream = stream.shuffle(seed=1, buffer_size=_BUFFER).with_format("numpy")
-        self.data, self.workers = stream if self.has_workers else stream.batch(BATCH), workers
+        self.data, self.workers = stream.shuffle(seed=1, buffer_size=_BUFFER).with_format("numpy"), workers
         if state is not None:
             self.data.load_state_dict(state)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        for batch in self.data:
-            yield pad_rows(batch["ids"])
+        yield from DataLoader(self.data, BATCH, num_workers=self.workers, collate_fn=stacker("ids"))
 
     def state(self) -> Any:
         return self.data.state_dict()
-
-
-class DatasetsStreaming(DatasetsBatches):
-    """The same stream under a DataLoader, which takes one sample at a time: the usual way."""
-
-    has_workers = True
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        yield from DataLoader(self.data, BATCH, num_workers=self.workers, collate_fn=stacker("ids"))
 
 
 class WebDataset(Loader):
