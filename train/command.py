@@ -15,10 +15,9 @@ from typing import Final
 from clozeline.command import Parser, add_detail_options, asks_for_help, keys_of, print_keys, program_name
 from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, AloneError, ClozelineError, message_text
-from clozeline.messages import guard_streams
+from clozeline.process import guard_streams
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
-from clozeline.without_pandas import skip_pandas
 
 _ALGORITHMS: Final = (
     ("optimizer", "name", "clozeline.train.optim.optimizers"),
@@ -67,7 +66,6 @@ def main(arguments: Sequence[str]) -> int:
         read_mapping(path)  # a missing file and invalid YAML are told at once
         from clozeline.train.configuration.config import TrainConfig
 
-        skip_pandas()
         config = load_config(TrainConfig, path, options.overrides)
         # run
         if options.dry_run:

@@ -23,8 +23,8 @@ from typing import Any
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.pipeline.shards import open_shards
+from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, section
-from clozeline.report.svg import SHADES
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun.comparison import difference_of, mean_text
 from clozeline.tools.experiments.multirun.pair_accuracy import PairTest, pair_table

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class, save_yaml, to_plain, validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
-from clozeline.files import cannot_write, publish, publish_json, read_json, sync
+from clozeline.files import publish, publish_json, read_json, sync
 from clozeline.model.adaptive_computation.token_rules import read_rule
 from clozeline.model.checkpoints import keep_published
 from clozeline.model.compression import Compressed
 from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.repair import cannot_write
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 from clozeline.train.checkpoint.find_checkpoint import LATEST
