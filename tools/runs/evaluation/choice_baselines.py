@@ -18,8 +18,8 @@ _CORRECTNESS = TaskFacts(name="choice", head="regression", metrics=(), texts=2)
 def choice_baselines(train: Rows, rows: Rows, tokenizer: Tokenizer) -> dict[str, NDArray[Any]]:
     """Return the choice of each baseline for each example, fitted on the training set.
 
-    `majority` picks the index that is most often correct. `words` and `overlap` regress to 1 for a correct and 0 for a
-    wrong choice, from its words and from those shared with the context, and pick the highest of an example.
+    `majority` picks the index that is most often correct. `words` regresses to 1 for a correct and 0 for a wrong
+    choice, from the words of context and choice, and picks the highest of an example.
     """
     train_pairs, counts = _context_choice_pairs(train, tokenizer)
     pairs, sizes = _context_choice_pairs(rows, tokenizer)

@@ -20,7 +20,7 @@ from clozeline.tools.runs.evaluation.choice_baselines import choice_baselines
 from clozeline.tools.runs.evaluation.generation_scores import generate_share, text_scores
 from clozeline.tools.runs.evaluation.group_units import GROUPED
 from clozeline.tools.runs.evaluation.metrics import Predictions, Scored, degenerate, score
-from clozeline.tools.runs.evaluation.pair_scores import pair_baselines, pair_share, row_baselines
+from clozeline.tools.runs.evaluation.pair_scores import pair_baselines, pair_share
 from clozeline.tools.runs.evaluation.predictions import (
     Read,
     answers_of,
@@ -100,8 +100,6 @@ def _score_answers(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
     else:
         fitted_on = texts_of(train, tokenizer), answers_of(train, facts)
         baselines = baseline_predictions(facts, fitted_on, texts_of(rows, tokenizer))
-        if facts.head == "regression" and facts.texts == 2:
-            baselines |= row_baselines(opened, rows)
     # rows that are scored together have units by the keys of their groups
     units_of = next((GROUPED[name] for name in facts.metrics if name in GROUPED), None)
     groups = rows.fixed["document_uid"]
