@@ -55,10 +55,10 @@ fix: $(STAMP)  ## repair what lint and format can
 objectives: $(STAMP)  ## make the golden bytes and the page of objectives and groupings again, after one was added or changed
 	$(BIN)/python -m tests.pipeline.corrupt.objectives.golden
 	$(BIN)/python -m tests.pipeline.group.groupings.test_grouping_bytes
-	$(BIN)/clozeline make-gallery
+	$(BIN)/python -m docs.generate.page
 
 docs: $(STAMP)  ## make the generated parts of docs/ again
-	$(BIN)/clozeline make-gallery
+	$(BIN)/python -m docs.generate.page
 
 site: $(STAMP)  ## build the documentation as a site, with search and the Python reference, into site/
 	$(BIN)/pip install -q -c constraints.txt -e '.[site]'
