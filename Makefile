@@ -69,7 +69,6 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install -q --upgrade 'pip>=26'
 	$(PEERS)/bin/pip install -q torch==2.13.0 -r benchmarks/peers/requirements.txt
-	$(PEERS)/bin/pip install -q --no-deps mosaicml-streaming==0.13.0
 	touch $@
 
 bench: $(STAMP) $(PEERS)/.installed  ## every benchmark that needs nothing, with its peers, and one table of all rows

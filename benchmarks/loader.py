@@ -32,7 +32,6 @@ CASES: dict[str, type[Loader]] = {
     MAIN: Ours, ZSTD: OursZstd, "numpy memmap, whole batch": loaders.Memmap, "memmap + DataLoader": loaders.Indexed,
     "litdata": loaders.LitData, "datasets, map-style": loaders.DatasetsMap,
     "datasets, streaming + DataLoader": loaders.DatasetsStreaming, "webdataset, per-sample tar": loaders.WebDataset,
-    "mosaicml-streaming": loaders.Mosaic,
 }  # fmt: skip
 Figures = Mapping[str, float]
 _COLUMNS: dict[str, Callable[[Figures], str]] = {

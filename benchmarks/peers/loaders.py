@@ -3,11 +3,9 @@
 import io
 import os
 import random
-import sys
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -237,47 +235,3 @@ class _TokenChunks:
     def __call__(self, start: int) -> Iterator[torch.Tensor]:
         ids = np.load(self.path, mmap_mode="r")
         yield torch.from_numpy(ids[start : start + 1000].reshape(-1).copy())
-
-
-class Mosaic(Loader):
-    """mosaicml-streaming with its own defaults: MDS shards of 16-bit arrays."""
-
-    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
-        from streaming import StreamingDataLoader, StreamingDataset
-
-        data = StreamingDataset(local=str(folder / "mds"), shuffle=True, shuffle_seed=1, batch_size=BATCH)
-        options: Any = {"num_workers": workers, "collate_fn": stacker("ids")}
-        self.loader = StreamingDataLoader(data, batch_size=BATCH, **options)
-        if state is not None:
-            self.loader.load_state_dict(state)
-
-    @classmethod
-    def load(cls) -> None:
-        """Import streaming; it imports torchvision for its image data sets, which may not be installed."""
-        import transformers  # looks for torchvision itself, and must not find the stand-in
-
-        transformers.BatchFeature, transformers.BatchEncoding  # noqa: B018
-        try:
-            import torchvision  # noqa: F401
-        except (ImportError, RuntimeError):  # absent, or built for another torch
-            modules: dict[str, dict[str, Any]] = {"datasets": {"VisionDataset": object}, "transforms": {}}
-            modules |= {"transforms.functional": {"to_tensor": None}}
-            for name in ("torchvision", *(f"torchvision.{name}" for name in modules)):
-                sys.modules[name] = ModuleType(name, "Stands in for a package that is not installed.")
-                vars(sys.modules[name]).update(modules.get(name.removeprefix("torchvision."), {}))
-        import streaming  # noqa: F401
-
-    @staticmethod
-    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
-        from streaming import MDSWriter
-
-        full = are_full(lengths)
-        with MDSWriter(out=str(folder / "mds"), columns={"ids": "ndarray:uint16" + full * f":{LENGTH}"}) as out:
-            for row, length in zip(ids, lengths, strict=True):
-                out.write({"ids": row if full else row[:length]})
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        yield from self.loader
-
-    def state(self) -> Any:
-        return self.loader.state_dict()

@@ -15,12 +15,12 @@ GUARD_US: Final = 1.0
 """CPU microseconds that a sample may take."""
 _LIMIT: Final = "numpy memmap, whole batch"
 _STREAMS: Final = (
-    "litdata", "datasets, streaming + DataLoader", "webdataset, per-sample tar", "mosaicml-streaming",
+    "litdata", "datasets, streaming + DataLoader", "webdataset, per-sample tar"
 )  # fmt: skip
 _TIMES: Final = (
     (MAIN, "litdata", 10.0), (MAIN, "datasets, map-style", 12.0), (MAIN, "memmap + DataLoader", 5.0),
     (MAIN, "datasets, streaming + DataLoader", 50.0), (MAIN, "webdataset, per-sample tar", 70.0),
-    (MAIN, "mosaicml-streaming", 80.0), (ZSTD, "litdata", 4.0), (ZSTD, "mosaicml-streaming", 40.0),
+    (ZSTD, "litdata", 4.0),
 )  # fmt: skip
 
 
