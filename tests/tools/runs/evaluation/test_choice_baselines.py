@@ -6,7 +6,7 @@ import numpy as np
 
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.evaluation.choice_baselines import choice_baselines
+from clozeline.tools.runs.evaluation.baselines import choice_baselines
 from tests.pipeline.task_files import make_choice_sets
 
 
