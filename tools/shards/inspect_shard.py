@@ -23,9 +23,7 @@ from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
-from clozeline.tools.shards.viewer.score_sheet import score_sheets
-from clozeline.tools.shards.viewer.sheets import column_sheet, origin_sheet, set_sheet
-from clozeline.tools.shards.viewer.task_answers import answer_of
+from clozeline.tools.shards.viewer.sheets import answer_of, column_sheet, origin_sheet, score_sheets, set_sheet
 
 
 def view_of(

@@ -9,7 +9,7 @@ from clozeline.pipeline.rows import Ragged, Rows, Sample
 from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.tools.shards.provenance.objective import rebuild_objective
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 
 
 def check_origin(examples: ShardSet, samples: ShardSet) -> None:

@@ -6,7 +6,7 @@ import pytest
 from clozeline import registry
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Words, sample_rows_of
-from clozeline.tools.website.gallery.objective_cases import _CASES, EVERY_WORD, Case, cases_of, texts_for
+from docs.generate.objective_cases import _CASES, EVERY_WORD, Case, cases_of, texts_for
 
 WORDS = Words(EVERY_WORD)
 

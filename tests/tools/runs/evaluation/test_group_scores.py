@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from clozeline.tools.runs.evaluation.group_units import parity_units, question_units
-from clozeline.tools.runs.evaluation.unit_sums import value_of
+from clozeline.tools.runs.evaluation.group_scores import parity_scores, question_scores
 
 
 def test_answers_of_random_questions() -> None:
@@ -16,8 +15,7 @@ def test_answers_of_random_questions() -> None:
     answers = draws.integers(0, 2, 150)
     predicted = np.where(draws.random(150) < 0.85, answers, 1 - answers)
     keys = np.stack((questions % 7, questions), axis=1).astype(np.uint8)
-    units = question_units(answers, predicted, keys)
-    found = {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
+    found = question_scores(answers, predicted, keys)
     assert found["f1"] == pytest.approx(f1_score(answers, predicted))
     asked = sorted(set(questions.tolist()))
     right = [all(answers[questions == one] == predicted[questions == one]) for one in asked]
@@ -30,8 +28,7 @@ def test_parity_of_pairs_in_any_order() -> None:
     draws = np.random.default_rng(4)
     pairs = draws.permutation(np.repeat(np.arange(31), 2))[:-1]
     answers, predicted = draws.integers(0, 2, (2, len(pairs)))
-    units = parity_units(answers, predicted, pairs[:, None].astype(np.uint8))
-    found = {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
+    found = parity_scores(answers, predicted, pairs[:, None].astype(np.uint8))
     both = [predicted[pairs == pair].tolist() for pair in range(31) if sum(pairs == pair) == 2]
     assert found["gender_parity"] == sum(one == other for one, other in both) / len(both)
     assert len(both) == 30

@@ -6,10 +6,10 @@ from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
-from clozeline.tools.website.gallery.objective_cases import EVERY_WORD
 from clozeline.train.data.sets.head_data import judges_generator
 from clozeline.train.data.sets.unread_columns import is_for_inversion
 from clozeline.train.data.stream.collate import Collate
+from docs.generate.objective_cases import EVERY_WORD
 
 _PACKAGE = "clozeline.pipeline.corrupt.objectives"
 _TITLE = """## What can be trained

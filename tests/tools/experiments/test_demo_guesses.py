@@ -11,12 +11,10 @@ import yaml
 
 from clozeline.errors import IntegrityError
 from clozeline.tools.experiments import demo
-from clozeline.tools.experiments.multirun import exported_guesses
-from clozeline.tools.experiments.multirun.exported_guesses import compare_guesses, compare_with_transformers
 from clozeline.tools.models.export_model import main as export
 from tests.tools.runs.inference.test_trained_model import write_run
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_model_of_the_demo_is_one_of_transformers(
@@ -29,13 +27,13 @@ def test_the_model_of_the_demo_is_one_of_transformers(
     assert export([str(run), str(exported)]) == 0
     loaded = transformers.AutoModelForMaskedLM.from_pretrained(exported)
     assert type(loaded).__name__ == "ModernBertForMaskedLM"
-    assert compare_guesses(run, exported, demo.SENTENCES) < 1e-5
+    assert demo.compare_guesses(run, exported, demo.SENTENCES) < 1e-5
     with torch.no_grad():
         loaded.decoder.bias[300] += 9.0
     loaded.save_pretrained(exported)
     with pytest.raises(IntegrityError, match="predicts other words"):
-        compare_guesses(run, exported, demo.SENTENCES)
-    monkeypatch.setattr(exported_guesses, "find_spec", lambda name: None)
-    line = compare_with_transformers(run, exported, demo.SENTENCES)
+        demo.compare_guesses(run, exported, demo.SENTENCES)
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    line = demo.compare_with_transformers(run, exported, demo.SENTENCES)
     assert "transformers is not installed" in line
     assert "\n" not in line

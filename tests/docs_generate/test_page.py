@@ -13,10 +13,10 @@ from clozeline.configuration.config import validate
 from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
-from clozeline.tools.website.gallery.objective_cases import EVERY_WORD, cases_of
-from clozeline.tools.website.gallery.page import as_yaml, gallery
+from docs.generate.objective_cases import EVERY_WORD, cases_of
+from docs.generate.page import as_yaml, gallery
 
-PAGE = Path(__file__).parents[4] / "docs" / "objectives.md"
+PAGE = Path(__file__).parents[2] / "docs" / "objectives.md"
 
 
 def sections() -> dict[str, str]:
@@ -100,3 +100,7 @@ def test_values_are_yaml_that_is_read_as_the_same(value: object, text: str) -> N
 def test_of_an_algorithm_only_what_differs_is_written() -> None:
     chosen = registry.choose("clozeline.pipeline.corrupt.objectives", {"name": "masked_lm", "max_length": 64})
     assert as_yaml(chosen) == "{name: masked_lm, max_length: 64}"
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == gallery(), "run `make docs`"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clozeline import registry
-from clozeline.tools.website.gallery.training import training_rows, training_table
+from docs.generate.training import training_rows, training_table
 
 MASKED = "input_ids, label_positions, label_ids"
 ENCODERS = {

@@ -1,4 +1,7 @@
-"""Write the gallery page: a table of all objectives, then each with its examples, features and options."""
+"""Write docs/objectives.md, a table of all objectives, then each with its examples, features and options.
+
+python -m docs.generate.page
+"""
 
 import dataclasses
 import inspect
@@ -10,20 +13,21 @@ from typing import Any
 
 from clozeline import registry
 from clozeline.configuration.config import describe
+from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_first_row
 from clozeline.pipeline.corrupt.preview.words import Words
 from clozeline.registry import Chosen
-from clozeline.tools.website.gallery.objective_cases import EVERY_WORD, Case, cases_of, texts_for
-from clozeline.tools.website.gallery.training import training_table
+from docs.generate.objective_cases import EVERY_WORD, Case, cases_of, texts_for
+from docs.generate.training import training_table
 
 _PACKAGE = "clozeline.pipeline.corrupt.objectives"
 _LONG = 80
-_REMAINDERS = Path(__file__).with_name("remainders.md")
+_REMAINDERS = Path(__file__).with_name("remainders.txt")
 _HEAD = """# Objectives
 
 Every objective of `pipeline/corrupt/objectives/`, corrupting sentences whose tokens are words. This page is made by
-`clozeline make-gallery` from the objectives themselves; a test holds it current.
+`make docs` from the objectives themselves; a test holds it current.
 
 In the examples `__` marks a position without loss, and rows of numbers are features as they are stored. Every draw
 follows from seed, label, variant and sample: another variant of the same sample is another corruption. Every objective
@@ -138,3 +142,7 @@ def _non_default_options(options: Any) -> dict[str, Any]:
         for key, field in type(options).__pydantic_fields__.items()
         if field.is_required() or getattr(options, key) != field.get_default(call_default_factory=True)
     }
+
+
+if __name__ == "__main__":
+    publish_text(Path(__file__).resolve().parents[1] / "objectives.md", gallery())

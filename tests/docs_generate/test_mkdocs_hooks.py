@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.tools.website.documentation.mkdocs_hooks import move_links, public_names, write_reference
+from docs.generate.mkdocs_hooks import move_links, public_names, write_reference
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-_ROOT: Final = Path(__file__).resolve().parents[3]
+_ROOT: Final = Path(__file__).resolve().parents[2]
 _DOCS: Final = "docs"
 # Files outside docs/ that are pages of the site.
 _OUTSIDE: Final = {"README.md": "start.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
