@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
@@ -150,7 +150,7 @@ class PieceTable:
         """Return the text of the ids."""
         return b"".join([self.bytes[int(token)] for token in ids]).decode("utf-8", errors="replace")
 
-    def encodings(self, texts: Sequence[str], ids: Sequence[NDArray[Any]]) -> list[Encoding]:
+    def encodings(self, texts: Sequence[str], ids: Iterable[NDArray[Any]]) -> list[Encoding]:
         """Return the encodings of texts, with offsets from the lengths of the pieces.
 
         Raises:
@@ -158,24 +158,20 @@ class PieceTable:
         """
         encodings = []
         for row, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
-            actual, expected = int(self.lengths.take(tokens).sum()), len(text if text.isascii() else text.encode())
+            widths = self.lengths.take(tokens)
+            ends = np.cumsum(widths, dtype=np.int64)
+            actual, expected = int(widths.sum()), len(text if text.isascii() else text.encode())
             if actual != expected:
                 raise IntegrityError(
                     f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand "
                     f"for {actual}; the text begins {text[:60]!r}"
                 )
-            encodings.append(Encoding(tokens, partial(self._starts, text, tokens), partial(self._ends, text, tokens)))
+            starts = ends - widths
+            if not text.isascii():
+                characters = _characters_of(text)
+                starts, ends = characters[starts], characters[ends - 1] + 1
+            encodings.append(Encoding(tokens, starts, ends))
         return encodings
-
-    def _starts(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
-        widths = self.lengths.take(ids)
-        starts = np.cumsum(widths, dtype=np.int64)
-        starts -= widths
-        return starts if text.isascii() else _characters_of(text)[starts]
-
-    def _ends(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
-        ends = np.cumsum(self.lengths.take(ids), dtype=np.int64)
-        return ends if text.isascii() else _characters_of(text)[ends - 1] + 1
 
 
 class TableTokenizer:

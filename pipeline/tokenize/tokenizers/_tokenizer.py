@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
 
@@ -24,39 +24,16 @@ _STAGES: Final = ("train_tokenizer", "tokenizer")
 """Stages that write a tokenizer."""
 
 
+@dataclass(frozen=True, slots=True)
 class Encoding:
-    """The tokens of a text.
+    """The tokens of a text; several tokens of one character share it."""
 
-    Args:
-        ids: [T] uint16 or uint32.
-        starts: the property `starts`, or a function that computes it on first use.
-        ends: a function that computes the property `ends`; None if no token ends inside a character.
-    """
-
-    __slots__ = ("_ends", "_starts", "ids")
-
-    def __init__(
-        self,
-        ids: NDArray[Any],
-        starts: NDArray[np.int64] | Callable[[], NDArray[np.int64]],
-        ends: Callable[[], NDArray[np.int64]] | None = None,
-    ) -> None:
-        self.ids, self._starts, self._ends = ids, starts, ends
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """[T] character at which each token starts; several tokens of one character share it."""
-        if not isinstance(self._starts, np.ndarray):
-            self._starts = self._starts()
-        return self._starts
-
-    @property
-    def ends(self) -> NDArray[np.int64] | None:
-        """[T] character after the last one that each token overlaps; None if no token ends inside a character.
-
-        Byte-level tokens may end inside a character: a space and the first byte of a letter are often one token.
-        """
-        return None if self._ends is None else self._ends()
+    ids: NDArray[Any]
+    """[T] uint16 or uint32"""
+    starts: NDArray[np.int64]
+    """[T] character at which each token starts"""
+    ends: NDArray[np.int64]
+    """[T] character after the last one that each token overlaps; a token of bytes may end inside a character"""
 
 
 class Tokenizer(Protocol):

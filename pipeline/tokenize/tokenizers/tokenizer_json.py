@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
+import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, chunk_rule
+from clozeline.pipeline.tokenize.tokenizers._byte_level_words import ByteLevelWords, has_byte_level_words
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     Marks,
     PieceTable,
@@ -44,8 +46,6 @@ class TokenizerJson(TableTokenizer):
 
     FILE: ClassVar[str] = "tokenizer.json"
     LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
-    CHUNKS: ClassVar[re.Pattern[str] | None] = None
-    """chunks of a text that no token crosses; None: by the steps of the file"""
 
     def __init__(self, facts: dict[str, Any], published: Published, where: str = FILE) -> None:
         self._facts = facts
@@ -60,8 +60,9 @@ class TokenizerJson(TableTokenizer):
         self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names, marks)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
-        chunks, self._lossless = (self.CHUNKS, not self.LOSS) if self.CHUNKS else chunk_rule(facts, bare)
-        self._encoder = ChunkEncoder(self._model, chunks, self.vocabulary.id_dtype, offsets=not self._lossless)
+        self._lossless = not self.LOSS
+        by_words = has_byte_level_words(facts, bare)
+        self._words = ByteLevelWords(self._model, self.vocabulary.id_dtype) if by_words else None
 
     @classmethod
     def write(cls, folder: Path, model: tokenizers.Tokenizer, published: Published) -> Self:
@@ -86,9 +87,17 @@ class TokenizerJson(TableTokenizer):
             raise IntegrityError(f"{path}: not the tokenizer of its folder ({error}); {repair_of(path)}") from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        encodings = self._encoder.encode(texts)
-        # the lengths of the pieces show where bytes of a character end, and that no text is lost
-        return self._table.encodings(texts, [each.ids for each in encodings]) if self._lossless else encodings
+        if self._words is not None:
+            return self._table.encodings(texts, map(self._words.encode, texts))
+        # one by one, for the memory of the library
+        rows = (self._model.encode(text, add_special_tokens=False) for text in texts)
+        if self._lossless:  # the lengths of the pieces show that no text is lost
+            return self._table.encodings(texts, (self._ids(row) for row in rows))
+        bounds = ((row, np.array(row.offsets, np.int64).reshape(-1, 2)) for row in rows)
+        return [Encoding(self._ids(row), bound[:, 0], bound[:, 1]) for row, bound in bounds]
+
+    def _ids(self, row: tokenizers.Encoding) -> NDArray[Any]:
+        return np.array(row.ids, self.vocabulary.id_dtype)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Decode with the file's decoder up to the first special id; the rest as pieces."""
