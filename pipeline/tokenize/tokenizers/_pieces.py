@@ -1,18 +1,20 @@
-"""Shared by all tokenizers: special pieces, pieces as bytes, offsets from byte lengths, splitting of long texts."""
+"""Shared by all tokenizers: their interface, special pieces, pieces as bytes, offsets, splitting of long texts."""
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
+import tokenizers
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.text.normal_form import is_unspaced
-from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 
 SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
@@ -89,6 +91,18 @@ def training_texts(texts: Iterable[str]) -> Iterator[str]:
 Marks: TypeAlias = Literal["start", "end", "each", "none"]
 """Marks of words in pieces: white space (or a prefix, spelled as such) in front of a word, white space (or a suffix)
 after it, nothing because each piece is a word, nothing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The tokens of a text; several tokens of one character share it."""
+
+    ids: NDArray[Any]
+    """[T] uint16 or uint32"""
+    starts: NDArray[np.int64]
+    """[T] character at which each token starts"""
+    ends: NDArray[np.int64]
+    """[T] character after the last one that each token overlaps; a token of bytes may end inside a character"""
 
 
 class PieceTable:
@@ -174,14 +188,24 @@ class PieceTable:
         return encodings
 
 
-class TableTokenizer:
-    """Base of the tokenizers that decode by their table of pieces."""
+class Tokenizer(ABC):
+    """The interface of tokenizers, with what a table of their pieces gives.
+
+    No text encodes to a special id other than the unknown token. If `LOSS` is empty, `decode(encode(text)) == text`.
+    An algorithm that can be trained also has `Options`, `SAMPLE_BYTES`, the default size of the training sample in
+    bytes of UTF-8, and `train(texts, options, folder)`, which writes `FILE`: the same texts in the same order give the
+    same fingerprint.
+    """
 
     VERSION: ClassVar[int] = 1
     """raised when the same text gives other ids"""
+    FILE: ClassVar[str]
+    """name of the model file"""
     LOSS: ClassVar[str] = ""
+    """parts of a text that decoding does not restore; empty if lossless"""
     ROOM: ClassVar[tuple[int, str]] = (1, "1 more")
     """pieces that a vocabulary has in addition to the special ones, and what they are"""
+    vocabulary: Vocabulary
     _table: PieceTable
 
     @classmethod
@@ -194,17 +218,34 @@ class TableTokenizer:
                 f"and {what} need {reserved + more}"
             )
 
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path) -> Self:
+        """Read `FILE`; IntegrityError if it is missing or damaged."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the tokens of each text."""
+
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids."""
+        """Return the text of all ids of a text, as the tokenizer's own library does.
+
+        The space that some tokenizers prepend to a text is removed. Special ids become their pieces (`<mask>`), broken
+        UTF-8 becomes U+FFFD.
+        """
         return self._table.decode(ids)
 
     def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the text of ids inside a text."""
+        """Return the text of ids inside a text, with the leading space of a word: `▁mask` is " mask"."""
         return self._table.decode(ids)
 
     def piece(self, token: int) -> str:
         """Return the piece as the model file writes it: `Ġthe`, `▁the`, `##ing`."""
         return self._table.names[token]
+
+    @abstractmethod
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
+        """Convert the model to the `tokenizers` library, without special tokens, for `export_tokenizer`."""
 
 
 def _characters_of(text: str) -> NDArray[np.int64]:

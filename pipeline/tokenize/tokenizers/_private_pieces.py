@@ -1,7 +1,7 @@
 """The form of a `tokenizer.json` that encodes text: special pieces have names that no text can spell."""
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 _PRIVATE: Final = f"\uffff{secrets.token_hex(16)}"
@@ -16,32 +16,35 @@ def piece_ids(facts: dict[str, Any]) -> dict[str, int]:
 
 
 def hide_pieces(facts: dict[str, Any], special: Collection[str]) -> tuple[dict[str, Any], int]:
-    """Return a `tokenizer.json` that gives the same ids, but none of a special piece, and the number of lost merges.
+    """Return a `tokenizer.json` that gives the same ids, but none of a special piece, and the number of lost merges."""
+    return rename_pieces(facts, {piece: _PRIVATE + piece for piece in special})
 
-    Special pieces are renamed wherever they stand. They are not removed, because the library would number the added
-    tokens behind them anew. Merges that build or use a special piece are left out. So are truncation, padding, the
-    template and BPE dropout.
+
+def rename_pieces(facts: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], int]:
+    """Return a `tokenizer.json` with other names of special pieces wherever they stand, and the number of lost merges.
+
+    They are not removed, because the library would number the added tokens behind them anew. Merges that build or use
+    one are left out. So are truncation, padding, the template and BPE dropout.
     """
-    hidden = {piece: _PRIVATE + piece for piece in special}
     model, pieces = dict(facts["model"]), facts["model"]["vocab"]
     if isinstance(pieces, dict):
-        model["vocab"] = {hidden.get(piece, piece): token for piece, token in pieces.items()}
+        model["vocab"] = {names.get(piece, piece): token for piece, token in pieces.items()}
     else:
-        model["vocab"] = [[hidden.get(piece, piece), *rest] for piece, *rest in pieces]
-    if model.get("unk_token") in hidden:
-        model["unk_token"] = hidden[model["unk_token"]]
+        model["vocab"] = [[names.get(piece, piece), *rest] for piece, *rest in pieces]
+    if model.get("unk_token") in names:
+        model["unk_token"] = names[model["unk_token"]]
     merges = model.get("merges") or []
     if merges:
         prefix = model.get("continuing_subword_prefix") or ""
         model["merges"] = [
             [left, right]
             for left, right in merges
-            if not hidden.keys() & {left, right, left + right.removeprefix(prefix)}
+            if not names.keys() & {left, right, left + right.removeprefix(prefix)}
         ]
     if model.get("dropout"):
         model["dropout"] = None
     added = [
-        {**entry, "content": hidden[entry["content"]], "special": True} if entry["content"] in hidden else entry
+        {**entry, "content": names[entry["content"]], "special": True} if entry["content"] in names else entry
         for entry in facts["added_tokens"]
     ]
     plain = dict.fromkeys(("truncation", "padding", "post_processor"))

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
-from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._byte_level_words import ByteLevelWords, has_byte_level_words
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    Encoding,
     Marks,
     PieceTable,
-    TableTokenizer,
+    Tokenizer,
     byte_alphabet,
     training_texts,
 )
-from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces, piece_ids
+from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces, piece_ids, rename_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.repair import repair_of
 
@@ -37,7 +37,7 @@ _BLANKS: Final = " \u2581\u0120"
 """A space in text, in pieces of SentencePiece and in the byte alphabet."""
 
 
-class TokenizerJson(TableTokenizer):
+class TokenizerJson(Tokenizer):
     """A `tokenizer.json` with the ids of its library, without truncation and padding; trained here or published.
 
     Example:
@@ -152,18 +152,8 @@ class TokenizerJson(TableTokenizer):
         return _read_text(json.dumps(self._facts), self.FILE)
 
     def rename_specials(self, names: Mapping[int, str]) -> tokenizers.Tokenizer:
-        """Return the library with these names of special ids, which a text can spell; an appended id may be another."""
-        facts: dict[str, Any] = json.loads(self._model.to_str())
-        model, hidden = facts["model"], {self._model.id_to_token(token): name for token, name in names.items()}
-        hidden.pop(None, None)  # of appended ids, which the library does not know
-        if isinstance(model["vocab"], dict):
-            model["vocab"] = {hidden.get(piece, piece): token for piece, token in model["vocab"].items()}
-        else:
-            model["vocab"] = [[hidden.get(piece, piece), score] for piece, score in model["vocab"]]
-        if (unknown := model.get("unk_token")) in hidden:
-            model["unk_token"] = hidden[unknown]
-        for entry in facts["added_tokens"]:
-            entry["content"] = hidden.get(entry["content"], entry["content"])
+        """Return the library with these names of special ids, which a text can spell."""
+        facts, _ = rename_pieces(self._facts, {self.piece(token): name for token, name in names.items()})
         library, added = _read_text(json.dumps(facts), self.FILE), self.to_tokenizers().get_added_tokens_decoder()
         for token, name in names.items():
             like = added.get(token, tokenizers.AddedToken(name))
