@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -107,8 +107,9 @@ def export_tokenizer(
         answer = _ask(out, None, model) if model else _ask(out, published.tokenizer_class)
         expected = {**source, "roles": _roles(published, tokenizer)}  # the user may have named further ones
         if all(answer.get(key) == expected[key] for key in _READ):
-            report = probe(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"])), texts)
-            return replace(report, published=[str(name) for name in copied])
+            written = tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
+            differing = _differing(tokenizer, written, texts)
+            return ProbeReport(texts=len(texts), differing=differing, published=[str(name) for name in copied])
         for name in set(copied) - set(others):
             (out / name).unlink()
         copied = others
@@ -131,10 +132,10 @@ def export_tokenizer(
     publish_text(out / _CONFIG_FILE, text + "\n")
     written = tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE))
     beside = _compare_special_tokens(written, folder / SOURCE) if kept else {}
-    report = probe(tokenizer, written, texts)
+    differing = _differing(tokenizer, written, texts)
     return ProbeReport(
-        texts=report.texts + len(beside),
-        differing=[*report.differing, *(text for text, same in beside.items() if not same)],
+        texts=len(texts) + len(beside),
+        differing=[*differing, *(text for text, same in beside.items() if not same)],
         published=[str(name) for name in copied],
         changed=[str(name) for name in kept if name not in copied],
     )
@@ -223,11 +224,8 @@ def _config(tokenizer: Tokenizer, published: Published, max_length: int | None, 
     return config if max_length is None else {**config, "model_max_length": max_length}
 
 
-def probe(tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str] = PROBE_TEXTS) -> ProbeReport:
-    """Compare the ids of an exported model with the tokenizer's; special tokens in a text are text, as in shards."""
+def _differing(tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str]) -> list[str]:
+    """Return the texts with other ids in an exported model; special tokens in a text are text, as in shards."""
     model.encode_special_tokens = True  # `split_special_tokens` of transformers
-    encodings = tokenizer.encode(texts)
-    pairs = zip(texts, encodings, strict=True)
-    return ProbeReport(
-        texts=len(texts), differing=[text for text, each in pairs if each.ids.tolist() != _ids(model, text)]
-    )
+    pairs = zip(texts, tokenizer.encode(texts), strict=True)
+    return [text for text, each in pairs if each.ids.tolist() != _ids(model, text)]

@@ -29,10 +29,6 @@ from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.repair import repair_of
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
-
-
-HIDDEN: Final = "\0"
-"""Prefix that hides a piece from text."""
 _BLANKS: Final = " \u2581\u0120"
 """A space in text, in pieces of SentencePiece and in the byte alphabet."""
 
