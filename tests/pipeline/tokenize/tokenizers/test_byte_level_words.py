@@ -1,14 +1,12 @@
-"""Tokenizers encode chunk by chunk exactly as their library encodes complete texts."""
+"""Tokenizers give the ids and offsets of their library, GPT-2's words by words too."""
 
 from __future__ import annotations
 
 import io
 import json
 import random
-import re
 from functools import lru_cache
 
-import numpy as np
 import pytest
 import sentencepiece
 from hypothesis import example, given, settings
@@ -16,8 +14,6 @@ from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder
-from clozeline.pipeline.tokenize.tokenizers._pieces import ENCODING_CUT
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
@@ -151,12 +147,10 @@ def words(splitter, normalizer):
 
 ALBERT = (normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase())
 WORDS = pre_tokenizers.WhitespaceSplit()
-CHUNKED = {
+KINDS = {
     "gpt2": byte_level,
     "bert": lambda: words(pre_tokenizers.BertPreTokenizer(), normalizers.BertNormalizer()),
     "split": lambda: words(WORDS, normalizers.NFKC()),
-}
-COMPLETE = {
     "neox": lambda: byte_level(None, normalizers.NFC()),
     "llama3": lambda: byte_level(LLAMA3),
     "albert": lambda: unigram(sequence(WORDS, metaspace("always")), *ALBERT, charsmap(), added="(.—"),
@@ -167,7 +161,7 @@ COMPLETE = {
 
 @lru_cache
 def pair(name):
-    library = (CHUNKED | COMPLETE)[name]()
+    library = KINDS[name]()
     return TokenizerJson(json.loads(library.to_str()), Published()), library
 
 
@@ -175,11 +169,9 @@ def texts():
     return st.lists(st.sampled_from(FRAGMENTS) | st.sampled_from(" \n") | st.text(max_size=3), max_size=14).map("".join)
 
 
-@pytest.mark.parametrize("name", [*CHUNKED, *COMPLETE])
+@pytest.mark.parametrize("name", KINDS)
 def test_ids_and_offsets_are_those_of_the_complete_text(name):
     ours, library = pair(name)
-    several = len(ours._encoder._chunks.findall("the cat (the mat) 12"))
-    assert several > 3 if name in CHUNKED else several == 1
 
     @CALLS
     @example("the cat.\n/mat's\u0301 x(the\u0639 x\r\ncat")
@@ -193,35 +185,3 @@ def test_ids_and_offsets_are_those_of_the_complete_text(name):
             assert list(zip(found.starts.tolist(), found.ends.tolist(), strict=True)) == expected.offsets
 
     check()
-
-
-class Counting:
-    """A library that remembers what it is asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[list[str]] = []
-        self.library = Tokenizer(models.BPE({"a": 1, "b": 2, "ab": 3}, [("a", "b")]))
-        self.library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-
-    def encode_batch(self, chunks, **options):
-        self.asked.append(sorted(chunks))
-        return self.library.encode_batch(chunks, **options)
-
-
-def test_chunks_are_encoded_once_and_long_ones_forgotten() -> None:
-    library, long = Counting(), " " + "ab" * 33
-    encoder = ChunkEncoder(library, re.compile(r"\s*\S+"), np.uint16)
-    rows = encoder.encode([f"ab ba{long} ab", "", f"ab{long}", "ba  a"])
-    assert [row.ids.tolist() for row in rows] == [[3, 2, 1, *[3] * 33, 3], [], [3, *[3] * 33], [2, 1, 1]]
-    assert library.asked == [[" ab", " ba", "ab"], [long], [long], ["  a", "ba"]]
-    assert [row.starts.tolist() for row in rows[2:]] == [[0, *range(3, 69, 2)], [0, 1, 4]]
-    assert [row.ends.tolist() for row in rows[2:]] == [[2, *range(5, 71, 2)], [1, 2, 5]]
-    assert len(library.asked) == 4, "the offsets of long ones are kept with the text"
-
-
-def test_the_library_gets_long_words_in_parts_one_by_one() -> None:
-    library = Counting()
-    encoder = ChunkEncoder(library, re.compile(r"\s*\S+"), np.uint16)
-    (row,) = encoder.encode(["b" + "ab" * (3 * ENCODING_CUT)])
-    assert row.ends[-1] == 6 * ENCODING_CUT + 1
-    assert all(len(batch) == 1 and len(batch[0]) <= ENCODING_CUT for batch in library.asked)
