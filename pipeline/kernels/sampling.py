@@ -174,14 +174,9 @@ def _write_rows(
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """Draw for each row a uniform permutation of 0..counts[i]-1 (uint16): indices sorted by random bits."""
-    return _sort_indices(counts, _iter_bits(keys, stream, counts))
-
-
-def _sort_indices(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragged:
-    """Return each row's indices, sorted by its entries."""
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
-    for rows, bits in batches:
+    for rows, bits in _iter_bits(keys, stream, counts):
         bits.sort(axis=1)
         indices = (bits & _LOW).astype(np.uint16)
         if (counts[rows] == indices.shape[1]).all():
@@ -204,6 +199,11 @@ def reorder(keys: UInt64, counts: Int64, stream: int) -> Ragged:
         again = permute(skip_bits(keys[same], attempt * counts[same]), counts[same], stream)
         positions = np.repeat(orders.offsets[same] - again.offsets[:-1], counts[same])
         orders.values[positions + np.arange(len(positions))] = again.values
+    return swap_identities(orders)
+
+
+def swap_identities(orders: Ragged) -> Ragged:
+    """Swap the first two entries of orders of two or more that are the identity (overwrites its input)."""
     first = orders.offsets[:-1][_is_identity(orders)]
     orders.values[first], orders.values[first + 1] = 1, 0
     return orders

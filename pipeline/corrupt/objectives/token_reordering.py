@@ -11,7 +11,7 @@ from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.rates import Rate
-from clozeline.pipeline.kernels.sampling import list_indices, permute
+from clozeline.pipeline.kernels.sampling import permute, swap_identities
 from clozeline.pipeline.rows import Feature, Ragged
 
 
@@ -41,7 +41,7 @@ class TokenReordering(DenoisingPair):
         """Draw an order of the tokens of each row, and gather them in it."""
         ids, lengths = text.ids, text.ids.lengths
         keys = draws.keys(self.label)
-        order = permute_share(keys, lengths, self._rate, lambda *row: _never_identity(permute(*row)))
+        order = permute_share(keys, lengths, self._rate, lambda *row: swap_identities(permute(*row)))
         index = order.values + np.repeat(ids.offsets[:-1], lengths)
         return Ragged(ids.values.take(index), order.offsets), {"token_order": order}
 
@@ -55,16 +55,3 @@ class TokenReordering(DenoisingPair):
         original = np.empty_like(content)
         original[order] = content
         return original
-
-
-def _never_identity(orders: Ragged) -> Ragged:
-    """Swap the first two entries of orders of two or more that are the identity (overwrites its input)."""
-    begins, sizes = orders.offsets[:-1], orders.lengths
-    rows = np.flatnonzero(sizes >= 2)
-    rows = rows[(orders.values[begins[rows]] == 0) & (orders.values[begins[rows] + 1] == 1)]
-    if len(rows):
-        drawn = orders.take(rows)
-        moved = np.add.reduceat(drawn.values != list_indices(drawn.lengths), drawn.offsets[:-1], dtype=np.int64)
-        same = begins[rows[moved == 0]]
-        orders.values[same], orders.values[same + 1] = 1, 0
-    return orders

@@ -48,7 +48,7 @@ OF_OBJECTIVES = [
     ("text_infilling", "np.minimum(kept + 1, noise)", "np.minimum(kept, noise)"),
     ("text_to_text", "targets >= self.options.target_length", "targets > self.options.target_length"),
     ("token_deletion", "np.maximum(lengths - 1, 0))", "lengths)"),
-    ("token_reordering", "orders.values[same + 1] = 1, 0", "orders.values[same + 1] = 0, 1"),
+    ("token_reordering", "swap_identities(permute(*row))", "permute(*row)"),
     ("translation_lm", "in (starts, lengths, languages)", "in (starts, lengths)"),
     ("whole_word_masking", " | run_starts(flat_positions.values)", ""),
 ]  # fmt: skip

@@ -83,7 +83,7 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
         ({"cross_documents": False, **TWO_SIDES}, "of a decoder"),
         ({"mode": "Z"}, "mode"),
     ],
-    "replaced_token_detection": [({"replacement": "uniform", "mask_share": 0.85}, "generator")],
+    "replaced_token_detection": [({"replacement": "uniformly"}, "replacement")],
     "sentence_reordering": [({"noise_density": 0.0}, "noise_density 0 changes nothing")],
     "span_boundary": [({"geometric_p": 0}, "geometric_p 0"), ({"max_span_length": 0}, "greater than or equal to 1")],
     "span_corruption": [
