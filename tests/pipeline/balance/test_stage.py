@@ -179,9 +179,7 @@ def test_lost_copies_are_noticed(tmp_path: Path) -> None:
     counts = run_balanced(tmp_path, HALF, "balance", "group")
     made = recipe(tmp_path, HALF)
     counts["group"]["copies"]["tokens"] += 1
-    with pytest.raises(
-        IntegrityError, match=r"document-64-none/train: counts do not add up: .* of the copies"
-    ):
+    with pytest.raises(IntegrityError, match=r"document-64-none/train: counts do not add up: .* of the copies"):
         GroupStage(made).check(counts["group"])
     counts["balance"]["texts"]["sw"]["web"]["documents"] -= 1
     with pytest.raises(IntegrityError, match=r"balance: counts do not add up: documents_in"):
