@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.execution.stages import Pass
@@ -134,8 +135,8 @@ class GroupShards(Pass[GroupCounts]):
         if split == "train" and self.balance is not None:
             factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
             copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)
+            counts["copies"] = {**_read_counts(documents, copies), "left_out": int((copies == 0).sum())}
             documents = with_copies(documents, copies, self.seed)
-            counts["copies"] = {**_read_counts(documents), "left_out": int((copies == 0).sum())}
         for sample_set in self.sets:
             grouping = build_grouping(sample_set.spec, vocabulary)
             context = Context(sample_set.label, self.seed, manifest.source_groups)
@@ -162,11 +163,12 @@ class GroupShards(Pass[GroupCounts]):
         )  # fmt: skip
 
 
-def _read_counts(documents: Rows) -> ReadCounts:
-    # the tokens of both sides of pairs
+def _read_counts(documents: Rows, copies: Int64 | int = 1) -> ReadCounts:
+    """Count so many copies of each document, and the tokens of both sides of pairs."""
     columns = [documents.columns.get(name) for name in ("token_ids", "target_ids")]
-    tokens, targets = (0 if column is None else int(column.lengths.sum()) for column in columns)
-    return {"documents": len(documents), "tokens": tokens, "target_tokens": targets}
+    tokens, targets = (0 if column is None else int((copies * column.lengths).sum()) for column in columns)
+    number = int(np.broadcast_to(copies, len(documents)).sum())
+    return {"documents": number, "tokens": tokens, "target_tokens": targets}
 
 
 def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
