@@ -79,7 +79,7 @@ _CASES: Final[Mapping[str, tuple[Case, ...]]] = {
     "text_infilling": (Case({"noise_density": 0.375}),),
     "text_to_text": (Case({}, (_HELLO,)),),
     "token_deletion": (Case({"noise_density": 0.25}, variant=25),),
-    "token_reordering": (Case({}, (_KITTEN,), variant=1572), Case({"max_shuffle_distance": 2}, (_KITTEN,))),
+    "token_reordering": (Case({}, (_KITTEN,), variant=1572), Case({"noise_density": 0.3}, (_KITTEN,))),
     "translation_lm": (Case({"mask_rate": 0.4}, variant=4), Case({"mask_rate": 0.4})),
     "whole_word_masking": (Case({**_DOCUMENT, "mask_rate": 0.5}, (_PIECES,), variant=1),),
 }

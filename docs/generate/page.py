@@ -31,7 +31,7 @@ Every objective of `pipeline/corrupt/objectives/`, corrupting sentences whose to
 
 In the examples `__` marks a position without loss, and rows of numbers are features as they are stored. Every draw
 follows from seed, label, variant and sample: another variant of the same sample is another corruption. Every objective
-can be undone: `uncorrupt` gives back the original from the example alone, unless the table says otherwise."""
+can be undone: `uncorrupt` gives back the original from the example alone."""
 
 
 def gallery() -> str:
@@ -47,16 +47,15 @@ def _build_default(name: str) -> Objective:
 
 
 def _overview_table(names: list[str]) -> str:
-    rows = ["| objective | architectures | heads | grouping (separator) | least tokens, sentences | undone |",
-            "|---|---|---|---|---|---|"]  # fmt: skip
+    rows = ["| objective | architectures | heads | grouping (separator) | least tokens, sentences |",
+            "|---|---|---|---|---|"]  # fmt: skip
     for name in names:
         objective = _build_default(name)
         kind, spec = type(objective), objective.grouping
         separator = "" if spec.separator == "none" else f" ({spec.separator})"
         rows.append(
             f"| [{name}](#{name}) | {', '.join(kind.architectures)} | {', '.join(kind.heads)} | "
-            f"{spec.name}{separator} | {objective.minimum.tokens}, {objective.minimum.sentences} | "
-            f"{'yes' if objective.invertible else 'no'} |"
+            f"{spec.name}{separator} | {objective.minimum.tokens}, {objective.minimum.sentences} |"
         )
     return "\n".join(rows)
 

@@ -74,10 +74,8 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
 def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
     """Return the original that the objective recovers from a row, or why it cannot."""
     try:
-        objective = rebuild_objective(facts, pieces.vocabulary)
-        if not objective.invertible:
-            return []
-        return [pieces.passage("restored by the objective", objective.uncorrupt(row))]
+        original = rebuild_objective(facts, pieces.vocabulary).uncorrupt(row)
+        return [pieces.passage("restored by the objective", original)]
     except (ClozelineError, ValueError) as error:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
 

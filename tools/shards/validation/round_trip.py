@@ -56,8 +56,6 @@ class RoundTrip:
 
     def __call__(self, block: LocatedRows, shard: int) -> None:
         """Restore every example of a block of a shard."""
-        if not self.objective.invertible:
-            return
         samples = self._load_sample_shard(shard % self._shards)
         # row in the sample shard of each example's sample
         identities = _identities(block.rows)
