@@ -11,7 +11,7 @@ from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_REASONS, 
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
-from clozeline.pipeline.execution.inputs import observe_file, other_name, range_hash, range_name
+from clozeline.pipeline.execution.inputs import observe_file, range_hash, range_name
 from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
@@ -19,7 +19,7 @@ from clozeline.pipeline.execution.unit_record import Output, require_equal
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.reader_options import options_of, other_files
+from clozeline.pipeline.ingest.reader_options import options_of
 from clozeline.pipeline.ingest.readers import Counted, RawRecord, Reader
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.text.hosts import host_of
@@ -183,9 +183,6 @@ class CleanUnits(Pass[CleanCounts]):
         for each in planned if self.limit is None else ():  # a preview need not read all bytes
             name = range_name(each.source, each.start, each.end)
             output.inputs[name] = range_hash(_find_input(each), each.start, each.end)
-            for option, path in _companion_files(each).items():
-                size = path.stat().st_size
-                output.inputs[range_name(other_name(each.source, option), 0, size)] = range_hash(path, 0, size)
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
             rejections = write_rejects(temporary, tally.rejections)
         listed = sum(tally.counts["rejected"].values()) + sum(tally.counts["malformed_listed"].values())
@@ -202,9 +199,8 @@ class CleanUnits(Pass[CleanCounts]):
             tally.add({"bytes_in": planned.end - planned.start, "excluded_by": {str(line): 1 for line in lines}})
             return
         path = _find_input(planned)
-        files: tuple[Path | RemoteFile, ...] = (path, *_companion_files(planned).values())
-        before = [observe_file(file) for file in files]
-        if isinstance(path, RemoteFile) and before[0] != (path.size, path.version):
+        before = observe_file(path)
+        if isinstance(path, RemoteFile) and before != (path.size, path.version):
             raise StorageError(f"{path}: changed since the inputs were listed: run again")
         entry = planned.entry or InputEntry(path=str(path))
         options = {"name": planned.reader, **options_of(planned.reader, entry.options)}
@@ -228,9 +224,8 @@ class CleanUnits(Pass[CleanCounts]):
                 tally.left -= 1
                 if not tally.left:
                     break
-        for file, facts in zip(files, before, strict=True):
-            if observe_file(file) != facts:
-                raise StorageError(f"{file}: changed while it was read ({facts[0]} bytes before): run again later")
+        if observe_file(path) != before:
+            raise StorageError(f"{path}: changed while it was read ({before[0]} bytes before): run again later")
         if tally.left == 0:
             tally.note("limit")
             return
@@ -263,7 +258,3 @@ def _find_input(planned: PlannedRange) -> Path | RemoteFile:
     if isinstance(planned.path, RemoteFile):
         return planned.path.restricted(planned.start, planned.end)
     return planned.path
-
-
-def _companion_files(planned: PlannedRange) -> dict[str, Path]:
-    return {} if planned.entry is None else other_files(planned.reader, planned.entry.options)
