@@ -146,7 +146,7 @@ def growth(small: dict[str, dict[str, Any]], large: dict[str, dict[str, Any]]) -
             first, second = first[key], second[key]
         return second - first
 
-    amounts = {"stored": "bytes_in", "text": "characters_in"}
+    amounts = {"stored": "bytes_in", "text": "characters_out"}
     found: dict[str, Any] = {name: more("clean", "counts", count) for name, count in amounts.items()}
     stages = [stage for stage in large if stage != "train_tokenizer"]  # which reads a sample of the same size
     rates = {name: {stage: more(stage, name) for stage in stages} for name in ("cpu_s", "written", "left")}

@@ -77,11 +77,10 @@ class Steps:
             page = self._extraction.extract(document.text)
             document = document.replace(text=page.text)
             if page.reason is not None:
-                self._tally.reject(document, "extraction", page.reason)
+                self._tally.reject(document, page.reason)
                 return None
             if page.lenient:
                 self._tally.note("extract_fallback")
-        self._tally.add({"characters_in": document.characters})
         is_pair = document.target_text is not None
         empty = "empty_side" if is_pair else "empty"
         if (text := self._normalize(document, document.text, empty)) is None:
@@ -96,27 +95,24 @@ class Steps:
         return None if identified is None else self._apply_filters(identified)
 
     def _passes_url_filters(self, document: Document) -> bool:
-        for name, step in self._filters if document.target_text is None else self._pair_filters:
+        for _, step in self._filters if document.target_text is None else self._pair_filters:
             if (judge_url := getattr(step, "judge_url", None)) is not None:
                 verdict = judge_url(document.url)
                 if verdict.reason:
                     unread = document.replace(text="", target_text=None)
-                    self._tally.reject(unread, name, verdict.reason, verdict.detail)
+                    self._tally.reject(unread, verdict.reason, verdict.detail)
                     return False
         return True
 
     def _normalize(self, document: Document, raw: str, empty: str, side: str = "") -> str | None:
         if len(raw) > self._text_chars:
-            self._tally.reject(document, "limits", "too_long", f"{side}{len(raw)} characters > {self._text_chars}")
+            self._tally.reject(document, "too_long", f"{side}{len(raw)} characters > {self._text_chars}")
             return None
         text = normalize(raw)
         if text != raw and (controls := count_control_characters(raw)):
             self._tally.add({"repairs": {"control_characters": controls}})
-        self._tally.count_removal("normalise", len(raw) - len(text))
         if not text:
-            # the counts of removed characters must see the document without the side that is gone
-            shown = document.replace(target_text=text) if side else document.replace(text=text)
-            self._tally.reject(shown, "normalise", empty)
+            self._tally.reject(document if side else document.replace(text=text), empty)
             return None
         return text
 
@@ -128,7 +124,7 @@ class Steps:
         language, score, reason, detail = self._language.judge(document.text)
         document = document.replace(language=language, language_score=score)
         if reason:
-            self._tally.reject(document, "language", reason, detail)
+            self._tally.reject(document, reason, detail)
             return None
         return document
 
@@ -139,12 +135,11 @@ class Steps:
             if verdict.note:
                 self._tally.note(verdict.note)
             if verdict.reason:
-                self._tally.reject(document, name, verdict.reason, verdict.detail)
+                self._tally.reject(document, verdict.reason, verdict.detail)
                 return None
             if verdict.columns:
                 document = document.replace(extra={**document.extra, **verdict.columns})
             if verdict.text is not None:
-                self._tally.count_removal(name, len(document.text) - len(verdict.text))
                 self._tally.count_edit(name, verdict.removed)
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text)

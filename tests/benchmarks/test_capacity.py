@@ -32,7 +32,7 @@ def test_a_crawl_by_hand() -> None:
 
 def test_rates_leave_out_what_both_sizes_take() -> None:
     def measured(size: int) -> dict[str, dict[str, object]]:
-        counts = {"bytes_in": size, "characters_in": size}
+        counts = {"bytes_in": size, "characters_out": size}
         stage = {"counts": counts, "cpu_s": 3 + 2 * size, "written": 7 + size, "left": 1 + size}
         encode = {**stage, "counts": {"tokens": size // 4}}
         return {"clean": stage, "train_tokenizer": {**stage, "cpu_s": 1}, "encode": encode}

@@ -17,7 +17,7 @@ _MOST_LINES: Final = 1 << 20  # of a row, which is kept in memory
 
 
 class _TextLine(NamedTuple):
-    """Where a line starts, its bytes, and what is wrong with it."""
+    """A line of a row: its offset, its bytes, and what is wrong with it."""
 
     offset: int
     length: int
