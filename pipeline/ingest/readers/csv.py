@@ -16,7 +16,7 @@ from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOption
 _MOST_LINES: Final = 1 << 20  # of a row, which is kept in memory
 
 
-class _TextLine(NamedTuple):
+class RowLine(NamedTuple):
     """A line of a row: its offset, its bytes, and what is wrong with it."""
 
     offset: int
@@ -52,14 +52,14 @@ class Csv(Reader):
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
-        lines: list[_TextLine] = []  # of the present row
+        lines: list[RowLine] = []  # of the present row
 
         def take_lines() -> Iterator[str]:
             for offset, line in ByteLines(path, start, end, self._limits, resume=False):
                 if len(lines) == _MOST_LINES:
                     raise csv.Error("more lines than a row may have")
                 text, problem = self._decode(line, is_first=offset == 0)
-                lines.append(_TextLine(offset, line if isinstance(line, int) else len(line), problem))
+                lines.append(RowLine(offset, line if isinstance(line, int) else len(line), problem))
                 yield text + "\n"
 
         rows = csv.reader(take_lines(), delimiter=self._options.delimiter, strict=True)
@@ -95,7 +95,7 @@ class Csv(Reader):
         except UnicodeDecodeError:
             return raw.decode("utf-8", "replace"), "bad_utf8"
 
-    def _make_item(self, row: list[str], names: list[str], lines: list[_TextLine], problem: str) -> Item:
+    def _make_item(self, row: list[str], names: list[str], lines: list[RowLine], problem: str) -> Item:
         offset = lines[0].offset
         if problem:
             return Counted("malformed", problem, offset)
