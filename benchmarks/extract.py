@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.harness import figure, parser, print_table, system_load, take_turns, write_json
 
 from benchmarks.extraction_pages import SETS, MarkedPage, read_pages, score_strings, score_texts
-from clozeline.pipeline.clean.extractors._preparation import is_deeper, prepare_page
+from clozeline.pipeline.clean.extractors._preparation import prepare_page
 from clozeline.registry import choose
 
 CASES: dict[str, dict[str, Any]] = {
@@ -31,12 +31,9 @@ Extract = Callable[[str], str]
 
 def build(options: dict[str, Any], *, prepares: bool) -> Extract:
     """Return what an extractor makes of a page, with or without the preparation; a rejected page has no text."""
-    chosen = choose("clozeline.pipeline.clean.extractors", options)
-    extractor, depth = chosen.build(), chosen.options.max_depth
+    extractor = choose("clozeline.pipeline.clean.extractors", options).build()
 
     def extract(html: str) -> str:
-        if is_deeper(html, depth):
-            return ""
         text: str = extractor.extract(prepare_page(html) if prepares else html)
         return text
 

@@ -56,12 +56,10 @@ def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], 
     recipe.write_text(_RECIPE.replace("FILTERS", filters))
     seconds = {stage: stage_seconds(stage, recipe, source, output) for stage in stages_of(load_recipe(recipe))}
     records = [json.loads(path.read_text()) for path in (output / "clean/records").glob("*.json")]
-    read = sum(record["counts"]["characters_in"] for record in records) / 1e6
     parts = sorted((output / "clean/documents").glob("*.arrow"))
     kept = sum(len(document.text.encode()) for part in parts for document in read_documents(part)) / 1e6
     stored = sum(record["counts"]["bytes_in"] for record in records) / 1e6
-    texts = {stage: read if stage == "clean" else kept for stage in seconds}
-    return {_FILES: seconds["clean"], **seconds}, {_FILES: stored, **texts}
+    return {_FILES: seconds["clean"], **seconds}, {_FILES: stored, **dict.fromkeys(seconds, kept)}
 
 
 _CHAIN = """

@@ -11,7 +11,7 @@ from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_REASONS, 
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
-from clozeline.pipeline.execution.inputs import observe_file, other_name, range_hash, range_name
+from clozeline.pipeline.execution.inputs import observe_file, range_hash, range_name
 from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
@@ -19,7 +19,7 @@ from clozeline.pipeline.execution.unit_record import Output, require_equal
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.reader_options import options_of, other_files
+from clozeline.pipeline.ingest.reader_options import options_of
 from clozeline.pipeline.ingest.readers import Counted, RawRecord, Reader
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.text.hosts import host_of
@@ -77,11 +77,10 @@ class Steps:
             page = self._extraction.extract(document.text)
             document = document.replace(text=page.text)
             if page.reason is not None:
-                self._tally.reject(document, "extraction", page.reason)
+                self._tally.reject(document, page.reason)
                 return None
             if page.lenient:
                 self._tally.note("extract_fallback")
-        self._tally.add({"characters_in": document.characters})
         is_pair = document.target_text is not None
         empty = "empty_side" if is_pair else "empty"
         if (text := self._normalize(document, document.text, empty)) is None:
@@ -96,27 +95,24 @@ class Steps:
         return None if identified is None else self._apply_filters(identified)
 
     def _passes_url_filters(self, document: Document) -> bool:
-        for name, step in self._filters if document.target_text is None else self._pair_filters:
+        for _, step in self._filters if document.target_text is None else self._pair_filters:
             if (judge_url := getattr(step, "judge_url", None)) is not None:
                 verdict = judge_url(document.url)
                 if verdict.reason:
                     unread = document.replace(text="", target_text=None)
-                    self._tally.reject(unread, name, verdict.reason, verdict.detail)
+                    self._tally.reject(unread, verdict.reason, verdict.detail)
                     return False
         return True
 
     def _normalize(self, document: Document, raw: str, empty: str, side: str = "") -> str | None:
         if len(raw) > self._text_chars:
-            self._tally.reject(document, "limits", "too_long", f"{side}{len(raw)} characters > {self._text_chars}")
+            self._tally.reject(document, "too_long", f"{side}{len(raw)} characters > {self._text_chars}")
             return None
         text = normalize(raw)
         if text != raw and (controls := count_control_characters(raw)):
             self._tally.add({"repairs": {"control_characters": controls}})
-        self._tally.count_removal("normalise", len(raw) - len(text))
         if not text:
-            # the counts of removed characters must see the document without the side that is gone
-            shown = document.replace(target_text=text) if side else document.replace(text=text)
-            self._tally.reject(shown, "normalise", empty)
+            self._tally.reject(document if side else document.replace(text=text), empty)
             return None
         return text
 
@@ -128,7 +124,7 @@ class Steps:
         language, score, reason, detail = self._language.judge(document.text)
         document = document.replace(language=language, language_score=score)
         if reason:
-            self._tally.reject(document, "language", reason, detail)
+            self._tally.reject(document, reason, detail)
             return None
         return document
 
@@ -139,12 +135,11 @@ class Steps:
             if verdict.note:
                 self._tally.note(verdict.note)
             if verdict.reason:
-                self._tally.reject(document, name, verdict.reason, verdict.detail)
+                self._tally.reject(document, verdict.reason, verdict.detail)
                 return None
             if verdict.columns:
                 document = document.replace(extra={**document.extra, **verdict.columns})
             if verdict.text is not None:
-                self._tally.count_removal(name, len(document.text) - len(verdict.text))
                 self._tally.count_edit(name, verdict.removed)
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text)
@@ -183,9 +178,6 @@ class CleanUnits(Pass[CleanCounts]):
         for each in planned if self.limit is None else ():  # a preview need not read all bytes
             if isinstance(file := _find_input(each), Path):  # an object of a store has a version
                 output.inputs[range_name(each.source, each.start, each.end)] = range_hash(file, each.start, each.end)
-            for option, path in _companion_files(each).items():
-                size = path.stat().st_size
-                output.inputs[range_name(other_name(each.source, option), 0, size)] = range_hash(path, 0, size)
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
             rejections = write_rejects(temporary, tally.rejections)
         listed = sum(tally.counts["rejected"].values()) + sum(tally.counts["malformed_listed"].values())
@@ -202,9 +194,8 @@ class CleanUnits(Pass[CleanCounts]):
             tally.add({"bytes_in": planned.end - planned.start, "excluded_by": {str(line): 1 for line in lines}})
             return
         path = _find_input(planned)
-        files: tuple[Path | RemoteFile, ...] = (path, *_companion_files(planned).values())
-        before = [observe_file(file) for file in files]
-        if isinstance(path, RemoteFile) and before[0] != (path.size, path.version):
+        before = observe_file(path)
+        if isinstance(path, RemoteFile) and before != (path.size, path.version):
             raise StorageError(f"{path}: changed since the inputs were listed: run again")
         entry = planned.entry or InputEntry(path=str(path))
         options = {"name": planned.reader, **options_of(planned.reader, entry.options)}
@@ -228,9 +219,8 @@ class CleanUnits(Pass[CleanCounts]):
                 tally.left -= 1
                 if not tally.left:
                     break
-        for file, facts in zip(files, before, strict=True):
-            if observe_file(file) != facts:
-                raise StorageError(f"{file}: changed while it was read ({facts[0]} bytes before): run again later")
+        if observe_file(path) != before:
+            raise StorageError(f"{path}: changed while it was read ({before[0]} bytes before): run again later")
         if tally.left == 0:
             tally.note("limit")
             return
@@ -263,7 +253,3 @@ def _find_input(planned: PlannedRange) -> Path | RemoteFile:
     if isinstance(planned.path, RemoteFile):
         return planned.path.restricted(planned.start, planned.end)
     return planned.path
-
-
-def _companion_files(planned: PlannedRange) -> dict[str, Path]:
-    return {} if planned.entry is None else other_files(planned.reader, planned.entry.options)

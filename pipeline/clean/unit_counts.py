@@ -31,9 +31,7 @@ class CleanCounts(Counts, total=False):
     notes: dict[str, int]  # events that are not records, such as an empty file
     by_source: dict[str, dict[str, int]]  # malformed records and notes, per file
     rejected: dict[str, int]  # rejected documents
-    characters_in: int
     characters_out: int
-    characters_removed: dict[str, int]
     repairs: dict[str, int]
     edits: dict[str, int]  # characters or lines that filters removed
     languages: dict[str, int]
@@ -41,7 +39,7 @@ class CleanCounts(Counts, total=False):
 
 @dataclass
 class UnitCounts:
-    """Counts and rejections of a unit; characters are those of the text as read or extracted."""
+    """Counts and rejections of a unit."""
 
     seed: int
     keep_text: float
@@ -62,7 +60,7 @@ class UnitCounts:
         self.add({
             "records_in": 0, "documents_in": 0, "documents_out": 0, "ignored": {}, "notes": {}, "by_source": {},
             "malformed_listed": {}, "malformed": dict.fromkeys(malformed, 0), "rejected": dict.fromkeys(rejected, 0),
-            "characters_in": 0, "characters_out": 0, "characters_removed": {}, "without_records": {},
+            "characters_out": 0, "without_records": {},
         })  # fmt: skip
 
     @property
@@ -107,19 +105,14 @@ class UnitCounts:
         self.records_of_range += 1
         self.add({"records_in": 1, "documents_in": 1})
 
-    def count_removal(self, step: str, characters: int) -> None:
-        """Count characters that a step removed; negative if it added some, as normalization may."""
-        self.add({"characters_removed": {step: characters}})
-
     def count_edit(self, step: str, removed: Mapping[str, int]) -> None:
         """Count the characters that each rule of a filter removed from a document."""
         self.add({"edits": {f"{step}.{rule}": count for rule, count in removed.items()}})
 
-    def reject(self, document: Document, step: str, reason: str, detail: str = "") -> None:
+    def reject(self, document: Document, reason: str, detail: str = "") -> None:
         """Record a rejected document, with the text it had at that step."""
         self.rejections.append(Rejection.of(document, "clean", reason, detail, self.keep_text, self.seed))
         self.add({"rejected": {reason: 1}})
-        self.count_removal(step, document.characters)
 
     def keep(self, document: Document) -> None:
         self.add({"documents_out": 1, "characters_out": document.characters, "languages": {document.language: 1}})

@@ -46,7 +46,7 @@ class Removal:
     part: int
 
     def __post_init__(self) -> None:
-        self.counts: DedupCounts = {"edited": 0, "edits": {}, "characters_removed": {}}
+        self.counts: DedupCounts = {"edited": 0, "edits": {}}
         self._exact = self._read_drops("exact-drops") if self.removals.exact else {}
         self._near = self._read_drops("near-drops") if self.removals.near else {}
         # runs of units by type of pieces and row of the document
@@ -75,7 +75,7 @@ class Removal:
             text = left
         if not removed:
             return document
-        add_counts(self.counts, {"characters_removed": removed, "edits": removed, "edited": 1})
+        add_counts(self.counts, {"edits": removed, "edited": 1})
         return document.replace_text(text, TextStatistics(text).words, flags=document.flags | FLAG_SPANS_REMOVED)
 
     def _reject(self, document: Document, reason: str, detail: str) -> Rejection:

@@ -202,11 +202,6 @@ def observe_file(path: Path | RemoteFile) -> State:
     return facts.st_size, facts.st_mtime_ns
 
 
-def other_name(source: str, option: str) -> str:
-    """Return the name of a companion file of an input in messages and records."""
-    return f"{source} {option}"
-
-
 def range_name(source: str, start: int, end: int) -> str:
     """Return the name under which the record of a unit holds the hash of a range that it read."""
     return f"{source} {start}-{end}"

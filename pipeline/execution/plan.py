@@ -19,13 +19,12 @@ from clozeline.pipeline.execution.inputs import (
     State,
     join_names,
     observe_file,
-    other_name,
     range_hash,
     source_files,
 )
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.unit_record import read_records
-from clozeline.pipeline.ingest.reader_options import check_options, other_files
+from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.ingest.readers import detect, is_guess
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.sealed_json import seal, unseal
@@ -73,7 +72,7 @@ class Plan:
     inputs: tuple[dict[str, Any], ...]
     """source, bytes, options, reader, and whether it can be split, of each input"""
     states: Mapping[str, State] = field(default_factory=dict)
-    """state of each input and companion file by name; it says whether the file changed, and decides nothing else"""
+    """state of each input by name; it says whether the file changed, and decides nothing else"""
 
     @property
     def bytes(self) -> int:
@@ -124,7 +123,7 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
             f"plan: {units:,} units and {shards:,} shards make {units * shards:,} pieces between two passes, expected "
             f"at most {MOST_PIECES:,}: leave plan.unit_bytes and plan.shard_bytes out, or set both to {default:,}"
         )
-    states = {name: state for each in zip(files, inputs, strict=True) for name, _, state in _observe(*each)}
+    states = {file.source: _observe(file.path) for file in files}
     return Plan(ranges, shards, tuple(inputs), states)
 
 
@@ -173,14 +172,9 @@ def _cut(files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_
             yield PlannedRange(unit, file.source, file.entry.source, reader, start, end, file.entry, file.path)
 
 
-def _observe(file: SourceFile, facts: Mapping[str, Any]) -> Iterator[tuple[str, Path | RemoteFile, State]]:
-    """Yield name, path and state of an input and of its companion files."""
-    path = file.path
-    yield file.source, path, (path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
-    for option, other in other_files(facts["reader"], file.entry.options).items():
-        if not other.is_file():
-            raise StorageError(f"{other}: no such file; `{option}` of the input names it")
-        yield other_name(file.source, option), other, observe_file(other)
+def _observe(path: Path | RemoteFile) -> State:
+    """Return the state of an input, of one in a store as it was listed."""
+    return (path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
 
 
 def _find_changes(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, verify: bool) -> list[str]:
@@ -189,17 +183,17 @@ def _find_changes(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, v
     A file of the same size and time, or version in its store, is taken as unchanged. Of a local one with another time
     (with `verify`, of all), as after a copy, what units have read is compared with their records.
     """
-    planned = {facts["source"]: facts for facts in saved.inputs}
-    changed = planned.keys() ^ {file.source for file in files}
+    planned = {facts["source"] for facts in saved.inputs}
+    changed = planned ^ {file.source for file in files}
     doubtful: dict[str, Path] = {}
     for file in files:
-        facts = planned.get(file.source)
-        for name, path, state in () if facts is None else _observe(file, facts):
-            before = saved.states.get(name, state)  # a companion of other options makes another plan
-            if state[0] != before[0] or (isinstance(path, RemoteFile) and state != before):
-                changed.add(name)
-            elif isinstance(path, Path) and (verify or state != before):
-                doubtful[name] = path
+        if file.source not in planned:
+            continue
+        state, before = _observe(file.path), saved.states[file.source]
+        if state[0] != before[0] or (isinstance(file.path, RemoteFile) and state != before):
+            changed.add(file.source)
+        elif isinstance(file.path, Path) and (verify or state != before):
+            doubtful[file.source] = file.path
     for record in read_records(recipe.folder(PLAN_STAGE)) if doubtful else ():
         for part, digest in record.inputs.items():
             name, _, bounds = part.rpartition(" ")

@@ -1,19 +1,14 @@
 """Select and check the reader options that a recipe sets among the keys of an input; each reader declares its own."""
 
 import difflib
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field, fields
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.registry import find, names
 
-FILE: Final = {"file": True}
-"""Metadata of an option that names a companion file, which is read along with each file of the input."""
-_URL: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _READERS = "clozeline.pipeline.ingest.readers"
 
 
@@ -25,17 +20,6 @@ def options_of(reader: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that are options of a reader; null means its default."""
     known = _options(reader)
     return {key: value for key, value in values.items() if key in known and value is not None}
-
-
-def other_files(reader: str, values: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the companion files of a reader, by option."""
-    options = [name for name, option in _options(reader).items() if option.metadata.get("file")]
-    for name in options:
-        if _URL.match(str(values.get(name) or "")):
-            raise ConfigurationError(
-                f"input.{name}: {values[name]} is a URL; download this file, and give its local path"
-            )
-    return {name: Path(values[name]) for name in options if values.get(name)}
 
 
 def check_options(values: Mapping[str, Any], readers: Iterable[str] | None, keys: Collection[str] = ()) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 from clozeline.registry import Chosen, OneOf
 
 if TYPE_CHECKING:  # help lists the keys without numpy

@@ -1,16 +1,13 @@
 """Compute text statistics for the quality filters: each at most once per document, on arrays."""
 
-from collections import Counter
 from functools import cached_property
 from itertools import filterfalse
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
-
-_FEW: Final = 64  # below this number of items, a dictionary is faster than sorting an array
 
 
 class Duplicates(NamedTuple):
@@ -176,22 +173,8 @@ def _count_duplicates(pieces: list[str]) -> Duplicates:
     return Duplicates(len(pieces), len(pieces) - len(distinct), copied)
 
 
-def _group_repeats(pairs: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _group_repeats(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the indices of the values that occur more than once, and the group id of each."""
-    if len(pairs) < _FEW:
-        listed = pairs.tolist()
-        ids = {pair: index for index, (pair, count) in enumerate(Counter(listed).items()) if count > 1}
-        few = [index for index, pair in enumerate(listed) if pair in ids]
-        return np.array(few, dtype=np.int64), np.array([ids[listed[index]] for index in few], dtype=np.int64)
-    # sort; values that equal a neighbor occur more than once
-    order = pairs.argsort(kind="stable")
-    ordered = pairs[order]
-    equal = ordered[1:] == ordered[:-1]
-    often = np.zeros(len(ordered), dtype=np.bool_)
-    often[1:] |= equal
-    often[:-1] |= equal
-    # number the groups in sorted order, then scatter the ids back to the original order
-    groups = np.full(len(ordered), -1, dtype=np.int64)
-    groups[order] = np.where(often, np.concatenate(([0], np.cumsum(~equal))), -1)
-    kept = np.flatnonzero(groups >= 0)
+    _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
+    kept = np.flatnonzero(counts[groups] > 1)
     return kept, groups[kept]

@@ -109,7 +109,6 @@ def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers() -> N
     }
     assert keys["dedup.near.bands"] == ("int", "14")
     assert keys["input.text_key (reader: jsonl)"] == ("str", '"text"')
-    assert keys["input.target_path (reader: moses)"] == ("str", "required")
     assert "input.options" not in keys
 
 

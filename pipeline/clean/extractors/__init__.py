@@ -15,9 +15,7 @@ class ExtractorOptions:
     """CPU seconds per page, > 0; pages that need more are rejected as `timeout`"""
     memory_bytes: Annotated[int, Field(ge=1 << 28)] = 1 << 31
     """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more are rejected as
-    `extractor_crash`"""
-    max_depth: Annotated[int, Field(ge=1, le=5000)] = 5000
-    """maximum nesting depth of elements, 1 to 5,000; deeper pages are rejected as `html_depth`"""
+    `extractor_crash`, or `extractor_error` where the parser reports it"""
 
 
 class Extractor(Protocol):

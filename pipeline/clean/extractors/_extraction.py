@@ -19,11 +19,11 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import ExtractorOptions
-from clozeline.pipeline.clean.extractors._preparation import is_deeper, prepare_page
+from clozeline.pipeline.clean.extractors._preparation import prepare_page
 from clozeline.process import die_with
 from clozeline.registry import Chosen, choose
 
-EXTRACTION_REASONS: Final = ("html_depth", "timeout", "extractor_crash", "extractor_error", "extract_empty")
+EXTRACTION_REASONS: Final = ("timeout", "extractor_crash", "extractor_error", "extract_empty")
 _START_S: Final = 60.0
 _PATIENCE: Final = 120  # wall-clock seconds per CPU second that a page may take
 
@@ -152,17 +152,15 @@ def serve(descriptor: int) -> None:
                 # the default action of SIGPROF ends the process even inside a parser that never returns to Python, and
                 # also ends a parser whose parent is gone
                 signal.setitimer(signal.ITIMER_PROF, limits.timeout_s)
-                answer = _extract_page(extractor, json.loads(line), limits.max_depth)
+                answer = _extract_page(extractor, json.loads(line))
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 sender.sendall(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         except MemoryError:
             os._exit(1)
 
 
-def _extract_page(extractor: Any, html: str, max_depth: int) -> Extracted:
+def _extract_page(extractor: Any, html: str) -> Extracted:
     try:
-        if is_deeper(html, max_depth):  # parsing is quadratic in the depth
-            return Extracted("", "html_depth")
         html, lenient = prepare_page(html), False
         text = extractor.extract(html)
         if not text.strip():

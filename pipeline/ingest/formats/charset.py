@@ -100,19 +100,15 @@ def recode_utf16(pieces: Iterator[bytes | Damage]) -> Iterator[bytes | Damage]:
 
     Invalid UTF-16 becomes invalid UTF-8.
     """
-    head: list[bytes | Damage] = []
-    start = b""
-    for piece in pieces:
-        head.append(piece)
-        if isinstance(piece, Damage) or len(start := start + piece) > 1:
-            break
-    encoding = detect_utf16(start)
+    first = next(pieces, b"")
+    encoding = None if isinstance(first, Damage) else detect_utf16(first)
     if encoding is None:
-        yield from chain(head, pieces)
+        yield first
+        yield from pieces
         return
     make = codecs.getincrementaldecoder(encoding)
     decoder = make("surrogatepass")
-    for piece in chain(head, pieces, [b""]):
+    for piece in chain([first], pieces, [b""]):
         if isinstance(piece, Damage):
             decoder = make("surrogatepass")
             yield piece

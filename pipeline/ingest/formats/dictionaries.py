@@ -5,8 +5,7 @@ from pathlib import Path
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
-from clozeline.pipeline.text.code_switching import WordSwitcher
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 
 
 def read_switcher(config: CodeSwitchConfig, limits: Limits, seed: int, stage: str) -> WordSwitcher:

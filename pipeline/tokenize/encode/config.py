@@ -4,7 +4,7 @@ from dataclasses import field
 from typing import Annotated, Any
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 from clozeline.registry import Default, OneOf
 
 

@@ -18,8 +18,7 @@ from clozeline.pipeline.ingest.documents.files import documents_of, read_documen
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards.layout import is_heldout
-from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
-from clozeline.pipeline.text.code_switching import WordSwitcher
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 from clozeline.pipeline.text.sentences import Sentences
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer

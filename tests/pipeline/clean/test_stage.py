@@ -67,7 +67,7 @@ def test_a_truncated_capture_is_flagged(tmp_path):
     assert run_clean(str(path), tmp_path / "out").documents[0].flags == FLAG_TRUNCATED_SOURCE
 
 
-@pytest.mark.parametrize("lost", ["documents_out", "records_in", "characters_out"])
+@pytest.mark.parametrize("lost", ["documents_out", "records_in"])
 def test_a_lost_document_is_noticed(crawl, tmp_path, lost):
     done = run_clean(str(crawl), tmp_path)
     stage = CleanStage(recipe_for(str(crawl), tmp_path))

@@ -13,16 +13,14 @@ def test_two_documents_with_one_uid_are_an_error():
         ledger.add_document(b"u" * 16, "default/a", 7)
 
 
-def test_characters_of_both_sides_are_kept_or_removed():
+def test_characters_of_both_sides_are_counted():
     tally = UnitCounts(0, 1.0)
     tally.open("a", [], ["short"])
     pair = Document(bytes(16), "abc", "s", target_text="de", language="en")
     assert pair.characters == 5
     tally.keep(pair)
-    tally.reject(pair.replace(text="x"), "length", "short", "1 < 2")
-    tally.count_removal("normalise", -2)
+    tally.reject(pair.replace(text="x"), "short", "1 < 2")
     assert tally.counts["characters_out"] == 5
-    assert tally.counts["characters_removed"] == {"length": 3, "normalise": -2}
     assert (tally.counts["rejected"], tally.counts["languages"]) == ({"short": 1}, {"en": 1})
     (rejection,) = tally.rejections
     assert (rejection.stage, rejection.reason, rejection.detail, rejection.sample_text) == (

@@ -18,7 +18,7 @@ def test_a_copy_names_the_document_that_is_kept_in_the_end(run_dedup):
     assert {row.detail for row in result.rejections().values()} == {rows[2].uid.hex()}
 
 
-def test_characters_kept_and_removed_are_those_of_both_sides(run_dedup):
+def test_characters_kept_are_those_of_both_sides(run_dedup):
     base = prose(6)
     rows = [document(n, base, target_text="ja" * n) for n in (1, 1, 2)]
     rows = [row.replace(uid=bytes([number]) * 16) for number, row in enumerate([*rows, document(9, "other")])]
@@ -26,7 +26,5 @@ def test_characters_kept_and_removed_are_those_of_both_sides(run_dedup):
     sizes = {row.uid: len(row.text) + len(row.target_text or "") for row in rows}
     stays = {row.uid for row in result.documents()}
     counts = result.counts
-    assert counts["characters_in"] == sum(sizes.values())
     assert counts["characters_out"] == sum(sizes[uid] for uid in stays)
-    assert counts["characters_removed"] == {"exact_duplicate": sizes[rows[1].uid]}
     assert set(result.rejections()) == {rows[1].uid}

@@ -219,51 +219,6 @@ def test_ranges_are_hashed_as_they_are(tmp_path):
     assert range_hash(path, 255_000, 300_000) == xxhash.xxh3_128_hexdigest(content[255_000:])
 
 
-@pytest.fixture
-def aligned(tmp_path):
-    """Two files of aligned lines and a recipe that has read them once."""
-    folder = tmp_path / "in"
-    folder.mkdir()
-    sides = [folder / "pairs.en", folder / "pairs.de"]
-    for path in sides:
-        path.write_text("".join(f"row {row:06d} of the file {path.suffix}\n" for row in range(ROWS)))
-    entry = {"path": str(sides[0]), "reader": "moses", "target_path": str(sides[1])}
-    recipe = recipe_for(entry, tmp_path / "out")
-    assert start(recipe) == [False]
-    assert start(recipe, verify=True) == [True]
-    return sides[1], recipe
-
-
-@pytest.mark.parametrize("place", [5, 70_005, -5], ids=["first", "middle", "last"])
-def test_an_edit_of_the_other_side_of_pairs_is_refused_wherever_it_is(aligned, place):
-    path, recipe = aligned
-    edit(path, place)
-    with pytest.raises(ConfigurationError, match=r"1 differ in .* first 'default/pairs\.en target_path'.*restore"):
-        start(recipe)
-    edit(path, place)
-    assert start(recipe) == [True]
-
-
-def test_an_edit_of_the_other_side_that_keeps_the_time_is_found_by_verify(aligned):
-    path, recipe = aligned
-    edit(path, 70_005, same_time=True)
-    assert start(recipe) == [True]
-    with pytest.raises(ConfigurationError, match="differ in name, size or content"):
-        start(recipe, verify=True)
-
-
-def test_another_size_or_place_of_the_other_side(aligned, tmp_path):
-    path, recipe = aligned
-    os.utime(path, ns=(5, 5))
-    assert start(recipe) == [True]
-    assert load_plan(recipe).states["default/pairs.en target_path"][1] == 5
-    moved = path.rename(tmp_path / "moved.de")
-    with pytest.raises(StorageError, match="target_path"):
-        start(recipe)
-    entry = {"path": str(tmp_path / "in" / "pairs.en"), "reader": "moses", "target_path": str(moved)}
-    assert start(recipe_for(entry, tmp_path / "out")) == [False], "another option of the input is another plan"
-
-
 def test_units_and_shards_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):

@@ -295,7 +295,6 @@ def test_a_name_of_the_web_loses_query_and_escapes():
     ("nosuch://bucket/a.jsonl", "no reader for this kind of store"),
     ("gs://bucket/a.jsonl", "install gcsfs"),
     ("simplecache::s3://bucket/a.jsonl", "chains file systems, is not supported"),
-    ({"path": "memory://listing/in/a.jsonl", "reader": "moses", "target_path": "s3://b/a.de"}, "s3://b/a.de is a URL"),
     ({"path": "memory://listing/in/a.jsonl", "store": {"retry": 1}}, "did you mean 'input.store.retries'"),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_refused_with_a_way_out(listing, source, message, tmp_path):

@@ -12,8 +12,7 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks import training_items
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, TaskItem
 from clozeline.pipeline.tasks.training_items import check_switched_head
-from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
-from clozeline.pipeline.text.code_switching import Dictionary, WordSwitcher
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig, Dictionary, WordSwitcher
 
 TEXTS = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
 TAGS = TaskFacts(name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",))

@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 
 
 @pytest.mark.parametrize(

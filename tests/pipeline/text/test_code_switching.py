@@ -8,8 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.text.code_switch_config import CodeSwitchConfig
-from clozeline.pipeline.text.code_switching import WordSwitcher
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 
 WORDS = {"cat": ["Katze"], "red": ["rot", "rötlich"], "on": ["auf der"]}
 

@@ -14,9 +14,9 @@ from tests.pipeline.unnoticed import overcounted, unnoticed
 
 STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
 
-USUAL = (("clean", "by_source"), ("clean", "bytes_in"), ("clean", "characters_removed"),
+USUAL = (("clean", "by_source"), ("clean", "bytes_in"), ("clean", "characters_out"),
          ("clean", "text_lacks"), ("dedup", "near.candidates"), ("dedup", "near.members"), ("dedup", "near.clusters"),
-         ("dedup", "characters_removed"), ("dedup", "hashed"), ("dedup", "signatures"),
+         ("dedup", "characters_out"), ("dedup", "hashed"), ("dedup", "signatures"),
          ("encode", "characters"), ("encode", "sentences"), ("encode", "held_out.tokens"),
          ("train_tokenizer", "vocabulary.size"), ("train_tokenizer", "vocabulary.asked"),
          ("train_tokenizer", "sample.bytes"), ("encode", "tokens_by_source"),

@@ -55,8 +55,10 @@ WRITE: dict[str, Callable[[str], bytes]] = {
 }
 READ = {"wet": {"name": "warc"}, "tsv": {"columns": ["id", "text"]},
         "csv": {"columns": ["id", "text"]}}  # fmt: skip
-LOSES_ONE_LINE = ("csv", "tsv", "json_array")
+LOSES_ONE_LINE = ("tsv",)
 """What comes first after damage may be the rest of a record, and nothing tells."""
+ENDS_AT_DAMAGE = ("csv", "json_array")
+"""What a byte means depends on all bytes before it."""
 
 
 def written(form: str, codec: str, draw: random.Random, sizes: list[int]) -> tuple[list[list[str]], list[bytes]]:
@@ -93,7 +95,7 @@ def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed,
     words, members = written(form, codec, random.Random(seed), sizes)
     behind = data.draw(st.integers(1, len(members)))
     found, reasons = read_bytes(form, codec, b"".join([*members[:behind], b"\x01" + junk, *members[behind:]]))
-    wanted = [text for some in words for text in some]
+    wanted = [text for some in words[: behind if form in ENDS_AT_DAMAGE else None] for text in some]
     if behind < len(members) and form in LOSES_ONE_LINE and len(found) < len(wanted):
         wanted.remove(words[behind][0])
     assert found == wanted
@@ -104,7 +106,7 @@ def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed,
 def test_junk_that_ends_like_the_beginning_of_a_member_costs_no_record(form, codec) -> None:
     words, members = written(form, codec, random.Random(0), [2, 2, 2])
     found, _ = read_bytes(form, codec, b"".join([members[0], b"\x01" + members[1][:3], *members[1:]]))
-    wanted = [text for some in words for text in some]
+    wanted = [text for some in words[: 1 if form in ENDS_AT_DAMAGE else None] for text in some]
     assert len(wanted) - len(found) <= (form in LOSES_ONE_LINE)
     assert [text for text in wanted if text in found] == found
 
@@ -143,7 +145,8 @@ def test_a_flipped_bit_costs_records_of_its_member_alone(form, codec, sizes, see
     broken = bytearray(members[hit])
     broken[at] ^= 1 << data.draw(st.integers(0, 7))
     found, _ = read_bytes(form, codec, b"".join([*members[:hit], bytes(broken), *members[hit + 1 :]]))
-    others = [text for number, some in enumerate(words) if number != hit for text in some]
+    read_on = words[: hit if form in ENDS_AT_DAMAGE else None]
+    others = [text for number, some in enumerate(read_on) if number != hit for text in some]
     missing = [text for text in others if text not in found]
     following = words[hit + 1][:1] if hit + 1 < len(members) and form in LOSES_ONE_LINE else []
     assert missing in ([], following)

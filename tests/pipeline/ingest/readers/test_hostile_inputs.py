@@ -42,7 +42,7 @@ _WARC = {
 }
 """Parts of a WARC file that a page fills."""
 DOORS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
-    **{name: (name, bytes) for name in names("clozeline.pipeline.ingest.readers") if name not in ("warc", "moses")},
+    **{name: (name, bytes) for name in names("clozeline.pipeline.ingest.readers") if name != "warc"},
     **{f"warc {part}": ("warc", fill) for part, fill in _WARC.items()},
     "jsonl text": ("jsonl", lambda data: json.dumps({"text": data.decode("latin-1")}).encode() + b"\n"),
     "jsonl value": ("jsonl", lambda data: b'{"text": ' + data),

@@ -100,10 +100,6 @@ WRITE: dict[str, tuple[Writer, dict[str, object]]] = {
 LINES: dict[str, tuple[Writer, dict[str, object]]] = {
     "a.tsv": (lambda path, texts: path.write_bytes(as_tsv(texts).encode()), {"columns": ["id", "text"]}),
     "wide.tsv": (lambda path, texts: path.write_bytes(as_tsv(texts).encode("utf-16")), {"columns": ["id", "text"]}),
-    "a.moses": (
-        lambda path, texts: path.write_bytes("".join(f"{text}\n" for text in texts).encode()),
-        {"reader": "moses", "target_path": "", "language": "en"},
-    ),
 }  # fmt: skip
 
 
@@ -111,8 +107,6 @@ def reader_of(name: str, options: dict[str, object], path: Path) -> dict[str, ob
     suffix = name.removesuffix(".gz").rsplit(".", 1)[-1]
     known = {"json": "json_array", "wet": "warc", "feather": "arrow"}
     chosen = {key: value for key, value in options.items() if key not in ("reader", "language")}
-    if "target_path" in chosen:
-        chosen["target_path"] = str(path)
     return {"name": known.get(suffix, suffix), **chosen}
 
 
