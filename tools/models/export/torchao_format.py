@@ -31,27 +31,24 @@ def write_torchao(folder: Path, export: Export, checkpoint: Checkpoint, quantiza
 
     Args:
         folder: that exists.
-        export: of the model.
+        export: of the model; its tensors are taken.
         checkpoint: the model, floating-point.
         quantization: kind of integers.
     """
     config, names = torchao_config(quantization), integers_of_class(checkpoint, quantization)
     from torchao.core.config import config_to_dict
 
-    tensors = {
-        name: quantize_weight(tensor, quantization) if name in names else tensor
-        for name, tensor in export.tensors.items()
-    }
+    others, tensors = [], {}
+    while export.tensors:  # a matrix and its integers are in memory one at a time
+        name, tensor = export.tensors.popitem()
+        tensors[name] = quantize_weight(tensor, quantization) if name in names else tensor
+        if tensor.ndim == 2 and name.endswith(".weight") and name not in names:
+            others.append(name.removesuffix(".weight"))
     plain, metadata = flatten_integers(tensors)
     write_tensors(folder / "model.safetensors", plain, metadata)
-    others = sorted(
-        name.removesuffix(".weight")
-        for name, tensor in export.tensors.items()
-        if tensor.ndim == 2 and name.endswith(".weight") and name not in names
-    )
     entry = {
         "quant_method": "torchao",
         "quant_type": {"default": config_to_dict(config)},
-        "modules_to_not_convert": others,
+        "modules_to_not_convert": sorted(others),
     }
     return replace(export, config={**export.config, "quantization_config": entry})
