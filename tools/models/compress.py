@@ -75,7 +75,12 @@ def compress(source: Path, words: Sequence[str]) -> Row:
     """
     options, rest = split_settings(CompressOptions, words)
     kind = find(_METHODS, options.method)
-    method: Method = kind(settings_of(kind.Options, rest))
+    opened = _write_smaller(source, options, kind(settings_of(kind.Options, rest)))
+    return measure_row(options.output, source, options, opened=opened)
+
+
+def _write_smaller(source: Path, options: CompressOptions, method: Method) -> list[Exportable]:
+    """Write the smaller model; return the model before and this one, which share what is equal in memory."""
     exportable = open_exportable(source)
     if exportable.checkpoint.absent:
         raise ConfigurationError(f"{source}: holds a body without a head, which no tool reads; fine-tune it first")
@@ -85,7 +90,7 @@ def compress(source: Path, words: Sequence[str]) -> Row:
         record = CompressionRecord(
             method=options.method,
             options=to_plain(method.options),
-            claim=kind.claim,
+            claim=method.claim,
             lines=compressed.lines,
             source=str(source.absolute()),
         )
@@ -95,12 +100,9 @@ def compress(source: Path, words: Sequence[str]) -> Row:
         else:
             _write_integers(exportable, source, options.output, compressed, method.quantization)
     sys.stdout.write("".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines)))
-    # what the models share is in memory once
     smaller = replace(compressed.checkpoint, files=(options.output / WEIGHTS,))
     rule = exportable.token_rule if method.quantization is None else {}  # a folder of transformers holds none
-    opened = [exportable, replace(exportable, checkpoint=smaller, token_rule=rule)]
-    del exportable, compressed, smaller, batches
-    return measure_row(options.output, source, options, opened=opened)
+    return [exportable, replace(exportable, checkpoint=smaller, token_rule=rule)]
 
 
 def _write_integers(
