@@ -32,9 +32,9 @@ from benchmarks.harness import ROOT, figure, parser, print_table, system_load, v
 import numpy as np
 
 from benchmarks.clean import prose, warc_record
-from clozeline.pipeline.dedup.parts import EXCHANGES, Parts, count_ranges
-from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.dedup.parts import SHUFFLES, Parts, count_ranges
 from clozeline.pipeline.execution.plan import LEAST_BYTES
+from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import stages_of
 from clozeline.pipeline.recipe import load_recipe
 
@@ -174,16 +174,16 @@ def opens(terabytes: int, unit_bytes: int) -> dict[str, int]:
     units = -(-terabytes * 10**12 // unit_bytes)
     ranges = count_ranges(units)
     parts = Parts(Path(), Path(), units, ranges)
-    exchanges = [parts.exchange(kind) for kind in EXCHANGES if kind.startswith(("exact", "near"))]
+    shuffles = [parts.shuffle(kind) for kind in SHUFFLES if kind.startswith(("exact", "near"))]
     # Three passes read documents; signatures are written and read, documents and rejections written.
-    dedup = sum(map(opens_of, exchanges)) + (3 + 2 + 2) * units
-    return {"clean": 3 * units, "dedup": dedup, "encode": units + opens_of(Exchange("runs", units, units)) + 2 * units}
+    dedup = sum(map(opens_of, shuffles)) + (3 + 2 + 2) * units
+    return {"clean": 3 * units, "dedup": dedup, "encode": units + opens_of(Shuffle("runs", units, units)) + 2 * units}
 
 
-def opens_of(exchange: Exchange) -> int:
+def opens_of(shuffle: Shuffle) -> int:
     """Return how often a file of pieces is opened to be written or read, once by each destination."""
-    bundled = exchange.sources + exchange.bundles if exchange.bundles else 0
-    return exchange.sources + bundled + (exchange.bundles or exchange.sources) * exchange.destinations
+    bundled = shuffle.sources + shuffle.bundles if shuffle.bundles else 0
+    return shuffle.sources + bundled + (shuffle.bundles or shuffle.sources) * shuffle.destinations
 
 
 def foresee_opens() -> list[Any]:

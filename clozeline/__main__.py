@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from clozeline import HOME
-from clozeline.messages import guard_streams
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.without_pandas import skip_pandas
+from clozeline.process import guard_streams
 
 _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
        clozeline help COMMAND, or clozeline COMMAND --help
@@ -46,7 +45,6 @@ class Command:
     def run(self, arguments: list[str]) -> int:
         """Run it and return the exit code."""
         module = importlib.import_module(self.module)
-        skip_pandas()
         main: Callable[[list[str]], int] = module.main if self.stage is None else partial(module.run_stage, self.stage)
         return main(arguments)
 

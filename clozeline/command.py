@@ -14,10 +14,9 @@ from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
 from clozeline.configuration.config import describe
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
-from clozeline.messages import READER_GONE, ReaderGone, guard_streams
+from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
 from clozeline.registry import find, names
 from clozeline.repair import explain_error
-from clozeline.stop_signals import STOPS, catch
 
 LOG_COLUMNS: Final = 80
 """Width of what pipeline and trainer print while they run."""

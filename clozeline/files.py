@@ -15,6 +15,7 @@ from typing import IO, Any, Final
 import xxhash
 
 from clozeline.errors import StorageError
+from clozeline.repair import cannot_write
 
 _LEASE_S: Final = 3600
 # The start of the machine is known to a second, by a clock that may be slowed down or set between two readings.
@@ -75,26 +76,6 @@ def writing(folder: Path) -> Iterator[None]:
         if error.filename is not None:
             raise
         raise StorageError(cannot_write(folder, error)) from error
-
-
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
-_IN_THE_WAY: Final = (errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
-
-
-def cannot_write(path: Path, error: OSError) -> str:
-    """Return a message for a file or folder of the output that cannot be written: what failed, and the way out."""
-    if error.errno in _FULL:
-        remedy = "free some space, then run the same command again: what is finished is kept"
-    elif error.errno in _REFUSED:
-        remedy = "make it writable, or choose another folder with output=DIR"
-    elif error.errno == errno.ELOOP:
-        remedy = "a symbolic link is where a file must be: remove it"
-    elif error.errno in _IN_THE_WAY:
-        remedy = "a file is where a folder must be, or the reverse: remove it, or choose another folder with output=DIR"
-    else:
-        remedy = "run the same command again, or choose another folder with output=DIR"
-    return f"cannot write {path}: {error.strerror or error}; {remedy}"
 
 
 def open_unlinked(path: Path, mode: str) -> IO[Any]:

@@ -5,11 +5,11 @@ cache is named by the commit, so that the configuration of a run or a pipeline r
 """
 
 import re
-import sys
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import BeforeValidator
 
@@ -35,15 +35,6 @@ _WEIGHTS: Final = (
     ("adapter_config.json", "adapter_model.safetensors"),
 )
 """Patterns of one file, of parts, and of an adapter of peft; the first that a repository has are taken."""
-_OTHER_WEIGHTS: Final = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack", "*.onnx", "*.gguf")
-
-
-class _Listing(NamedTuple):
-    """Names of the files of a revision."""
-
-    names: list[str]
-    failure: Exception | None
-    """reason for names from the cache; None: the hub sent them"""
 
 
 def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
@@ -70,38 +61,29 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
     name, revision = match[1], match[2] or "main"
     # only these commands need the package, which takes 0.3 s to import
     import huggingface_hub as hub
-    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
-    from huggingface_hub.utils.tqdm import disable_progress_bars
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
 
     remember({"token": hub.get_token()})
-    if not sys.stderr.isatty():
-        disable_progress_bars()
     at = redact_text(hub.constants.ENDPOINT)
-    failure: Exception | None = None
     try:
-        listing = _list_files(hub, name, revision)
-        failure = listing.failure
-        chosen = _choose_files(text, listing.names, weights=weights)
-        local = failure is not None
-        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=chosen, local_files_only=local))
-    except GatedRepoError as error:
-        remedy = "accept its terms on its page, and set HF_TOKEN to a token of that account"
-        raise ConfigurationError(f"{text}: {at} gives it only to accounts that accepted its terms: {remedy}") from error
-    except RepositoryNotFoundError as error:
-        remedy = "correct the name, or set HF_TOKEN if it is private"
-        raise ConfigurationError(f"{text}: {at} has no model {name} for you to read: {remedy}") from error
+        names, cached = _list_files(hub, name, revision)
+        chosen = _choose_files(text, names, weights=weights)
+        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=chosen, local_files_only=cached))
     except RevisionNotFoundError as error:
         raise ConfigurationError(
             f"{text}: {name} has no revision {revision}: expected a branch, a tag or a commit of 40 digits"
         ) from error
-    except HFValidationError as error:
-        raise ConfigurationError(f"{text}: {error}") from error
+    except (RepositoryNotFoundError, HFValidationError) as error:  # also a model with terms that are not accepted
+        raise ConfigurationError(
+            f"{text}: {at} has no model {name} for you to read: correct the name, or accept its terms on its page, and "
+            f"set HF_TOKEN to a token of that account ({type(error).__name__})"
+        ) from error
     except ConfigurationError:
         raise
     except Exception as error:  # errors of the network have no common class
-        why = failure or error
+        reason = (str(error).strip() or "no reason given").splitlines()[0]
         raise StorageError(
-            f"{text}: tried {at}, which cannot be read ({type(why).__name__}: {_first_line(why)}), then the cache "
+            f"{text}: tried {at}, which cannot be read ({type(error).__name__}: {reason}), then the cache "
             f"{hub.constants.HF_HUB_CACHE}, which lacks files; without network, copy the model's folder from "
             "elsewhere, and give its path instead of the name"
         ) from error
@@ -113,30 +95,24 @@ def origin_of(folder: Path) -> str:
     return f"hf://{match[1]}/{match[2]}@{match[3]}" if match else folder.name
 
 
-def _list_files(hub: Any, name: str, revision: str) -> _Listing:
-    """Ask the hub for the files of a revision, and the cache if the hub cannot be reached or the commit is cached."""
+def _list_files(hub: Any, name: str, revision: str) -> tuple[list[str], bool]:
+    """Return the files of a revision, and whether only the cache has them: the hub is not asked, or not reached."""
     from huggingface_hub.errors import CachedRepoTreeNotFoundError, HfHubHTTPError
 
-    def cached() -> list[str]:
-        return [entry.path for entry in hub.get_cached_repo_tree(name, revision=revision)]
-
-    if _COMMIT.fullmatch(revision):
-        try:
-            return _Listing(cached(), None)  # a commit never changes; missing files are downloaded
-        except CachedRepoTreeNotFoundError:
-            pass
+    cached = None
+    with suppress(CachedRepoTreeNotFoundError):
+        cached = [entry.path for entry in hub.get_cached_repo_tree(name, revision=revision)]
+    if cached is not None and _COMMIT.fullmatch(revision):
+        return cached, False  # a commit never changes; missing files are downloaded
     try:
         info = hub.HfApi().model_info(name, revision=revision, timeout=_TIMEOUT)
-        return _Listing([entry.rfilename for entry in info.siblings or ()], None)
     except Exception as error:  # errors of the network have no common class
         status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
-        if 400 <= status < 500 and status != 429:  # the hub refuses
+        is_refused = 400 <= status < 500 and status != 429
+        if is_refused or cached is None:
             raise
-        failure = error
-    try:
-        return _Listing(cached(), failure)
-    except CachedRepoTreeNotFoundError:
-        raise failure from None
+        return cached, True
+    return [entry.rfilename for entry in info.siblings or ()], False
 
 
 def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[str]:
@@ -147,13 +123,10 @@ def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[st
         return chosen
     found = next((files for patterns in _WEIGHTS if len(files := _matching(top, patterns)) >= len(patterns)), None)
     if found is None:
-        others = _matching(top, _OTHER_WEIGHTS)
-        held = "its weights are in" if others else "it holds"
-        held = f"{held} {', '.join((others or top)[:6]) or 'nothing'}"
         raise ConfigurationError(
-            f"{reference}: expected model.safetensors, or model.safetensors.index.json with its parts; {held}: other "
-            "formats, pickled ones above all, are never downloaded; name a revision that has safetensors, or give a "
-            "local folder"
+            f"{reference}: expected model.safetensors, or model.safetensors.index.json with its parts, got "
+            f"{', '.join(top[:6]) or 'nothing'}: other formats, pickled ones above all, are never downloaded; name a "
+            "revision that has safetensors, or give a local folder"
         )
     return [*chosen, *found]
 
@@ -165,10 +138,6 @@ def is_tokenizer_file(name: str) -> bool:
 
 def _matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:
     return [name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or "no reason given").splitlines()[0]
 
 
 def _fetch(value: Any, *, weights: bool) -> Any:

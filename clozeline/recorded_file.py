@@ -3,7 +3,6 @@
 The complete file is mapped and hashed once, right before it is parsed, so its bytes come from the disk a single time.
 """
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,28 +59,8 @@ def find_file(folder: Path, record: str, relative: str) -> RecordedFile:
 
     The record of a unit is named `000003`, or `merge-000003` for a pass that has a name.
     """
-    return _recorded(folder, relative, _outputs(folder, record).get(relative, {}))
-
-
-def _recorded(folder: Path, relative: str, facts: Mapping[str, Any]) -> RecordedFile:
+    facts = _outputs(folder, record).get(relative, {})
     return RecordedFile(folder / relative, folder.name, facts.get("bytes", 0), facts.get("xxh3_128", ""))
-
-
-def find_files(folder: Path, relatives: Collection[str]) -> list[RecordedFile]:
-    """Return files with their records, whichever unit wrote each.
-
-    A file that has the number of its unit as its name, as documents do, opens one record; for others, all are read.
-    """
-    files = {relative: RecordedFile(folder / relative) for relative in relatives}
-    sought = set(files)
-    for relative in relatives:
-        if facts := _outputs(folder, Path(relative).stem).get(relative):
-            files[relative] = _recorded(folder, relative, facts)
-            sought.discard(relative)
-    for path in sorted((folder / "records").glob("*.json")) if sought else ():
-        outputs = _outputs(folder, path.stem)
-        files |= {relative: _recorded(folder, relative, outputs[relative]) for relative in outputs.keys() & sought}
-    return list(files.values())
 
 
 def check_files(folder: Path, record: str, prefix: str = "") -> None:

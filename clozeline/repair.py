@@ -1,4 +1,4 @@
-"""Suggest how to repair a damaged file: the command of the stage that wrote it, if its run exists, or a copy."""
+"""Say what to do about a file that is damaged, or that cannot be read or written, as the end of a message."""
 
 import errno
 import os
@@ -42,3 +42,18 @@ def explain_error(error: OSError) -> str:
         first = "remove what is there, then " if error.errno in _IN_THE_WAY else ""
         remedy = f"{first}{repair_of(path)}"
     return f"{path}: {error.strerror or error}; {remedy}"
+
+
+def cannot_write(path: Path, error: OSError) -> str:
+    """Return a message for a file or folder of the output that cannot be written: what failed, and the way out."""
+    if error.errno in _FULL:
+        remedy = "free some space, then run the same command again: what is finished is kept"
+    elif error.errno in _REFUSED:
+        remedy = "make it writable, or choose another folder with output=DIR"
+    elif error.errno == errno.ELOOP:
+        remedy = "a symbolic link is where a file must be: remove it"
+    elif error.errno in _IN_THE_WAY:
+        remedy = "a file is where a folder must be, or the reverse: remove it, or choose another folder with output=DIR"
+    else:
+        remedy = "run the same command again, or choose another folder with output=DIR"
+    return f"cannot write {path}: {error.strerror or error}; {remedy}"

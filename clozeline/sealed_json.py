@@ -1,4 +1,7 @@
-"""JSON objects with a checksum of their content, so that changed bytes are detected."""
+"""JSON objects with a checksum of their content, so that changed bytes are detected, and with a format number.
+
+A format number increases whenever earlier versions cannot read the file.
+"""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +10,7 @@ from typing import Any, Final
 
 import xxhash
 
-from clozeline.format_version import refuse_newer
+from clozeline.errors import NewerFormatError
 
 _KEY: Final = "checksum"
 
@@ -29,6 +32,19 @@ def unseal(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[
         raise ValueError(f"checksum: expected {data.get(_KEY)}, got {checksum}")
     refuse_newer(where, content, newest)
     return content
+
+
+def refuse_newer(where: Path | str, content: object, newest: int = 1) -> None:
+    """Refuse the content of a JSON file that a newer version wrote; a file without the key `format` has format 1.
+
+    The checksum is compared before, so that a damaged number does not pass for a newer version.
+    """
+    version = content.get("format") if isinstance(content, Mapping) else None
+    if isinstance(version, int) and version > newest:
+        raise NewerFormatError(
+            f"{where}: format {version} of a newer version, this version reads format {newest}: "
+            "install a newer Clozeline"
+        )
 
 
 def _checksum(data: Mapping[str, Any]) -> str:

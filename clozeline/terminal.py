@@ -1,12 +1,14 @@
-"""A console for tables, apart from the command lines: help and mistakes do not wait for rich."""
+"""A console for tables, and times and sizes as people read them; help and mistakes do not wait for its library."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.segment import Segment
 
 from clozeline.errors import show_controls
+
+_BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
 class Terminal(Console):
@@ -19,3 +21,26 @@ class Terminal(Console):
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         shown = (part if part.control else part._replace(text=show_controls(part.text)) for part in buffer)
         return super()._render_buffer(shown)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the units that people use: 0.1 s, 24.6 s, 1 min 50 s, 2 h 3 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def time_left(seconds: float) -> str:
+    """Return the rest of a run in hours, minutes and seconds: 0:49:00 left."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} left"
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes in decimal units: `7.3 GB`."""
+    for unit in _BYTES[:-1]:
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == _BYTES[0] else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} {_BYTES[-1]}"

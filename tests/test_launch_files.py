@@ -1,4 +1,4 @@
-"""The files of configs/launch, started as on a cluster, with stand-ins for its commands."""
+"""The files of configs/launch, started by a real Slurm of one node and by `ssh` to this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import shlex
 import subprocess
 import sys
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,39 +15,71 @@ import pytest
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.status import read_status
+from tests import one_node_slurm, ssh_to_here
 from tests.distributed import ROOT, RankPool, free_port
-from tests.launchers import PDSH, SRUN, noted, stand_in
+from tests.launchers import noted, stand_in
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.test_run import logged, start
 
 LAUNCH = ROOT / "configs" / "launch"
 SCRIPTS = sorted(LAUNCH.glob("*.sh"))
 DEMO = "configs/recipes/demo/train.yaml"
+# The node of the tests has no GPUs, and few cores.
+ONE_NODE = ["--nodes=1", "--gpus-per-node=0", "--cpus-per-task=1", "--parsable"]
+PATIENCE_S = 240.0
+
+on_slurm = pytest.mark.skipif(bool(one_node_slurm.MISSING), reason=one_node_slurm.WHY)
 
 
-def launched(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with the stand-ins of a folder first on PATH."""
-    kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
-    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**kept, "PATH": path, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", **variables}
-    return subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[dict[str, str]]:
+    """Return the variables of a cluster, with the commands of this environment on the path."""
+    with one_node_slurm.one_node() as variables:
+        kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
+        variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
+        yield {**kept, **variables, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
 
 
+def submit(environment: Mapping[str, str], *words: str) -> str:
+    command = ["sbatch", *ONE_NODE, *words]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def end_of(environment: Mapping[str, str], job: str) -> str:
+    """Wait for the end of a job; return its state."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        state = one_node_slurm.ask(environment, "squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
+        if state.strip() in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"):
+            return state.strip()
+        time.sleep(0.2)
+    raise TimeoutError(state)
+
+
+@pytest.mark.slow
+@on_slurm
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-@pytest.mark.parametrize(("code", "again"), [(0, False), (75, True), (71, False)])
+@pytest.mark.parametrize(
+    ("codes", "state", "starts"),
+    [((0,), "COMPLETED", 1), ((75, 0), "COMPLETED", 2), ((71,), "FAILED", 1)],
+    ids=["complete", "stopped", "failed"],
+)
 def test_a_job_that_was_stopped_is_queued_again_and_no_other(
-    tmp_path: Path, script: Path, code: int, again: bool
+    slurm: dict[str, str], tmp_path: Path, script: Path, codes: tuple[int, ...], state: str, starts: int
 ) -> None:
-    stand_in(tmp_path / "bin", "srun", noted(tmp_path / "started", code))
-    stand_in(tmp_path / "bin", "scontrol", noted(tmp_path / "asked"))
+    """`clozeline` is a program that notes its words, and ends with the first code, then the second."""
+    started = tmp_path / "started"
+    program = noted(started).replace("sys.exit(0)", f"sys.exit({codes}[len(open({str(started)!r}).readlines()) - 1])")
+    stand_in(tmp_path / "bin", "clozeline", program)
     given = ["--config", DEMO, "data.shards=s", "output=o"]
-    variables = {"SLURM_JOB_ID": "4711", "SLURM_ARRAY_TASK_ID": "3"}
-    done = launched(tmp_path / "bin", "bash", str(script), *given, **variables)
-    assert done.returncode == code, done.stderr
-    asked = tmp_path / "asked"
-    assert (asked.read_text() if asked.exists() else "") == ("requeue 4711\n" if again else "")
-    option, program, command, _, file, *overrides = shlex.split((tmp_path / "started").read_text())
-    assert (option, program, command) == ("--kill-on-bad-exit=1", "clozeline", "train")
+    array = ["--array=3"] if script.name == "array.sh" else []
+    environment = {**slurm, "PATH": f"{tmp_path / 'bin'}:{slurm['PATH']}"}
+    job = submit(environment, "--ntasks-per-node=1", f"--output={tmp_path / 'log'}", *array, str(script), *given)
+    assert end_of(environment, job) == state, (tmp_path / "log").read_text()
+    lines = started.read_text().splitlines()
+    assert len(lines) == starts
+    command, _, file, *overrides = shlex.split(lines[0])
+    assert command == "train"
     config = load_config(TrainConfig, ROOT / file, overrides)
     expected = (3, "runs/seed-3") if script.name == "array.sh" else (1, "o")
     assert (config.seed, str(config.output)) == expected
@@ -59,35 +93,58 @@ def test_a_job_is_told_before_its_time_is_over_and_may_be_queued_again(script: P
 
 
 @pytest.mark.slow
-def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(two_ranks: RankPool, tmp_path: Path) -> None:
-    """The time of the job is over after the first step; what `scontrol` queues is started again."""
+@on_slurm
+def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(
+    two_ranks: RankPool, slurm: dict[str, str], tmp_path: Path
+) -> None:
+    """The two tasks get SIGTERM after the first step, as before the end of their time."""
     shards = write_masked_sets(tmp_path / "corrupt")
     length = {"steps": 400, "schedule__steps": 400, "checkpoint__every": None}
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **length)
     assert two_ranks.run(start, config, [f"output={tmp_path / 'straight'}"]) == [(0, "")] * 2
-    stand_in(tmp_path / "bin", "srun", SRUN)
-    stand_in(tmp_path / "bin", "scontrol", noted(tmp_path / "asked"))
-    words = ["bash", str(LAUNCH / "slurm.sh"), "--config", str(config)]
-    job = {"SLURM_JOB_ID": str(free_port()), "SLURM_NTASKS": "2", "SLURM_PROCID": "0"}
-    first = launched(tmp_path / "bin", *words, **job, SIGNAL_AFTER=str(tmp_path / "run" / "metrics.jsonl"))
-    assert first.returncode == 75, first.stderr
-    status = read_status(tmp_path / "run")
-    assert status is not None
-    assert (status.state, (tmp_path / "asked").read_text()) == ("stopped", f"requeue {job['SLURM_JOB_ID']}\n")
+    log = tmp_path / "log"
+    words = ["--ntasks-per-node=2", f"--output={log}", str(LAUNCH / "slurm.sh"), "--config", str(config)]
+    job = submit(slurm, *words)
+    metrics, deadline = tmp_path / "run" / "metrics.jsonl", time.monotonic() + PATIENCE_S
+    while not metrics.exists() or not metrics.stat().st_size:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    subprocess.run(["scancel", "--signal=TERM", job], env=slurm, check=True)  # the tasks, and not the script
+    while (status := read_status(tmp_path / "run")) is None or status.state != "stopped":
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
     assert 0 < len(logged(tmp_path / "run")) < 400
-    second = launched(tmp_path / "bin", *words, **job)
-    assert second.returncode == 0, second.stderr
+    assert end_of(slurm, job) == "COMPLETED", log.read_text()
     assert logged(tmp_path / "run") == logged(tmp_path / "straight")
 
 
 @pytest.mark.slow
-def test_deepspeed_starts_a_rank_on_each_node_of_the_hostfile(tmp_path: Path) -> None:
-    """One of the eight slots of each."""
+@on_slurm
+def test_a_script_without_srun_is_one_process_whatever_its_job_has(slurm: dict[str, str], tmp_path: Path) -> None:
     config = write_config(tmp_path / "train.yaml", write_masked_sets(tmp_path / "corrupt"), tmp_path / "run", steps=2)
-    stand_in(tmp_path / "bin", "pdsh", PDSH)
+    environment = {**slurm, "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"}  # an address that is nobody's
+    log = tmp_path / "log"
+    job = submit(environment, "--ntasks=2", f"--output={log}", f"--wrap=clozeline train --config {config}")
+    assert end_of(environment, job) == "COMPLETED", log.read_text()
+    assert len(logged(tmp_path / "run")) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(ssh_to_here.MISSING), reason=ssh_to_here.WHY)
+def test_deepspeed_starts_a_rank_on_each_node_of_the_hostfile(tmp_path: Path) -> None:
+    """One of the eight slots of each, by `ssh`; both names lead to this machine."""
+    config = write_config(tmp_path / "train.yaml", write_masked_sets(tmp_path / "corrupt"), tmp_path / "run", steps=2)
+    (tmp_path / "variables").write_text("DS_ACCELERATOR=cpu\nOMP_NUM_THREADS=1\n")
     options = ["--hostfile", str(LAUNCH / "hostfile"), "--no_ssh_check", "--num_accelerators", "1"]
     options += ["--master_addr", "127.0.0.1", "--master_port", str(free_port())]
-    done = launched(tmp_path / "bin", "deepspeed", *options, "train/main.py", "--config", str(config))
+    kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
+    kept |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "DS_ACCELERATOR": "cpu"}
+    with ssh_to_here.ssh_to_here(tmp_path, "node1", "node2") as client:
+        environment = {**kept, "PDSH_SSH_ARGS_APPEND": f"-F {client}", "DS_ENV_FILE": str(tmp_path / "variables")}
+        words = ["deepspeed", *options, "train/main.py", "--config", str(config)]
+        done = subprocess.run(
+            words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
     assert done.returncode == 0, done.stderr
     assert "2 ranks x 2 micro-batches" in done.stdout
     assert len(logged(tmp_path / "run")) == 2

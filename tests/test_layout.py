@@ -87,7 +87,8 @@ def _modules() -> dict[str, Path]:
     found = {}
     for path in files(*PACKAGES):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if path.stem == "__init__" else parts)] = path
+        package = () if parts[0] == "clozeline" else ("clozeline",)  # whose folders link to those of the parts
+        found[".".join((*package, *(parts[:-1] if path.stem == "__init__" else parts)))] = path
     return found
 
 

@@ -7,6 +7,7 @@ once.
 import argparse
 import os
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Sequence
@@ -15,10 +16,9 @@ from typing import Final
 from clozeline.command import Parser, add_detail_options, asks_for_help, keys_of, print_keys, program_name
 from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, AloneError, ClozelineError, message_text
-from clozeline.messages import guard_streams
+from clozeline.process import guard_streams
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
-from clozeline.without_pandas import skip_pandas
 
 _ALGORITHMS: Final = (
     ("optimizer", "name", "clozeline.train.optim.optimizers"),
@@ -56,10 +56,13 @@ def main(arguments: Sequence[str]) -> int:
         options = parser.parse_intermixed_args(list(arguments))
         if options.help:
             if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0":
+                from clozeline.model.configuration.sizes import all_sizes
                 from clozeline.train.configuration.config import TrainConfig
 
                 parser.print_help()
                 print_keys(keys_of(TrainConfig, _ALGORITHMS))
+                sizes = textwrap.fill(", ".join(all_sizes()), 118, initial_indent="  ", subsequent_indent="  ")
+                sys.stdout.write(f"\nsizes of models, for model=size:NAME:\n{sizes}\n")
             return 0
         if options.config is None:
             parser.error("--config is missing")
@@ -67,7 +70,6 @@ def main(arguments: Sequence[str]) -> int:
         read_mapping(path)  # a missing file and invalid YAML are told at once
         from clozeline.train.configuration.config import TrainConfig
 
-        skip_pandas()
         config = load_config(TrainConfig, path, options.overrides)
         # run
         if options.dry_run:

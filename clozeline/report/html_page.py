@@ -8,14 +8,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from clozeline.report.hover import STYLE as _HOVER
-
 _LIGHT: Final = (
-    "--paper:#fff;--edge:#8a95a5;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
+    "--paper:#fff;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
     "--c0:#2a66c8;--c1:#b8501f;--c2:#2a7a4d;--c3:#7a4bb5;--c4:#a8325f;--c5:#1b7682;--c6:#7d6a10;--c7:#5b6475"
 )
 _DARK: Final = (
-    "--paper:#11151b;--edge:#8592a5;--panel:#181e26;--ink:#e6eaf0;--muted:#9aa6b6;--line:#323b48;"
+    "--paper:#11151b;--panel:#181e26;--ink:#e6eaf0;--muted:#9aa6b6;--line:#323b48;"
     "--c0:#7eaefc;--c1:#f79a62;--c2:#6cc994;--c3:#c6a2f7;--c4:#f78fb3;--c5:#66cddb;--c6:#d9c25a;--c7:#a7b1c2"
 )
 _STYLE: Final = f"""
@@ -27,8 +25,7 @@ body{{margin:0 auto;max-width:72rem;padding:1rem 1rem 3rem;color:var(--ink);back
 h1{{font-size:1.5rem;line-height:1.25;overflow-wrap:anywhere}}
 """
 # Rules of the parts of a page, which its fragments need too.
-_PARTS_STYLE: Final = (
-    """
+_PARTS_STYLE: Final = """
 h2{font-size:1.15rem;margin:2.2rem 0 .6rem;overflow-wrap:anywhere}
 h3{font-size:1rem;margin:1.2rem 0 .4rem;overflow-wrap:anywhere}
 p{max-width:44rem;overflow-wrap:anywhere}.muted,figcaption small{color:var(--muted)}
@@ -40,15 +37,11 @@ p{max-width:44rem;overflow-wrap:anywhere}.muted,figcaption small{color:var(--mut
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:.8rem;align-items:start}
 figure{margin:0;padding:.8rem;min-width:0}figcaption{margin-bottom:.5rem;overflow-wrap:anywhere}
 figcaption b{display:block}figcaption small{display:inline-block;margin-right:.9em}
-figcaption i{display:inline-block;width:.8em;height:.8em;margin-right:.35em;border-radius:2px;vertical-align:-.05em}
-figcaption i.level{height:0;border-top:.16em dashed;border-radius:0;vertical-align:.25em}
+figcaption i{display:inline-block;width:1em;margin-right:.35em;border-top:.2em solid;vertical-align:.25em}
+figcaption i.level{border-top-style:dashed}
 svg{display:block;width:100%;height:auto;overflow:visible;color:var(--ink)}
 svg *{stroke-linejoin:round;stroke-linecap:butt}svg text{font-family:inherit!important}
-.scroll{overflow-x:auto;max-width:100%;background:
-linear-gradient(90deg,var(--paper) 30%,transparent) 0 0/3rem 100% no-repeat local,
-linear-gradient(270deg,var(--paper) 30%,transparent) calc(100% + 2px) 0/3rem 100% no-repeat local,
-linear-gradient(90deg,var(--edge),transparent) 0 0/1rem 100% no-repeat scroll,
-linear-gradient(270deg,var(--edge),transparent) 100% 0/1rem 100% no-repeat scroll}
+.scroll{overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;font-size:.92rem}
 td,th{padding:.25rem 1rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
 th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
@@ -57,11 +50,13 @@ blockquote footer{color:var(--muted);font-size:.85rem;margin-top:.3rem;white-spa
 td:first-child{white-space:nowrap}.grid blockquote{margin:0}pre{font-size:.85rem}
 details{margin:1rem 0}.grid>details{grid-column:1/-1}summary{cursor:pointer;font-weight:600}
 .lead{font-size:1.1rem}
+.bars{margin:0;padding:0}.bars li{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 1em;margin-top:.3rem}
+.bars i{height:.4rem;flex:0 0 100%;background:linear-gradient(var(--c0),var(--c0)) no-repeat var(--line)}
 @media (max-width:40rem){td:first-child{white-space:normal;min-width:7rem}}
 """
-    + _HOVER
-)
 _QUANTITY: Final = re.compile(r"-?\d[\d,]*(\.\d+)?(e[-+]\d+)?( ?(%|s|bytes|[KMGTP]B))?|[\d,]+ (min|h) \d+ (s|min)")
+# Bars of a figure, at most.
+_BARS: Final = 20
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
 
@@ -133,6 +128,30 @@ def quote(text: str, origin: str = "") -> str:
     return f"<blockquote dir=auto>{escape(text)}{below}</blockquote>"
 
 
+def bars(title: str, counts: Mapping[str, int], total: int | None = None) -> str:
+    """Return counts as horizontal bars, in the order given; "" where there are none.
+
+    `total` is the count of the full width, whose shares are written too; without one it is the largest count.
+    """
+    full = total or max(counts.values(), default=0) or 1
+    rows = []
+    for name, count in counts.items():
+        share = f" · {100 * count / full:.1f} %" if total else ""
+        bar = f'<i style="background-size:{min(1, count / full):.2%} 100%"></i>'
+        rows.append(f"<li><span>{escape(name)}</span><span class=muted>{count:,}{share}</span>{bar}</li>")
+    caption = f"<figcaption><b>{escape(title)}</b></figcaption>"
+    return f"<figure>{caption}<ul class=bars>{''.join(rows)}</ul></figure>" if rows else ""
+
+
+def largest(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return up to twenty counts, the largest first, with the smallest of more as one; those of 0 are left out."""
+    items = sorted(((name, count) for name, count in counts.items() if count), key=lambda item: (-item[1], item[0]))
+    if len(items) > _BARS:
+        rest = items[_BARS - 1 :]
+        items = [*items[: _BARS - 1], (f"{len(rest):,} others", sum(count for _, count in rest))]
+    return dict(items)
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a scrollable table; numbers, also as text and with units (`1.5 MB`), are right-aligned."""
 
@@ -144,14 +163,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         return f"<td{' class=n' * is_number(value)}>{escape(shown)}</td>"
 
     lines = list(rows)
+    # a column is one of numbers if its first cell is
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in lines)
     right = [is_number(value) for value in (lines[0] if lines else header)]
     names = "".join(
         f"<th scope=col{' class=n' * number}>{escape(name)}</th>" for name, number in zip(header, right, strict=True)
     )
-    return scrollable((f"<tr>{names}</tr>" if any(header) else "") + body)
-
-
-def scrollable(rows: str) -> str:
-    """Return the HTML of rows as a table that scrolls inside its own box, which the keyboard reaches."""
-    return f"<div class=scroll tabindex=0><table>{rows}</table></div>"
+    top = f"<tr>{names}</tr>" if any(header) else ""
+    return f"<div class=scroll tabindex=0><table>{top}{body}</table></div>"

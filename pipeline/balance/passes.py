@@ -1,29 +1,50 @@
-"""Passes of the stage `balance`: count documents and tokens shard by shard, then compute the factors."""
+"""Passes of the stage `balance`: count documents and tokens shard by shard, then compute the mean copies of each.
+
+Exponent-smoothed language sampling, as multilingual models have it: arXiv 1901.07291 §3.1 (XLM), 1911.02116 (XLM-R,
+alpha 0.3), from 0 (equal shares) to 1 (natural proportions).
+"""
 
 import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, TypedDict, cast
 
 import numpy as np
 
-from clozeline.pipeline.balance.apportionment import copy_factors
-from clozeline.pipeline.balance.counts import BalanceCounts, Kind, LanguageCounts
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts, total_counts
+from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, total_counts
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
+from clozeline.pipeline.kernels.rates import largest_remainders, powers
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.recorded_file import check_files
 
+Kind: TypeAlias = Literal["texts", "pairs"]
+Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
+"""Mean copies per document, by language and source."""
 BALANCE_VERSION: Final = 1
 _KINDS: Final[tuple[Kind, ...]] = ("texts", "pairs")
 _LOG = logging.getLogger(__name__)
-Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
-"""Mean copies per document, by language and source."""
+
+
+class LanguageCounts(TypedDict):
+    """Training documents and their tokens; for pairs, tokens of both sides."""
+
+    documents: int
+    tokens: int
+
+
+class BalanceCounts(Counts, total=False):
+    """Counts of a unit of `balance`; the language of a pair names both sides, such as `en-sw`."""
+
+    skipped: dict[str, int]  # documents without copies, by reason
+    texts: dict[str, dict[str, LanguageCounts]]  # by language and source
+    pairs: dict[str, dict[str, LanguageCounts]]  # the same for aligned texts
+    balanced: dict[str, int]  # expected tokens of the copies, by language
 
 
 @dataclass(frozen=True)
@@ -124,4 +145,35 @@ def _report(
             "epochs": float(round(after[language] / before[language], 6)),
         }
         for language in sorted(counts)
+    }
+
+
+def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
+    """Return the tokens of each language in training, proportional to tokens ** alpha, with the total unchanged.
+
+    Powers are decimals and shares are rounded by largest remainders, so every machine computes the same numbers.
+
+    Example: `apportion({"en": 900, "sw": 100}, 0.5)` is {"en": 750, "sw": 250}: the square roots are as 3 to 1.
+    """
+    names = sorted(tokens)
+    weights = powers([tokens[name] for name in names], Decimal(repr(alpha)))
+    return dict(zip(names, largest_remainders(weights, sum(tokens.values())), strict=True))
+
+
+def copy_factors(
+    tokens: Mapping[str, Mapping[str, int]], alpha: float, weights: Mapping[str, float]
+) -> dict[str, dict[str, Fraction]]:
+    """Return the mean copies per document, by language and source, that give each language its share by `apportion`.
+
+    `weights` are extra factors of sources, default 1.
+
+    Example: 900 tokens in en and 100 in sw at alpha 0.5 give 5/6 and 5/2.
+    """
+    totals = {language: sum(by_source.values()) for language, by_source in tokens.items()}
+    return {
+        language: {
+            source: Fraction(target, totals[language]) * Fraction(repr(float(weights.get(source, 1))))
+            for source in sorted(tokens[language])
+        }
+        for language, target in apportion(totals, alpha).items()
     }

@@ -4,8 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from clozeline.pipeline.balance.config import BalanceConfig
-from clozeline.pipeline.balance.counts import BalanceCounts, LanguageCounts
-from clozeline.pipeline.balance.passes import BALANCE_VERSION, CountTokens, WriteFactors
+from clozeline.pipeline.balance.passes import (
+    BALANCE_VERSION,
+    BalanceCounts,
+    CountTokens,
+    LanguageCounts,
+    WriteFactors,
+)
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.shards import Manifest

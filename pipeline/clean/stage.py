@@ -9,8 +9,7 @@ from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureE
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.filters import data_files
-from clozeline.pipeline.clean.steps import SourceSteps
-from clozeline.pipeline.clean.unit import CleanUnits
+from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
@@ -18,7 +17,7 @@ from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Chosen, find
 
-_CLEAN_VERSION: Final = 3
+_CLEAN_VERSION: Final = 4
 _NAME_ENCODING: Final = "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
 # Lines of `exclude` that a message names.
 _NAMED: Final = 5

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.clean.filters import Verdict
-from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, Document
 from clozeline.pipeline.ingest.documents.files import Rejection
@@ -41,15 +39,6 @@ class CleanCounts(Counts, total=False):
     languages: dict[str, int]
 
 
-def _zeros(malformed: Iterable[str], rejected: Iterable[str]) -> CleanCounts:
-    return {
-        "records_in": 0, "documents_in": 0, "documents_out": 0, "ignored": {}, "notes": {}, "by_source": {},
-        "malformed_listed": {},
-        "malformed": dict.fromkeys(malformed, 0), "rejected": dict.fromkeys(rejected, 0),
-        "characters_in": 0, "characters_out": 0, "characters_removed": {}, "without_records": {},
-    }  # fmt: skip
-
-
 @dataclass
 class UnitCounts:
     """Counts and rejections of a unit; characters are those of the text as read or extracted."""
@@ -58,17 +47,23 @@ class UnitCounts:
     keep_text: float
     left: int | None = None
     """documents that it may still read; None: all"""
-    counts: CleanCounts = field(default_factory=lambda: _zeros((), ()))
+    counts: CleanCounts = field(default_factory=CleanCounts)
     rejections: list[Rejection] = field(default_factory=list)
-    edits: EditSamples = field(default_factory=dict)
     _uids: set[bytes] = field(default_factory=set)
     _source: str = ""
     records_of_range: int = 0
 
+    def __post_init__(self) -> None:
+        self.open("", (), ())
+
     def open(self, source: str, malformed: Iterable[str], rejected: Iterable[str]) -> None:
         """Start a file with a zero for every possible reason, so that reports also show what did not happen."""
         self._source, self.records_of_range = source, 0
-        self.add(_zeros(malformed, rejected))
+        self.add({
+            "records_in": 0, "documents_in": 0, "documents_out": 0, "ignored": {}, "notes": {}, "by_source": {},
+            "malformed_listed": {}, "malformed": dict.fromkeys(malformed, 0), "rejected": dict.fromkeys(rejected, 0),
+            "characters_in": 0, "characters_out": 0, "characters_removed": {}, "without_records": {},
+        })  # fmt: skip
 
     @property
     def events(self) -> Mapping[str, int]:
@@ -83,31 +78,26 @@ class UnitCounts:
         self.add({"notes": {event: 1}, "by_source": {self._source: {event: 1}}})
 
     def count(self, counted: Counted) -> None:
-        """Count a record without a document, or a note."""
-        reason = {counted.reason: 1}
+        """Count a record without a document, or a note; list the first malformed records of each reason."""
         if counted.group == "note":
             self.note(counted.reason)
-        elif counted.group == "ignored":
+            return
+        reason = {counted.reason: 1}
+        self.records_of_range += 1
+        if counted.group == "ignored":
             self.add({"ignored": reason, "records_in": 1})
-        else:
-            self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
-            self._list_malformed(counted)
+            return
+        self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
+        if self.counts["malformed_listed"].get(counted.reason, 0) < _LISTED:
+            why = counted.detail or counted.lacks
+            self.rejections.append(Rejection.of_record(self._source, counted.locator, counted.reason, why))
+            self.add({"malformed_listed": reason})
         if counted.lacks:
             known = self.counts.get("text_lacks", {})
             lacks = counted.lacks if counted.lacks in known or len(known) < _DISTINCT else "no such key in other rows"
             self.add({"text_lacks": {lacks: 1}})
-        known = self.counts.get("first_records", {})
-        if counted.detail and len(known) < _DISTINCT:
+        if counted.detail and len(self.counts.get("first_records", {})) < _DISTINCT:
             self.add({"first_records": {f"{self._source}: {counted.detail}": 1}})
-        self.records_of_range += counted.group != "note"
-
-    def _list_malformed(self, counted: Counted) -> None:
-        """Note where a malformed record is; the number of rows is bounded, whatever the file holds."""
-        if self.counts["malformed_listed"].get(counted.reason, 0) < _LISTED:
-            why = counted.detail or counted.lacks
-            row = Rejection.of_record(self._source, counted.locator, counted.reason, why)
-            self.rejections.append(row)
-            self.add({"malformed_listed": {counted.reason: 1}})
 
     def add_document(self, uid: bytes, source: str, locator: int) -> None:
         """Count a record that is a document; IntegrityError if another document of the unit has its uid."""
@@ -121,20 +111,13 @@ class UnitCounts:
         """Count characters that a step removed; negative if it added some, as normalization may."""
         self.add({"characters_removed": {step: characters}})
 
-    def edit(self, document: Document, name: str, verdict: Verdict) -> None:
-        """Count what a filter removed from a document, and keep samples."""
-        self.add({"edits": {f"{name}.{rule}": count for rule, count in verdict.removed.items()}})
-        origin = document.url or f"{document.source} at {document.offset:,}"
-        for rule, (before, after) in verdict.edits.items():
-            add_edit(self.edits, f"{name}.{rule}", document.uid, origin, before, after)
+    def count_edit(self, step: str, removed: Mapping[str, int]) -> None:
+        """Count the characters that each rule of a filter removed from a document."""
+        self.add({"edits": {f"{step}.{rule}": count for rule, count in removed.items()}})
 
     def reject(self, document: Document, step: str, reason: str, detail: str = "") -> None:
         """Record a rejected document, with the text it had at that step."""
-        self.rejections.append(
-            Rejection.of(
-                document, stage="clean", reason=reason, detail=detail, keep_text=self.keep_text, seed=self.seed
-            )
-        )
+        self.rejections.append(Rejection.of(document, "clean", reason, detail, self.keep_text, self.seed))
         self.add({"rejected": {reason: 1}})
         self.count_removal(step, document.characters)
 

@@ -36,20 +36,9 @@ def _sets(value: Any) -> Any:
 class DecontaminateConfig:
     """Evaluation items to find; documents that hold them are dropped."""
 
-    against: Annotated[list[EvaluationSet], BeforeValidator(_sets)]
+    against: Annotated[list[EvaluationSet], Field(min_length=1), BeforeValidator(_sets)]
     """evaluation sets: paths, or {path: squad/dev.json, reader: {name: squad}}"""
-    ngram: Annotated[int, Field(le=1000)] = 13
+    ngram: Annotated[int, Field(ge=5, le=1000)] = 13
     """words of a run, 5 to 1000; a shorter text of an item counts as one run if it has 5 words"""
     max_document_frequency: Annotated[int, Field(ge=1)] = 10
     """documents, ≥ 1; a run that more of them hold is a common phrase: it is ignored, and listed"""
-
-    def __post_init__(self) -> None:
-        from clozeline.pipeline.kernels.ngram_index import FEWEST_WORDS  # imports pyarrow, which help does not need
-
-        if not self.against:
-            raise ValueError("against: expected evaluation files, got none: leave the key `decontaminate` out instead")
-        if self.ngram < FEWEST_WORDS:
-            raise ValueError(
-                f"ngram: expected {FEWEST_WORDS} words or more, got {self.ngram}: shorter runs are common phrases; "
-                "13 is usual"
-            )

@@ -12,7 +12,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.kernels.ngram_index import Item
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, Rejected, SourceTarget, TaskItem, strings_in
 from clozeline.pipeline.tasks.readers._column_files import json_lines
 from clozeline.pipeline.tasks.readers._text_lines import text_lines
@@ -26,6 +25,17 @@ _LAYOUTS: Final = (
     ("masked_sentences",),
 )  # fmt: skip
 """Fields of lines of JSON that hold the texts of an item: any text, minimal pairs (BLiMP), facts (LAMA)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of an evaluation file."""
+
+    row: int
+    """index of its first line, or of the row in files without lines"""
+    name: str
+    """its `id`, or else the row"""
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,53 +1,61 @@
-"""Passes of `decontaminate`: index the items, look documents up, decide which matches count, rewrite the parts."""
+"""Passes of `decontaminate`: index the items, look documents up, decide which matches count, drop documents."""
 
 import io
+import json
 import logging
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.decontaminate.counts import DecontaminateCounts, SuiteCounts
-from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, read_items
-from clozeline.pipeline.decontaminate.overlap import CLEAN_FILE, OVERLAP_FILE, Overlap
+from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, Item, read_items
+from clozeline.pipeline.execution.rewritten_documents import RewriteCounts, rewrite_part
 from clozeline.pipeline.execution.stages import Pass, amount
-from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal
+from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import (
-    Rejection,
-    documents_of,
-    read_batches,
-    read_documents,
-    write_documents,
-    write_rejects,
-)
+from clozeline.pipeline.ingest.documents.files import Rejection, documents_of, read_batches
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.kernels.ngram_index import (
-    INDEX_FILE,
-    Item,
-    Matcher,
-    NgramIndex,
-    build_index,
-    open_index,
-    write_index,
-)
+from clozeline.pipeline.kernels.ngram_index import Matcher, NgramIndex, build_index, open_index, runs_of, write_index
 from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.recorded_file import RecordedFile, find_file
+from clozeline.pipeline.text.normal_form import match_words
+from clozeline.recorded_file import find_file
+from clozeline.sealed_json import seal
 
 _LOG: Final = logging.getLogger(__name__)
 _TOO_FREQUENT: Final = "tmp/too-frequent.npy"
-Matches = NDArray[np.uint32]
-"""Rows (index of a document in its part, entry), sorted, shape [n, 2]."""
+_OVERLAP_FORMAT: Final = 1
+
+
+class SuiteCounts(TypedDict, total=False):
+    """Counts of an evaluation suite."""
+
+    items: int
+    unreadable: int  # rows without a text: damaged or empty
+    too_short: int  # items without a text of five words, which cannot be found
+    words: int  # of all items that can be found
+    overlap_words: int  # those in runs that documents hold
+    contaminated: int  # items of which a document holds a run
+    documents: int  # documents that hold a run of an item
+
+
+class DecontaminateCounts(RewriteCounts, total=False):
+    """Counts of a unit of `decontaminate`."""
+
+    entries: dict[str, int]  # runs in the index: `full` of n words, `short` of shorter texts, `too_frequent` ignored
+    suites: dict[str, SuiteCounts]
+    reported: dict[str, int]  # items by suite, counted where they are looked for in matches
+    compared: int  # documents that were looked up
+    contaminated_documents: int  # of these with a run that is not too frequent
+    matches: dict[str, int]  # pairs of documents and runs: `found`, `counted`, and for the action `taken`, `ignored`
 
 
 @dataclass(frozen=True)
 class WriteIndex(Pass[DecontaminateCounts]):
-    """A single unit: read the items of all evaluation files and write their index."""
+    """A single unit: read the items of all evaluation files and write the index of their runs."""
 
     files: tuple[EvaluationFile, ...]
     ngram: int
@@ -58,23 +66,22 @@ class WriteIndex(Pass[DecontaminateCounts]):
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
         suites: dict[str, SuiteCounts] = {}
         index = build_index(self._items(suites), self.ngram)
-        read = sum(counts["items"] for counts in suites.values())
-        require_equal("decontaminate: index", "items read", read, "items", len(index.item_rows))
-        with output.file(INDEX_FILE) as path:
+        with output.file("index.arrow") as path:
             write_index(path, index)
-        return {"entries": {"full": index.full, "short": len(index) - index.full}, "suites": suites}
+        full = int((index.words == self.ngram).sum())
+        return {"entries": {"full": full, "short": len(index) - full}, "suites": suites}
 
-    def _items(self, suites: dict[str, SuiteCounts]) -> Iterator[tuple[int, Item]]:
-        for number, file in enumerate(self.files):
+    def _items(self, suites: dict[str, SuiteCounts]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for file in self.files:
             counts: SuiteCounts = {"items": 0, "unreadable": 0}
             reasons = dict[str, int]()
             for item in read_items(file, self.limits):
                 if isinstance(item, Rejected):
-                    counts["unreadable"] += 1
-                    reasons[item.reason] = reasons.get(item.reason, 0) + 1
+                    add_counts(counts, {"unreadable": 1})
+                    add_counts(reasons, {item.reason: 1})
                 else:
-                    counts["items"] += 1
-                    yield number, item
+                    add_counts(counts, {"items": 1})
+                    yield f"{file.suite} {item.name}", item.texts
             listed = ", ".join(
                 f"{amount(count, 'row')} rejected as {reason}" for reason, count in sorted(reasons.items())
             )
@@ -98,20 +105,57 @@ class FindMatches(Pass[DecontaminateCounts]):
     name: str = "matches"
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        matcher = Matcher(open_index(index_file(self.folder)))
-        matches, compared = [np.empty((0, 2), np.uint32)], 0
+        matcher = Matcher(_index(self.folder))
+        pairs, compared = list[tuple[int, int]](), 0
         for batch in read_batches(documents_of(self.documents, unit), ("text", "target_text")):
-            # the texts, and the other sides of pairs
-            others = batch.column("target_text").is_valid().to_numpy(zero_copy_only=False).nonzero()[0]
-            owners = np.concatenate((np.arange(len(batch)), others)).tolist()
-            texts = pa.concat_arrays([batch.column("text"), batch.column("target_text").drop_null()])
-            pairs = {(compared + owners[text], entry) for text, _, entry in matcher.find(texts)}
-            matches.append(np.array(sorted(pairs), np.uint32).reshape(-1, 2))
-            compared += len(batch)
-        rows = np.concatenate(matches)
+            sides = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
+            for texts in sides:
+                entries = {entry for text in texts for _, entry in matcher.find(text or "")}
+                pairs += [(compared, entry) for entry in sorted(entries)]
+                compared += 1
         with output.file(_matches_name(unit)) as path, path.open("wb") as file:
-            np.save(file, rows)
-        return {"compared": compared, "matches": {"found": len(rows)}}
+            np.save(file, np.array(pairs, np.uint32).reshape(-1, 2))
+        return {"compared": compared, "matches": {"found": len(pairs)}}
+
+
+@dataclass
+class _Suite:
+    """The items of a suite that documents hold, and the counts of all."""
+
+    counts: SuiteCounts = field(default_factory=lambda: SuiteCounts(
+        too_short=0, words=0, overlap_words=0, contaminated=0
+    ))  # fmt: skip
+    items: int = 0
+    documents: set[tuple[int, int]] = field(default_factory=set)
+    found: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, file: EvaluationFile, item: Item, ngram: int, holders: dict[str, set[tuple[int, int]]]) -> None:
+        """Add an item; `holders` are the documents of each run that is not too frequent."""
+        self.items += 1
+        documents, words, inside, can_be_found = set[tuple[int, int]](), 0, 0, False
+        for text in item.texts:
+            text_words = match_words(text)
+            runs = runs_of(text_words, ngram)
+            starts = [start for start, run in enumerate(runs) if run in holders]
+            documents.update(*(holders[runs[start]] for start in starts))
+            size = min(ngram, len(text_words))
+            inside += len({word for start in starts for word in range(start, start + size)})
+            words, can_be_found = words + len(text_words), can_be_found or bool(runs)
+        add_counts(self.counts, {
+            "too_short": int(not can_be_found), "words": words * can_be_found, "overlap_words": inside,
+            "contaminated": int(bool(documents)),
+        })  # fmt: skip
+        if documents:
+            self.documents |= documents
+            self.found.append({"file": file.name, "row": item.row, "id": item.name, "documents": len(documents),
+                               "overlap": round(inside / words, 6)})  # fmt: skip
+
+    def report(self) -> dict[str, Any]:
+        """Return the entry of the suite in `overlap.json`."""
+        counts: dict[str, Any] = {**self.counts, "documents": len(self.documents), "found": self.found}
+        counts["items"] = self.items
+        counts["overlap"] = round(counts["overlap_words"] / max(1, counts["words"]), 6)
+        return counts
 
 
 @dataclass(frozen=True)
@@ -120,13 +164,13 @@ class DecideMatches(Pass[DecontaminateCounts]):
 
     files: tuple[EvaluationFile, ...]
     parts: int
+    limits: Limits
     max_document_frequency: int
     name: str = "overlap"
     units: int = 1
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        folder = output.folder
-        index = open_index(index_file(folder))
+        folder, index = output.folder, _index(output.folder)
         frequency, counted = np.zeros(len(index), np.int64), 0
         for part in range(self.parts):
             rows = read_matches(folder, part)
@@ -135,16 +179,34 @@ class DecideMatches(Pass[DecontaminateCounts]):
         too_frequent = frequency > self.max_document_frequency
         with output.file(_TOO_FREQUENT) as path, path.open("wb") as file:
             np.save(file, too_frequent)
-        overlap = Overlap(index, self.files, (frequency > 0) & ~too_frequent)
+        holders: dict[str, set[tuple[int, int]]] = {}
         for part in range(self.parts):
-            overlap.add(read_matches(folder, part))
-        with output.file(OVERLAP_FILE) as path:
-            overlap.write_overlap(path, frequency, too_frequent)
-        with output.file(CLEAN_FILE) as path:
-            overlap.write_clean_items(path)
+            rows = read_matches(folder, part)
+            for document, entry in rows[~too_frequent[rows[:, 1]]].tolist():
+                holders.setdefault(index.runs[entry].as_py(), set()).add((part, document))
+        suites: dict[str, _Suite] = {}
+        for evaluation in self.files:
+            suite = suites.setdefault(evaluation.suite, _Suite())
+            for item in read_items(evaluation, self.limits):
+                if not isinstance(item, Rejected):
+                    suite.add(evaluation, item, index.ngram, holders)
+        ignored: list[dict[str, Any]] = [
+            {"words": index.runs[entry].as_py(), "documents": int(frequency[entry])}
+            for entry in np.flatnonzero(too_frequent).tolist()
+        ]
+        ignored.sort(key=lambda row: (-row["documents"], row["words"]))
+        content = {"format": _OVERLAP_FORMAT, "ngram": index.ngram, "ignored": ignored,
+                   "suites": {name: suite.report() for name, suite in suites.items()}}  # fmt: skip
+        with output.file("overlap.json") as path:
+            text = json.dumps(seal(content), sort_keys=True, ensure_ascii=False)
+            path.write_text(text + "\n", encoding="utf-8")
+        counts: dict[str, SuiteCounts] = {
+            name: {**suite.counts, "documents": len(suite.documents)} for name, suite in suites.items()
+        }
         return {
             "entries": {"too_frequent": int(too_frequent.sum())}, "matches": {"counted": counted},
-            "contaminated_documents": overlap.documents, "suites": overlap.suite_counts(),
+            "contaminated_documents": len(set().union(*holders.values())), "suites": counts,
+            "reported": {name: suite.items for name, suite in suites.items()},
         }  # fmt: skip
 
 
@@ -155,64 +217,36 @@ class Apply(Pass[DecontaminateCounts]):
     units: int
     documents: Path
     folder: Path
-    files: tuple[EvaluationFile, ...]
     seed: int
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        rows = read_matches(self.folder, unit)
-        ignored = np.load(io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer()))
-        entries: dict[int, list[int]] = {}
-        for document, entry in rows[~ignored[rows[:, 1]]].tolist():
-            entries.setdefault(document, []).append(entry)
-        index = open_index(index_file(self.folder))
-        counts: DecontaminateCounts = {
-            "documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0, "rejected": {},
-            "characters_removed": {},
-            "matches": {"taken": sum(map(len, entries.values())), "ignored": int(ignored[rows[:, 1]].sum())},
-        }  # fmt: skip
-        rejections = list[Rejection]()
+        rows, index = read_matches(self.folder, unit), _index(self.folder)
+        ignored = np.load(io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer()))[rows[:, 1]]
+        # the first entry of each document: the first that an item holds
+        entries = dict(reversed(rows[~ignored].tolist()))
 
-        def kept_documents() -> Iterator[Document]:
-            for row, document in enumerate(read_documents(documents_of(self.documents, unit))):
-                characters = document.characters
-                add_counts(counts, {"documents_in": 1, "characters_in": characters})
-                if row not in entries:
-                    add_counts(counts, {"documents_out": 1, "characters_out": characters})
-                    yield document
-                    continue
-                rejections.append(
-                    Rejection.of(document, stage="decontaminate", reason="contaminated",
-                                 detail=self._describe(index, entries[row]), seed=self.seed)
-                )  # fmt: skip
-                add_counts(
-                    counts, {"rejected": {"contaminated": 1}, "characters_removed": {"contaminated": characters}}
-                )
+        def decide(row: int, document: Document) -> Document | Rejection:
+            if (entry := entries.get(row)) is None:
+                return document
+            detail = f"{index.items[entry]}: {index.runs[entry]}"
+            return Rejection.of(document, stage="decontaminate", reason="contaminated", detail=detail, seed=self.seed)
 
-        with output.file(f"documents/{unit:06d}.arrow") as path:
-            kept = write_documents(path, kept_documents())
-        with output.file(f"rejects/{unit:06d}.arrow") as path:
-            rejected = write_rejects(path, rejections)
-        where = f"decontaminate: part {unit}"
-        require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
-        require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
+        rewritten = rewrite_part(output, unit, documents_of(self.documents, unit), decide)
+        counts: DecontaminateCounts = {"matches": {"taken": int((~ignored).sum()), "ignored": int(ignored.sum())}}
+        add_counts(counts, rewritten)
         return counts
 
-    def _describe(self, index: NgramIndex, entries: Iterable[int]) -> str:
-        """Return the suite and name of the first item that holds one of the entries, and the words of that entry."""
-        entry = min(entries, key=lambda entry: (index.items_of(entry)[0], index.positions[entry]))
-        item = int(index.items_of(entry)[0])
-        return f"{self.files[index.item_files[item]].suite} {index.item_names[item]}: {index.entry(entry)}"
 
-
-def index_file(folder: Path) -> RecordedFile:
+def _index(folder: Path) -> NgramIndex:
     """Return the index that the stage wrote into its folder."""
-    return find_file(folder, "index-000000", INDEX_FILE)
+    return open_index(find_file(folder, "index-000000", "index.arrow"))
 
 
-def read_matches(folder: Path, part: int) -> Matches:
-    """Return the matches of a part."""
-    rows: Matches = np.load(io.BytesIO(find_file(folder, f"matches-{part:06d}", _matches_name(part)).buffer()))
+def read_matches(folder: Path, part: int) -> NDArray[np.uint32]:
+    """Return the matches of a part: rows (index of a document in the part, entry), sorted, shape [n, 2]."""
+    file = find_file(folder, f"matches-{part:06d}", _matches_name(part))
+    rows: NDArray[np.uint32] = np.load(io.BytesIO(file.buffer()))
     return rows
 
 

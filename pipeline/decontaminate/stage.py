@@ -9,13 +9,9 @@ from typing import ClassVar
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
-from clozeline.pipeline.decontaminate.counts import DecontaminateCounts
-from clozeline.pipeline.decontaminate.evaluation_items import (
-    evaluation_files,
-    read_items,
-    version_of,
-)
-from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, FindMatches, WriteIndex
+from clozeline.pipeline.decontaminate.evaluation_items import evaluation_files, read_items, version_of
+from clozeline.pipeline.decontaminate.passes import Apply, DecideMatches, DecontaminateCounts, FindMatches, WriteIndex
+from clozeline.pipeline.execution.rewritten_documents import check_rewritten
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.kernels.ngram_index import INDEX_VERSION
@@ -50,8 +46,8 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
         return [
             WriteIndex(files, config.ngram, self.recipe.limits),
             FindMatches(units, documents, self.folder),
-            DecideMatches(files, units, config.max_document_frequency),
-            Apply(units, documents, self.folder, files, self.recipe.seed),
+            DecideMatches(files, units, self.recipe.limits, config.max_document_frequency),
+            Apply(units, documents, self.folder, self.recipe.seed),
         ]
 
     def row(self, counts: DecontaminateCounts) -> Row:
@@ -63,13 +59,13 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     def check(self, counts: DecontaminateCounts) -> None:
         """Check that all documents are looked up, and that each one with a match is dropped."""
         rejected, matches = sum(counts.get("rejected", {}).values()), counts.get("matches", {})
-        require_equal(self.name, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",
-                      counts.get("documents_out", 0) + rejected)  # fmt: skip
-        kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
-        require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
+        check_rewritten(self.name, counts)
         if "documents_in" in counts and "compared" in counts:  # the sum of all units
             require_equal(self.name, "documents looked up", counts["compared"], "documents_in", counts["documents_in"])
             require_equal(self.name, "matches found", matches["found"], "matches counted", matches["counted"])
             require_equal(self.name, "matches found", matches["found"], "matches taken + ignored",
                           matches["taken"] + matches["ignored"])  # fmt: skip
             require_equal(self.name, "contaminated documents", counts["contaminated_documents"], "rejected", rejected)
+            for name, suite in counts["suites"].items():
+                require_equal(self.name, f"items of {name}", suite["items"], "items reported",
+                              counts["reported"][name])  # fmt: skip

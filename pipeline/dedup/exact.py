@@ -107,7 +107,7 @@ class ExactHashes(Pass[DedupCounts]):
         columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
         rows = pack_rows(_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
         bounds = hash_bounds(rows["hash"], self.parts.ranges)
-        write_rows(output, self.parts.exchange("exact-hashes"), unit, rows, bounds)
+        write_rows(output, self.parts.shuffle("exact-hashes"), unit, rows, bounds)
         if unit >= self.parts.own:
             return {"other": {"hashed": len(rows)}}
         return {"hashed": len(rows), "without_key": without_key}
@@ -126,7 +126,7 @@ class ExactSurvivors(Pass[DedupCounts]):
     name: str = "exact-survivors"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        rows = read_rows(self.parts.folder, self.parts.exchange("exact-hashes"), unit, _ROW)
+        rows = read_rows(self.parts.folder, self.parts.shuffle("exact-hashes"), unit, _ROW)
         uids, part = np.ascontiguousarray(rows["uid"]), rows["part"]
         kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["merit"], uids)
         own = part < self.parts.own
@@ -145,13 +145,13 @@ class ExactSurvivors(Pass[DedupCounts]):
         order = dropped[np.lexsort((uids[dropped], part[dropped]))]
         drops = pack_rows(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
         bounds = number_bounds(part[order], self.parts.units)
-        write_rows(output, self.parts.exchange("exact-drops"), unit, drops, bounds)
+        write_rows(output, self.parts.shuffle("exact-drops"), unit, drops, bounds)
         if self.before_near:
             # the distinct (kept uid, part) pairs
             copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[order]})
             copies = copies[np.lexsort((copies["part"], copies["uid"]))]
             copies = copies[run_starts(copies)]
-            write_rows(output, self.parts.exchange("exact-kept"), unit, copies, [0, len(copies)])
+            write_rows(output, self.parts.shuffle("exact-kept"), unit, copies, [0, len(copies)])
         # clusters, named by their smallest uid
         members = np.flatnonzero(np.isin(kept, kept[dropped[own[dropped]]]))
         stays = (kept[members] == members) | ~own[members]

@@ -145,7 +145,7 @@ class NearSignatures(Pass[DedupCounts]):
         columns: dict[str, NDArray[Any]] = {"key": flat[order], "row": owners[order]}
         columns["part"] = np.full(len(order), unit, np.uint32)
         bounds = hash_bounds(columns["key"], self.parts.ranges)
-        write_rows(output, self.parts.exchange("near-keys"), unit, pack_rows(_KEY, columns), bounds)
+        write_rows(output, self.parts.shuffle("near-keys"), unit, pack_rows(_KEY, columns), bounds)
         counts: DedupCounts = {"near": {"keys": len(flat)}}
         if unit >= self.parts.own:
             return counts | {"other": {"signatures": len(rows)}}
@@ -161,14 +161,14 @@ class NearCandidates(Pass[DedupCounts]):
     name: str = "near-candidates"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        rows = read_rows(self.parts.folder, self.parts.exchange("near-keys"), unit, _KEY)
+        rows = read_rows(self.parts.folder, self.parts.shuffle("near-keys"), unit, _KEY)
         rows = rows[np.argsort(rows["key"], kind="stable")]
         starts = run_starts(rows["key"])
         # a key that begins here and not in the next row belongs to one document
         shared = ~(starts & np.append(starts[1:], True))
         columns = {"starts": starts[shared], "part": rows["part"][shared], "row": rows["row"][shared]}
         chosen = pack_rows(_CANDIDATE, columns)
-        write_rows(output, self.parts.exchange("near-candidates"), unit, chosen, [0, len(chosen)])
+        write_rows(output, self.parts.shuffle("near-candidates"), unit, chosen, [0, len(chosen)])
         return {"near": {"compared_keys": len(rows), "candidates": len(chosen)}}
 
 
@@ -205,9 +205,9 @@ class NearClusters(Pass[DedupCounts]):
                          "dropped": len(dropped)}}  # fmt: skip
 
     def _read_candidates(self) -> NDArray[Any]:
-        exchange, dtype = self.parts.exchange("near-candidates"), np.dtype(list(_CANDIDATE))
+        shuffle, dtype = self.parts.shuffle("near-candidates"), np.dtype(list(_CANDIDATE))
         pieces, size = list[bytes](), 0
-        for piece in exchange.read(self.parts.folder, 0):
+        for piece in shuffle.read(self.parts.folder, 0):
             pieces.append(piece)
             size += len(piece) // dtype.itemsize
             if size > MOST_CANDIDATES:
@@ -248,14 +248,14 @@ class NearClusters(Pass[DedupCounts]):
             order = np.argsort(drops["uid"])
             drops, part = drops[order], part[order]
             more = [(drops, part)]
-            for piece in self.parts.exchange("exact-kept").read(self.parts.folder, 0):
+            for piece in self.parts.shuffle("exact-kept").read(self.parts.folder, 0):
                 copies = np.frombuffer(piece, np.dtype(list(COPY)))
                 index, present = locate_keys(drops["uid"], copies["uid"])
                 more.append((drops[index[present]], copies["part"][present]))
             drops, part = (np.concatenate(column) for column in zip(*more, strict=True))
         order = np.lexsort((drops["uid"], part))
         bounds = number_bounds(part[order], self.parts.units)
-        write_rows(output, self.parts.exchange("near-drops"), 0, drops[order], bounds)
+        write_rows(output, self.parts.shuffle("near-drops"), 0, drops[order], bounds)
 
 
 def resolve(

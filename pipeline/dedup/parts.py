@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.rows import Uids, read_rows
-from clozeline.pipeline.execution.exchange import Exchange
 from clozeline.pipeline.execution.plan import read_plan
-from clozeline.pipeline.execution.unit_record import Counts, outputs_digest, records
+from clozeline.pipeline.execution.rewritten_documents import RewriteCounts
+from clozeline.pipeline.execution.shuffle import Shuffle
+from clozeline.pipeline.execution.unit_record import outputs_digest, records
 from clozeline.pipeline.ingest.documents.document import row_schema
 from clozeline.pipeline.ingest.documents.files import documents_of
 from clozeline.recorded_file import RecordedFile
@@ -37,7 +38,7 @@ CLUSTER_SCHEMA: Final = row_schema(
 the estimated Jaccard similarity to the kept document. Every cluster has two or more members."""
 
 _Side = Literal["parts", "own", "ranges", "one"]
-EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
+SHUFFLES: Final[dict[str, tuple[_Side, _Side]]] = {
     "exact-hashes": ("parts", "ranges"),  # rows of documents, to ranges of their hash
     "exact-drops": ("ranges", "parts"),  # exact copies, to their parts
     "exact-kept": ("ranges", "one"),  # kept by exact dedup, to the unit that forms clusters of near-duplicates
@@ -49,7 +50,7 @@ EXCHANGES: Final[dict[str, tuple[_Side, _Side]]] = {
     "spans-hashes": ("own", "ranges"),  # the same for spans of sentences
     "spans-drops": ("ranges", "own"),
 }
-"""Source and destination of each exchange of rows; `own` excludes the parts of another output."""
+"""Source and destination of each shuffle of rows; `own` excludes the parts of another output."""
 _STAGES: Final = ("decontaminate", "dedup", "clean")
 """Stages that write documents, the last first."""
 
@@ -78,7 +79,7 @@ class PieceCounts(TypedDict, total=False):
     applied: int  # the same, counted where documents are written
 
 
-class DedupCounts(Counts, total=False):
+class DedupCounts(RewriteCounts, total=False):
     """Counts of a unit of `dedup`."""
 
     hashed: int  # documents with a key for exact dedup
@@ -90,10 +91,6 @@ class DedupCounts(Counts, total=False):
     pieces: dict[str, PieceCounts]  # by type: lines, spans
     edited: int  # documents without some pieces
     edits: dict[str, int]  # characters removed from them, by type
-    rejected: dict[str, int]  # dropped documents, by type of duplicate
-    characters_in: int
-    characters_out: int
-    characters_removed: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +149,18 @@ class Parts:
             return np.full(len(batch), OTHER_MERIT, np.int64)
         return np.asarray(batch.column("n_chars"), dtype=np.int64)
 
-    def exchange(self, kind: str) -> Exchange:
-        """Return an exchange of rows between passes; `EXCHANGES` lists them."""
+    def shuffle(self, kind: str) -> Shuffle:
+        """Return a shuffle of rows between passes; `SHUFFLES` lists them."""
         sizes = {"parts": self.units, "own": self.own, "ranges": self.ranges, "one": 1}
-        source, destination = (sizes[side] for side in EXCHANGES[kind])
-        return Exchange(kind, source, destination)
+        source, destination = (sizes[side] for side in SHUFFLES[kind])
+        return Shuffle(kind, source, destination)
 
     def drops(self, kind: str, part: int) -> tuple[Uids, Uids]:
         """Return the dropped uids that a part must know, sorted, and the uid kept instead of each.
 
         `exact-drops` are documents of the part; `near-drops` also documents that its exact copies were dropped for.
         """
-        drops = read_rows(self.folder, self.exchange(kind), part, DROP)
+        drops = read_rows(self.folder, self.shuffle(kind), part, DROP)
         order = np.argsort(drops["uid"])
         return drops["uid"][order], drops["kept"][order]
 

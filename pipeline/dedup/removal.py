@@ -1,19 +1,18 @@
 """Remove from the documents of a part what passes decided: duplicate documents, then repeated pieces of texts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clozeline.pipeline.dedup.parts import PIECE_DROP, DedupCounts, Parts
+from clozeline.pipeline.dedup.parts import PIECE_DROP, DedupCounts, Parts, PieceCounts
 from clozeline.pipeline.dedup.repeats import Pieces
 from clozeline.pipeline.dedup.rows import read_rows, uid_bytes
-from clozeline.pipeline.execution.edit_samples import EditSamples, add_edit
+from clozeline.pipeline.execution.rewritten_documents import rewrite_part
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal
+from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
-from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, write_documents, write_rejects
+from clozeline.pipeline.ingest.documents.files import Rejection, read_documents
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
@@ -33,45 +32,37 @@ class Removals:
 
     def documents(self, part: int) -> Iterator[tuple[int, Document]]:
         """Yield the row in the part and the rest of each document that stays."""
-        return Removal(self, part).documents()
+        removal = Removal(self, part)
+        for row, document in enumerate(read_documents(self.parts.source(part))):
+            if isinstance(left := removal.decide(row, document), Document):
+                yield row, left
 
 
 @dataclass
 class Removal:
-    """Documents of a part without the duplicates, and counts of both."""
+    """Decides what is left of the documents of a part, and counts what it cuts out of those that stay."""
 
     removals: Removals
     part: int
-    edits: EditSamples = field(default_factory=dict)
-    rejections: list[Rejection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.counts: DedupCounts = {
-            "documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0, "rejected": {},
-            "characters_removed": {},
-        }  # fmt: skip
+        self.counts: DedupCounts = {"edited": 0, "edits": {}, "characters_removed": {}}
         self._exact = self._read_drops("exact-drops") if self.removals.exact else {}
         self._near = self._read_drops("near-drops") if self.removals.near else {}
         # runs of units by type of pieces and row of the document
         self._runs = {pieces.NAME: self._read_runs(pieces.NAME) for pieces in self.removals.pieces}
 
-    def documents(self) -> Iterator[tuple[int, Document]]:
-        """Yield the row in the part and the rest of each document that stays, in order."""
-        for row, document in enumerate(read_documents(self.removals.parts.source(self.part))):
-            characters = document.characters
-            add_counts(self.counts, {"documents_in": 1, "characters_in": characters})
-            if document.uid in self._exact:
-                # the copy that exact dedup kept may itself have been dropped for a near-duplicate
-                kept = self._exact[document.uid]
-                self._reject(document, "exact_duplicate", self._near.get(kept, kept).hex(), characters)
-            elif document.uid in self._near:
-                self._reject(document, "near_duplicate", self._near[document.uid].hex(), characters)
-            elif (rest := self._without_pieces(row, document)) is not None:
-                add_counts(self.counts, {"documents_out": 1, "characters_out": rest.characters})
-                yield row, rest
+    def decide(self, row: int, document: Document) -> Document | Rejection:
+        """Return the rest of a document that stays, or the rejection of another one, by its row in the part."""
+        if (kept := self._exact.get(document.uid)) is not None:
+            # the copy that exact dedup kept may itself have been dropped for a near-duplicate
+            return self._reject(document, "exact_duplicate", self._near.get(kept, kept).hex())
+        if (kept := self._near.get(document.uid)) is not None:
+            return self._reject(document, "near_duplicate", kept.hex())
+        return self._without_pieces(row, document)
 
-    def _without_pieces(self, row: int, document: Document) -> Document | None:
-        """Return the document without repeated pieces; None if nothing is left of it."""
+    def _without_pieces(self, row: int, document: Document) -> Document | Rejection:
+        """Return the document without repeated pieces, or its rejection if nothing is left of it."""
         text, removed = document.text, dict[str, int]()
         for pieces in self.removals.pieces:
             if not (runs := self._runs[pieces.NAME].get(row)):
@@ -79,22 +70,16 @@ class Removal:
             left = pieces.cut(text, document.language, runs)
             if not left:
                 detail = f"{len(runs):,} repeated {pieces.NAME}"
-                self._reject(document, f"repeated_{pieces.NAME}", detail, len(document.text))
-                return None
+                return self._reject(document, f"repeated_{pieces.NAME}", detail)
             removed[pieces.NAME] = len(text) - len(left)
-            origin = document.url or f"{document.source} at {document.offset:,}"
-            add_edit(self.edits, pieces.NAME, document.uid, origin, text, left)
             text = left
         if not removed:
             return document
-        changes: Any = {"characters_removed": removed, "edits": removed, "edited": 1}
-        add_counts(self.counts, changes)
+        add_counts(self.counts, {"characters_removed": removed, "edits": removed, "edited": 1})
         return document.replace_text(text, TextStatistics(text).words, flags=document.flags | FLAG_SPANS_REMOVED)
 
-    def _reject(self, document: Document, reason: str, detail: str, characters: int) -> None:
-        seed = self.removals.seed
-        self.rejections.append(Rejection.of(document, stage="dedup", reason=reason, detail=detail, seed=seed))
-        add_counts(self.counts, {"rejected": {reason: 1}, "characters_removed": {reason: characters}})
+    def _reject(self, document: Document, reason: str, detail: str) -> Rejection:
+        return Rejection.of(document, stage="dedup", reason=reason, detail=detail, seed=self.removals.seed)
 
     def _read_drops(self, kind: str) -> dict[bytes, bytes]:
         """Return the kept uid of each dropped one; rows of near drops may repeat a uid."""
@@ -103,16 +88,15 @@ class Removal:
 
     def _read_runs(self, name: str) -> dict[int, list[tuple[int, int]]]:
         parts = self.removals.parts
-        rows = np.sort(read_rows(parts.folder, parts.exchange(f"{name}-drops"), self.part, PIECE_DROP))
+        rows = np.sort(read_rows(parts.folder, parts.shuffle(f"{name}-drops"), self.part, PIECE_DROP))
         runs: dict[int, list[tuple[int, int]]] = {}
         for row, first, last in rows.tolist():
             runs.setdefault(row, []).append((first, last))
         return runs
 
-    def count_pieces(self) -> DedupCounts:
+    def count_pieces(self) -> dict[str, PieceCounts]:
         """Return the pieces that were read to be removed, by type."""
-        runs = {name: sum(map(len, by_row.values())) for name, by_row in self._runs.items()}
-        return {"pieces": {name: {"applied": number} for name, number in runs.items()}} if runs else {}
+        return {name: {"applied": sum(map(len, by_row.values()))} for name, by_row in self._runs.items()}
 
 
 @dataclass
@@ -124,12 +108,10 @@ class Apply(Pass[DedupCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        removal = Removal(self.removals, unit, output.edits)
-        with output.file(f"documents/{unit:06d}.arrow") as path:
-            kept = write_documents(path, (document for _, document in removal.documents()))
-        with output.file(f"rejects/{unit:06d}.arrow") as path:
-            rejected = write_rejects(path, removal.rejections)
-        counts, where = removal.counts, f"dedup: part {unit}"
-        require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
-        require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
-        return counts | removal.count_pieces()
+        removal = Removal(self.removals, unit)
+        rewritten = rewrite_part(output, unit, self.removals.parts.source(unit), removal.decide)
+        counts: DedupCounts = {}
+        if self.removals.pieces:
+            counts = {**removal.counts, "pieces": removal.count_pieces()}
+        add_counts(counts, rewritten)
+        return counts

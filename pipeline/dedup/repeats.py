@@ -165,7 +165,7 @@ class PieceHashes(Pass[DedupCounts]):
         order = np.argsort(columns["hash"], kind="stable")
         packed = pack_rows(_PIECE, columns)[order]
         bounds = hash_bounds(columns["hash"][order], parts.ranges)
-        write_rows(output, parts.exchange(f"{name}-hashes"), unit, packed, bounds)
+        write_rows(output, parts.shuffle(f"{name}-hashes"), unit, packed, bounds)
         amounts: PieceCounts = {"documents": len(uids) + pairs, "pairs": pairs, "hashed": len(packed)}
         return {"pieces": {name: amounts}}
 
@@ -179,7 +179,7 @@ class PieceDrops(Pass[DedupCounts]):
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         parts, name = self.parts, self.pieces.NAME
-        rows = read_rows(parts.folder, parts.exchange(f"{name}-hashes"), unit, _PIECE)
+        rows = read_rows(parts.folder, parts.shuffle(f"{name}-hashes"), unit, _PIECE)
         rows = rows[np.lexsort((rows["first"], rows["uid"], rows["hash"]))]
         is_first = run_starts(rows["hash"])
         counted, limit = np.ones(len(rows), dtype=bool), 1
@@ -194,6 +194,6 @@ class PieceDrops(Pass[DedupCounts]):
         bounds = number_bounds(removed["part"], parts.own)
         columns = {"row": removed["row"], "first": removed["first"]}
         columns["last"] = removed["first"] + np.uint32(self.pieces.units)
-        write_rows(output, parts.exchange(f"{name}-drops"), unit, pack_rows(PIECE_DROP, columns), bounds)
+        write_rows(output, parts.shuffle(f"{name}-drops"), unit, pack_rows(PIECE_DROP, columns), bounds)
         amounts: PieceCounts = {"compared": len(rows), "repeated": int(repeated.sum()), "dropped": len(removed)}
         return {"pieces": {name: amounts}}

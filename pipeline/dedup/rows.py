@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.arrays import Bool, Int64
-from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.unit_record import Output, require_equal
 
 Schema: TypeAlias = Sequence[tuple[str, str]]
@@ -37,17 +37,17 @@ def pack_rows(schema: Schema, columns: Mapping[str, NDArray[Any]]) -> NDArray[An
     return rows
 
 
-def write_rows(output: Output, exchange: Exchange, source: int, rows: NDArray[Any], bounds: Sequence[int]) -> None:
+def write_rows(output: Output, shuffle: Shuffle, source: int, rows: NDArray[Any], bounds: Sequence[int]) -> None:
     """Write the sorted rows of a source; destination k gets rows[bounds[k]:bounds[k + 1]]."""
-    require_equal(f"dedup: {exchange.file(source)}", "rows", len(rows), "rows with a destination", bounds[-1])
-    with exchange.write(output, source) as writer:
+    require_equal(f"dedup: {shuffle.file(source)}", "rows", len(rows), "rows with a destination", bounds[-1])
+    with shuffle.write(output, source) as writer:
         for first, last in pairwise(bounds):
             writer.add([rows[first:last].tobytes()])
 
 
-def read_rows(folder: Path, exchange: Exchange, destination: int, schema: Schema) -> NDArray[Any]:
+def read_rows(folder: Path, shuffle: Shuffle, destination: int, schema: Schema) -> NDArray[Any]:
     """Return the rows of a destination, in the order of the sources."""
-    return np.frombuffer(b"".join(exchange.read(folder, destination)), np.dtype(list(schema)))
+    return np.frombuffer(b"".join(shuffle.read(folder, destination)), np.dtype(list(schema)))
 
 
 def hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:

@@ -11,9 +11,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.exact import EXACT_VERSION, ExactHashes, ExactSurvivors
 from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClusters, NearSignatures
-from clozeline.pipeline.dedup.parts import EXCHANGES, DedupCounts, OtherOutput, Parts, count_ranges
+from clozeline.pipeline.dedup.parts import SHUFFLES, DedupCounts, OtherOutput, Parts, count_ranges
 from clozeline.pipeline.dedup.removal import Apply, Removals
 from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, PieceDrops, PieceHashes, Pieces, Spans
+from clozeline.pipeline.execution.rewritten_documents import check_rewritten
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.text.normal_form import MATCH_VERSION
@@ -55,7 +56,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def passes(self) -> Sequence[Pass[DedupCounts]]:
         parts = self._parts
         exact, near = self.config.exact, self.config.near
-        bundles = {kind: parts.exchange(kind).passes() for kind in EXCHANGES}
+        bundles = {kind: parts.shuffle(kind).passes() for kind in SHUFFLES}
         passes: list[Pass[DedupCounts]] = []
         if exact is not None:
             passes += [ExactHashes(parts.units, parts, exact.key), *bundles["exact-hashes"]]
@@ -80,14 +81,9 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
 
     def check(self, counts: DedupCounts) -> None:
         """Check that every document is kept or rejected, and that as many are rejected as the passes dropped."""
-        documents_in, documents_out = counts.get("documents_in", 0), counts.get("documents_out", 0)
-        rejected = counts.get("rejected", {})
-        require_equal(self.name, "documents_in", documents_in, "documents_out + rejected",
-                      documents_out + sum(rejected.values()))  # fmt: skip
-        kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
-        require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)
+        check_rewritten(self.name, counts)
         if "documents_in" in counts:  # not per unit, where only one side is known: parts are read, ranges decide
-            _check_passes(counts, documents_in, rejected)
+            _check_passes(counts, counts["documents_in"], counts["rejected"])
 
 
 def _check_passes(counts: DedupCounts, documents: int, rejected: Mapping[str, int]) -> None:

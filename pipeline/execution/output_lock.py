@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from clozeline.errors import StorageError
-from clozeline.files import cannot_write, lock, open_unlinked, process_start, read_json, still_runs
+from clozeline.files import lock, open_unlinked, process_start, read_json, still_runs
+from clozeline.repair import cannot_write
 
 _RENEWED_S: Final = 20.0
 # Seconds without a renewal after which the holder on another machine counts as gone.

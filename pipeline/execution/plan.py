@@ -40,9 +40,9 @@ _STORED: Final = ("unit", "source", "source_group", "reader", "start", "end")
 LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
 MOST_UNITS: Final = 8_192
-"""Units and shards of a large one, so that their product, the pieces of an exchange, stays below 7 * 10^7."""
+"""Units and shards of a large one, so that their product, the pieces of a shuffle, stays below 7 * 10^7."""
 MOST_PIECES: Final = 10**10
-"""Pieces of an exchange: each takes 24 bytes of an index and some 50 microseconds to write and read."""
+"""Pieces of a shuffle: each takes 24 bytes of an index and some 50 microseconds to write and read."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs, so its first start freezes the plan."""
 

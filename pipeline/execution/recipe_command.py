@@ -23,16 +23,12 @@ from clozeline.errors import StorageError
 from clozeline.native.library import missing_note
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import load_plan
-from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.report import write_run_report
+from clozeline.pipeline.execution.progress import Progress, print_table
+from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
-from clozeline.pipeline.execution.stage_report import earlier_report
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
-from clozeline.pipeline.execution.summary_table import print_table
 from clozeline.pipeline.recipe import Recipe, load_recipe
-from clozeline.report.axis_units import size_text
-from clozeline.terminal import Terminal
-from clozeline.without_pandas import skip_pandas
+from clozeline.terminal import Terminal, size_text
 
 # Algorithms whose options are next to other keys of a recipe.
 _ALGORITHMS: Final = (
@@ -76,7 +72,6 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     if options.config is None:
         parser.error("--config FILE is missing")
     recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
-    skip_pandas()  # pyarrow has been imported
     check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)
@@ -96,7 +91,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
         if summaries and detail != "quiet":
             print_table(summaries)
     names = stages_of(recipe)
-    path = write_run_report(recipe.output_folder, names if only is None else names[: names.index(only) + 1], only)
+    path = write_run_report(recipe, names if only is None else names[: names.index(only) + 1])
     if detail != "quiet":
         _show(wrap_log(f"report: {path}"))
     return 0

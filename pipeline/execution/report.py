@@ -1,304 +1,322 @@
-"""Write the report of a run: `report.json` and the page `report.html`."""
+"""Write and read the reports of a run: `report.json` of each stage and of all of them, and the page `report.html`.
 
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
-from itertools import pairwise
+The page shows amounts, reasons and samples of documents. Samples are read from at most 16 files of a stage, so that a
+report costs the same for any corpus.
+"""
+
+import heapq
+import platform
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from clozeline.files import publish_json, publish_text
+import pyarrow as pa
+
+from clozeline.errors import IntegrityError, StorageError
+from clozeline.files import parse_json, publish_json, publish_text
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
-from clozeline.pipeline.execution.report_origins import (
-    iter_deciders,
-    iter_fertility,
-    iter_slowest,
-    list_provenance,
-    read_manifests,
-    way_back,
+from clozeline.pipeline.execution.stages import Row, Stage, stage_of
+from clozeline.pipeline.execution.unit_record import C, UnitRecord, unit_marker
+from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_malformed, read_rejects
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.shards import Manifest
+from clozeline.recorded_file import RecordedFile, find_file
+from clozeline.report.html_page import (
+    bars,
+    collapsible,
+    grid,
+    largest,
+    lead,
+    listing,
+    page,
+    quote,
+    section,
+    table,
 )
-from clozeline.pipeline.execution.report_samples import (
-    Parts,
-    SampleText,
-    cluster_sizes,
-    lengths,
-    sample_kept_texts,
-    sample_malformed,
-    sample_rejects,
-    tally_documents,
-)
-from clozeline.pipeline.execution.stage_report import REPORT_FORMAT, StageFacts, earlier_report
-from clozeline.report.axis_units import duration, size_text
-from clozeline.report.charts import Bar, Step, bars, funnel, histogram, shares
-from clozeline.report.html_page import collapsible, facts, grid, lead, listing, page, quote, section, table
-from clozeline.sealed_json import seal
+from clozeline.sealed_json import seal, unseal
+from clozeline.terminal import duration, size_text
 
-# Groups of reasons, and the count that their shares are of.
-_LEFT_OUT: Final = {
-    "ignored": "records_in", "malformed": "records_in", "rejected": "documents_in", "tokens_dropped": "tokens_in",
-    "skipped": "samples_in", "refused": "rows_in",
-}  # fmt: skip
+REPORT_FORMAT: Final = 1
+"""Number in every `report.json`; raised when a key of it gets another meaning."""
+Reports: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Contents of `report.json` by stage, in the order the stages run."""
 
+# Slowest units that a report lists.
+_SLOWEST: Final = 5
+# Files of a folder that samples are drawn from.
+_FILES: Final = 16
+# Texts shown of what is kept, and for each reason; malformed records for each reason.
+_TEXTS: Final = 3
+_RECORDS: Final = 20
+# Characters shown of a text.
+_CHARACTERS: Final = 400
 # Inputs that are listed by name.
 _LISTED: Final = 50
-# Names of the documents that a stage leaves.
-_LEFT: Final = {"clean": "kept", "dedup": "unique"}
-
-# Sites and languages that have a row of their own.
-_GROUPS: Final = 20
-
-_SUITE: Final = ("evaluation suite", "items", "not read", "found in documents", "too short", "documents", "words found")
+# Amounts in which the first sentence counts what was made of the documents, by stage.
+_MADE: Final = {"encode": "tokens", "corrupt": "examples", "tasks": "examples"}
 
 
-def write_run_report(output: Path, names: Sequence[str], only: str | None = None) -> Path:
-    """Write `report.json` and the page of a run, unless they are newer than its stages' files; return the page.
+def write_stage_report(stage: Stage[Any, C], counts: C, records: Sequence[UnitRecord], seconds: float) -> None:
+    """Write `report.json` of a stage from its records, with what decided its output."""
+    size = sum(file["bytes"] for record in records for file in record.outputs.values())
+    decided = {
+        "version": stage.version(),
+        "files": dict(sorted(stage.files().items())),
+        "packages": _package_versions(),
+    }
+    content = {
+        "format": REPORT_FORMAT, "stage": stage.name, "counts": counts, "units": len(records), "bytes": size,
+        "seconds": round(seconds, 3), "slowest": slowest_units(stage.folder, records), "deciders": decided,
+    }  # fmt: skip
+    publish_json(stage.folder / "report.json", seal(content))
 
-    `names` are its complete stages, in order; one that was killed before it wrote its report is left out. A stage that
-    runs alone (`only`) has its own page, `STAGE/report.html`, for which the documents of other stages are not read.
+
+def read_report(path: Path, remedy: str) -> dict[str, Any]:
+    """Return the content of a `report.json`; `remedy` is what writes it again, for messages."""
+    try:
+        data = unseal(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
+    except (ValueError, AttributeError) as error:
+        raise IntegrityError(f"{path}: damaged: {error}; {remedy}") from error
+    return data
+
+
+def earlier_report(path: Path) -> dict[str, Any]:
+    """Return the content of a `report.json`, empty where it is missing or damaged; NewerFormatError is raised."""
+    try:
+        return read_report(path, "")
+    except (IntegrityError, StorageError):
+        return {}
+
+
+def slowest_units(folder: Path, records: Iterable[UnitRecord]) -> list[dict[str, Any]]:
+    """Return up to five units of a stage, the slowest first, with the seconds from their marker to their record.
+
+    A unit of an earlier start has no marker. No file that later stages read holds a time, so that two runs have equal
+    bytes.
     """
-    run_page, folders = output / "report.html", [output / name for name in names]
-    path = run_page if only is None else output / only / "report.html"
-    folders = [folder for folder in folders if (folder / "report.json").is_file()]
-    newest = max((folder / "report.json").stat().st_mtime_ns for folder in folders)
+    times = []
+    for record in records:
+        try:
+            start = unit_marker(folder, "finished", record.pass_name, record.unit).stat().st_mtime_ns
+            end = UnitRecord.path(folder, record.pass_name, record.unit).stat().st_mtime_ns
+        except OSError:
+            continue
+        times.append((max(0, end - start), record))
+    slowest = heapq.nlargest(_SLOWEST, times, key=lambda item: item[0])
+    return [
+        {"pass_name": record.pass_name, "unit": record.unit, "seconds": round(elapsed / 1e9, 3)}
+        for elapsed, record in slowest
+    ]
 
-    def is_current(file: Path) -> bool:
-        return file.exists() and file.stat().st_mtime_ns >= newest
 
-    told = earlier_report(output / "report.json").get("stages", {}).keys()
-    known = {folder.name for folder in folders} <= told and is_current(output / "report.json")
-    for drawn in (run_page, path):
-        if known and is_current(drawn):
-            return drawn
-    stages = [StageFacts.read(folder) for folder in folders]
-    if not known:
-        plain = {
-            stage.name: {
-                "counts": stage.counts, "bytes": stage.bytes, "seconds": stage.seconds, "slowest": stage.slowest,
-                "deciders": stage.deciders,
-            }
-            for stage in stages
-        }  # fmt: skip
-        publish_json(output / "report.json", seal({"format": REPORT_FORMAT, "stages": plain}))
-        run_page.unlink(missing_ok=True)
-    publish_text(path, page("Clozeline · what happened to every document", _parts(output, stages, only)))
+@cache
+def _package_versions() -> dict[str, str]:
+    """Return the versions of Python, of Clozeline and of each package that it needs and that is installed."""
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in requires("clozeline") or []]
+    versions = {"python": platform.python_version(), "clozeline": version("clozeline")}
+    for name in sorted(set(names)):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:  # an extra that is not installed
+            continue
+    return versions
+
+
+def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
+    """Write `report.html` and `report.json` of a run, unless they tell the same already; return the page.
+
+    `names` are its complete stages, in order; one that was killed before it wrote its report is left out.
+    """
+    path, summary = recipe.output_folder / "report.html", recipe.output_folder / "report.json"
+    stages = [stage_of(recipe, name) for name in names if (recipe.folder(name) / "report.json").is_file()]
+    reports = {
+        stage.name: read_report(stage.folder / "report.json", f"run `clozeline {stage.name}` again, which writes it")
+        for stage in stages
+    }
+    known = earlier_report(summary).get("stages", {})
+    if not path.exists() or any(known.get(name) != report for name, report in reports.items()):
+        publish_text(path, page("Clozeline · what happened to every document", _iter_parts(stages, reports)))
+        publish_json(summary, seal({"format": REPORT_FORMAT, "stages": reports}))
     return path
 
 
-def _parts(output: Path, stages: Sequence[StageFacts], only: str | None) -> Iterator[str]:
-    plan = _plan(output / PLAN_STAGE / "plan.json")
-    read = [stage for stage in stages if only in (None, stage.name)]  # stages whose documents are read
-    holders = [stage for stage in read if stage.documents.is_dir()]
-    inputs, size = plan["inputs"], sum(facts["bytes"] for facts in plan["inputs"])
-    shown = {f"input in {len(inputs):,} file{'s' * (len(inputs) != 1)}": size_text(size)}
-    shown |= {step.name: f"{step.count:,}" for step in _steps(stages) if step.name in ("unique", "tokens", "examples")}
-    if sentence := _outcome(_steps(stages)):
-        yield lead(sentence)
-    yield facts({**shown, "time of all stages": duration(sum(stage.seconds for stage in stages))})
-    rates = [(stage, f"{duration(stage.seconds)} · {size_text(size / max(stage.seconds, 1e-3))}/s") for stage in stages]
-    times = bars(
-        "Time of each stage, and input per second", [Bar(each.name, each.seconds, rate) for each, rate in rates]
-    )
-    yield grid(funnel("From documents to examples", _steps(stages)), times)
-    yield section("Dropped, and why", grid(*_reasons(stages)))
-    for suites in (stage.counts["suites"] for stage in stages if "suites" in stage.counts):
-        yield section("Contamination", table(_SUITE, [_suite_row(*suite) for suite in sorted(suites.items())]))
-    if holders:
-        parts = Parts.of(holders[-1].documents)
-        texts = _quotes(sample_kept_texts(parts))
-        yield section("What is kept", grid(*_shapes(read, parts)), "<h3>Three of the texts</h3>", texts)
-        yield section("By site and language", *_iter_groups(stages, holders))
-    yield section("What is edited", *_iter_edits(read))
-    yield section("What is dropped", *_iter_drops(stages, holders))
-    yield section("Tokens", *iter_fertility(stages))
-    yield section("Where it comes from", *_provenance(output, plan, stages))
-
-
-def _plan(path: Path) -> Mapping[str, Any]:
-    try:
-        return read_plan(path)
-    except (OSError, ValueError, KeyError, TypeError):
-        return {"inputs": []}
-
-
-def _outcome(steps: Sequence[Step]) -> str:
-    """Return what became of the documents, in one sentence."""
-    documents = [step.count for step in steps if step.unit == "documents"]
-    if not documents:
-        return ""
-    made = [f"{step.count:,} {step.unit}" for step in steps if step.unit in ("tokens", "examples")]
-    share = f"{100 * documents[-1] / max(1, documents[0]):.1f} %"
-    left = f"Of {documents[0]:,} documents, {documents[-1]:,} are left ({share})"
-    return f"{left}, as {' and '.join(made)}." if made else f"{left}."
-
-
-def _steps(stages: Sequence[StageFacts]) -> list[Step]:
-    """Return the funnel: each step that a stage of the run has counted."""
-    amounts: list[tuple[str, int]] = []
-    for stage in stages:
-        if not amounts and "documents_in" in stage.counts:
-            amounts.append(("documents", stage.counts["documents_in"]))
-        if stage.documents.is_dir():
-            amounts.append((_LEFT.get(stage.name, f"after {stage.name}"), stage.counts["documents_out"]))
-    parts = ["", *(f"{100 * after / max(1, before):.1f} %" for (_, before), (_, after) in pairwise(amounts))]
-    steps = [Step(name, amount, "documents", part) for (name, amount), part in zip(amounts, parts, strict=False)]
-    counts = {stage.name: stage.counts for stage in stages}
-    if "encode" in counts:
-        tokens = counts["encode"].get("tokens", 0) + counts["encode"].get("target_tokens", 0)
-        note = f"{tokens / max(1, counts['encode']['documents_out']):,.0f} a document"
-        steps.append(Step("tokens", tokens, "tokens", note))
-    if "corrupt" in counts:
-        objectives = len(counts["corrupt"].get("objectives", {}))
-        note = f"of {objectives} objective{'s' * (objectives != 1)}, all variants"
-        steps.append(Step("examples", counts["corrupt"].get("examples", 0), "examples", note))
-    if "tasks" in counts:
-        rows, examples = counts["tasks"]["rows_in"], counts["tasks"]["examples"]
-        kept = f"{100 * examples / max(1, rows):.1f} %"
-        steps += [Step("rows", rows, "rows", ""), Step("examples", examples, "examples", kept)]
-    return steps
-
-
-def _reasons(stages: Sequence[StageFacts]) -> Iterator[str]:
-    for stage in stages:
-        for group, whole in _LEFT_OUT.items():
-            reasons = dict(_leaves(stage.counts.get(group, {})))
-            key = whole if whole in stage.counts else "documents_in"
-            count = stage.counts.get(key, 0)
-            sized = key.startswith("bytes") or key.endswith("bytes")
-            total = size_text(count) if sized else f"{count:,} {key.removesuffix('_in')}"
-            title = f"{stage.name} · {group.replace('_', ' ')}, of {total}"
-            yield bars(title, shares(reasons, stage.counts.get(key), size_text if sized else "{:,}".format))
-
-
-def _shapes(stages: Sequence[StageFacts], parts: Parts) -> Iterator[str]:
-    """Yield lengths, languages, sources and sizes of duplicate clusters."""
-    yield histogram(f"Documents by length{parts.share}", *lengths(parts), "characters, in doubling ranges")
-    counts = {stage.name: stage.counts for stage in stages}
-    for title, name, key in (
-        ("Documents by language", "clean", "languages"),
-        ("Tokens by language", "encode", "tokens_by_language"),
-        ("Tokens by source", "encode", "tokens_by_source"),
-        ("Tokens by language of all copies, on average", "balance", "balanced"),
-    ):
-        yield bars(title, shares(counts.get(name, {}).get(key, {})))
-    for stage in stages:
-        for kind in ("exact", "near"):
-            ranges = Parts.of(stage.folder / "clusters" / kind)
-            title = f"Clusters of {kind} duplicates{ranges.share}"
-            yield histogram(title, *cluster_sizes(ranges), "documents in a cluster")
-
-
-def _iter_groups(stages: Sequence[StageFacts], holders: Sequence[StageFacts]) -> Iterator[str]:
-    """Yield what each stage left of the documents of each site, and of each language with its tokens."""
-    parts = [(stage, Parts.of(stage.documents)) for stage in holders]
-    files = [[file.path.name for file in each.files] for _, each in parts]
-    compared = [pair for pair, own in zip(parts, files, strict=True) if own == files[0]]  # of the same units
-    sampled = [each for _, each in compared]
-    tokens: Mapping[str, int] = next(
-        (stage.counts["tokens_by_language"] for stage in stages if stage.name == "encode"), {}
-    )
-    for title, column in (("site", "url"), ("language", "language")):
-        counted = column == "language" and tokens and not sampled[0].share  # tokens are of all parts
-        by_stage = [tally_documents(parts, column) for parts in sampled]
-        first, last = by_stage[0], by_stage[-1]
-        if not any(first):
-            continue  # no document has one
-        ranked = sorted(first, key=lambda name: (-first[name][0], name))
-        groups = [([name], name or "without one") for name in ranked[:_GROUPS]]
-        if rest := ranked[_GROUPS:]:
-            groups.append((rest, f"{len(rest):,} others"))
-        rows = []
-        for names, shown in groups:
-            sizes = [sum(found.get(name, (0, 0))[0] for name in names) for found in by_stage]
-            share, characters = f"{100 * sizes[-1] / sizes[0]:.1f} %", sum(last.get(name, (0, 0))[1] for name in names)
-            own = [sum(tokens.get(name, 0) for name in names)] if counted else []
-            rows.append((shown, *sizes, *([share] if len(sizes) > 1 else []), characters, *own))
-        stays = ["left"] if len(compared) > 1 else []
-        names = [_LEFT.get(stage.name, f"after {stage.name}") for stage, _ in compared]
-        header = [title, *names, *stays, "characters", *(["tokens"] if counted else [])]
-        yield f"<h3>Documents by {title}{sampled[0].share}</h3>{table(header, rows)}"
-
-
-def _suite_row(name: str, counts: Mapping[str, int]) -> tuple[str | int, ...]:
-    share = f"{100 * counts['overlap_words'] / max(1, counts['words']):.1f} %"
-    return name, *(counts[key] for key in ("items", "unreadable", "contaminated", "too_short", "documents")), share
-
-
-def _quotes(samples: Sequence[SampleText]) -> str:
-    return grid(*(quote(sample.text, sample.origin) for sample in samples))
-
-
-def _iter_edits(stages: Sequence[StageFacts]) -> Iterator[str]:
-    """Yield up to three passages for each kind of edit, before and after."""
-    for stage in stages:
-        counts = stage.counts.get("edits", {})
-        for kind, samples in sorted(stage.edits.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
-            title = f"{stage.name} · {kind} · {counts.get(kind, 0):,} characters removed"
-            passages = [(quote(each["before"], f"before · {each['origin']}"), each["after"]) for each in samples]
-            after = (
-                (before, quote(text, "after" if text else "after: nothing is left of it")) for before, text in passages
-            )
-            yield collapsible(title, *(grid(*pair) for pair in after))
-
-
-def _iter_drops(stages: Sequence[StageFacts], holders: Sequence[StageFacts]) -> Iterator[str]:
-    """Yield up to three texts for each reason; a stage has some of them from the documents that it read."""
-    complete = True
-    for stage in holders:
-        before = stages[: stages.index(stage)]
-        earlier = next((each.documents for each in reversed(before) if each.documents.is_dir()), None)
-        texts = sample_rejects(Parts.of(stage.folder / "rejects"), earlier)
-        counts = stage.counts.get("rejected", {})
-        for reason, samples in sorted(texts.items(), key=lambda item: (-counts.get(item[0], 0), item[0])):
-            count = counts.get(reason, 0)
-            yield collapsible(f"{stage.name} · {reason} · {count:,} document{'s' * (count != 1)}", _quotes(samples))
-            complete = complete and all(sample.text for sample in samples)
-        yield from _list_malformed(stage)
-    if not complete:
-        yield "<p class=muted>Where no text is shown, none was kept: "
-        yield "clean.keep_text is the share of rejected documents that keep it.</p>"
-
-
-def _list_malformed(stage: StageFacts) -> Iterator[str]:
-    """Yield where the first malformed records of each reason are."""
-    counts = stage.counts.get("malformed", {})
-    for reason, records in sample_malformed(Parts.of(stage.folder / "rejects")).items():
-        count = counts.get(reason, 0)
-        title = f"{stage.name} · {reason} · {count:,} malformed record{'s' * (count != 1)}"
-        rows: list[tuple[str | int, ...]] = [(each.source, each.offset, each.length, each.detail) for each in records]
-        if count > len(rows):
-            rows.append((f"{count - len(rows):,} others", "", "", ""))
-        yield collapsible(title, table(["source", "offset", "bytes", "what is wrong"], rows))
-
-
-def _provenance(output: Path, plan: Mapping[str, Any], stages: Sequence[StageFacts]) -> Iterator[str]:
-    inputs, manifests = plan["inputs"], read_manifests(output, stages)
-    yield list_provenance(plan, stages, manifests)
-    yield way_back(manifests)
-    rows = [(file["source"], file["reader"], size_text(file["bytes"])) for file in inputs[:_LISTED]]
-    if len(inputs) > len(rows):
-        rows.append(
-            (f"{len(inputs) - len(rows):,} others", "", size_text(sum(file["bytes"] for file in inputs[_LISTED:])))
-        )
-    yield f"<h3>Inputs</h3>{table(['source', 'reader', 'size'], rows)}"
-    lacking = [pair for stage in stages for pair in sorted(stage.counts.get("without_records", {}).items())]
-    empty = [(source, size_text(size)) for source, size in lacking]
-    if empty:
-        yield f"<h3>Inputs without a record</h3>{table(['source', 'size'], empty)}"
-    written = [(stage.name, stage.units, size_text(stage.bytes), duration(stage.seconds)) for stage in stages]
-    yield f"<h3>Stages</h3>{table(['stage', 'units', 'written', 'time'], written)}"
-    yield from iter_slowest(stages)
-    totals = {name: (manifest.totals, manifest.checksum[:16]) for name, manifest in manifests.items()}
-    sets = [
-        (name, each.samples, each.tokens, each.shards, size_text(each.bytes), sum_)
-        for name, (each, sum_) in totals.items()
-    ]
-    if sets:
-        header = ["set", "rows", "tokens", "shards", "size", "checksum of the manifest"]
-        yield f"<h3>Shard sets</h3>{table(header, sets)}"
-    yield from iter_deciders(stages)
-    for stage in stages:
-        yield collapsible(f"All counts of {stage.name}", table(["count", ""], sorted(_leaves(stage.counts))))
+def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator[str]:
+    plan = stages[0].recipe.folder(PLAN_STAGE) / "plan.json"
+    inputs = read_plan(plan)["inputs"] if plan.exists() else []  # none where another run wrote the documents
+    rows = {stage.name: stage.row(reports[stage.name]["counts"]) for stage in stages}
+    yield lead(_outcome(stages, reports))
+    yield table(["stage", "in", "out", "units", "written", "time"], _iter_amounts(rows, reports))
+    reasons = (_iter_reasons(name, row, reports[name]["counts"]) for name, row in rows.items())
+    yield section("Dropped, and why", grid(*(figure for figures in reasons for figure in figures)))
+    suites = [suite for report in reports.values() for suite in report["counts"].get("suites", {}).items()]
+    if suites:
+        rows_of_suites = [(name, *counts.values()) for name, counts in sorted(suites)]
+        yield section("Contamination", table(["evaluation suite", *suites[0][1]], rows_of_suites))
+    yield section("Languages", _language_table(reports))
+    documents: Path | None = None  # those that the next stage reads
+    drops, kept = list[str](), ""
+    for stage in (stage for stage in stages if stage.writes_documents):
+        drops += _iter_drops(stage.folder, reports[stage.name]["counts"], documents)
+        documents = stage.folder / "documents"
+    if documents is not None:
+        kept = grid(*(quote(text, origin) for text, origin in _sample_kept(_sample_files(documents))))
+    yield section("Some of what is kept", kept)
+    yield section("Some of what is dropped", *drops)
+    yield section("Inputs and sets", *_iter_files(inputs, stages))
+    for name, report in reports.items():
+        yield collapsible(f"All counts of {name}", table(["count", ""], sorted(_leaves(report["counts"]))))
     yield collapsible("Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8")))
     yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
+
+
+def _outcome(stages: Sequence[Stage[Any, Any]], reports: Reports) -> str:
+    """Return what became of the documents, in one sentence."""
+    counts = {name: report["counts"] for name, report in reports.items()}
+    taken = next((each["documents_in"] for each in counts.values() if "documents_in" in each), 0)
+    written = [counts[stage.name]["documents_out"] for stage in stages if stage.writes_documents]
+    made = " and ".join(f"{counts[name].get(what, 0):,} {what}" for name, what in _MADE.items() if name in counts)
+    if not written:
+        return f"The run made {made}." if made else ""
+    left = f"Of {taken:,} documents, {written[-1]:,} are left ({100 * written[-1] / max(1, taken):.1f} %)"
+    return f"{left}, as {made}." if made else f"{left}."
+
+
+def _iter_amounts(rows: Mapping[str, Row], reports: Reports) -> Iterator[tuple[str, ...]]:
+    """Yield the amounts of each stage, and below them those of its sets."""
+    for name, row in rows.items():
+        report = reports[name]
+        cost = (f"{report['units']:,}", size_text(report["bytes"]), duration(report["seconds"]))
+        yield name, *_amounts(row), *cost
+        yield from ((f"· {label}", *_amounts(part), "", "", "") for label, part in row.parts)
+
+
+def _amounts(row: Row) -> tuple[str, str]:
+    return row.amount_in.replace("\n", ", "), row.amount_out.replace("\n", ", ")
+
+
+def _iter_reasons(name: str, row: Row, counts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield bars of the reasons for what a stage or one of its sets dropped, as shares of what it read."""
+    for noun, reasons in row.left_out:
+        title = f"{name} · dropped {noun}s" if noun else f"{name} · noticed"
+        yield bars(title, largest(reasons), counts.get(f"{noun}s_in"))
+    for label, part in row.parts:
+        yield from _iter_reasons(f"{name} · {label}", part, {})
+
+
+def _language_table(reports: Reports) -> str:
+    """Return the documents and tokens of each language, and how long its tokens are, as far as stages count them."""
+    clean, encode = (reports.get(name, {}).get("counts", {}) for name in ("clean", "encode"))
+    documents, texts = clean.get("languages", {}), encode.get("text_by_language", {})
+    tokens: Mapping[str, int] = encode.get("tokens_by_language", {})
+    rows = []
+    for name in sorted({*documents, *tokens}, key=lambda name: (-tokens.get(name, 0), -documents.get(name, 0), name)):
+        text, own = texts.get(name, {"words": 0, "characters": 0}), tokens.get(name, 0)
+        lengths = f"{own / max(1, text['words']):.2f}", f"{text['characters'] / max(1, own):.2f}"
+        rows.append((name, documents.get(name, 0), own, *lengths))
+    header = ["language", "documents cleaned", "tokens", "tokens a word", "characters a token"]
+    return table(header, rows) if rows else ""
+
+
+def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -> Iterator[str]:
+    """Yield texts of rejected documents for each reason, and where malformed records are."""
+    files = _sample_files(folder / "rejects")
+    for reason, samples in sorted(_sample_rejects(files, earlier).items()):
+        title = f"{folder.name} · {reason} · documents: {counts.get('rejected', {}).get(reason, 0):,}"
+        texts = (quote(text or "The text was not kept: see clean.keep_text.", origin) for text, origin in samples)
+        yield collapsible(title, grid(*texts))
+    malformed: dict[str, list[Rejection]] = {}
+    for record in (record for file in files for record in read_malformed(file)):
+        malformed.setdefault(record.reason, []).append(record)
+    for reason, records in sorted(malformed.items()):
+        title = f"{folder.name} · {reason} · malformed records: {counts.get('malformed', {}).get(reason, 0):,}"
+        rows = [(each.source, each.offset, each.detail) for each in records[:_RECORDS]]
+        yield collapsible(title, table(["source", "offset", "what is wrong"], rows))
+
+
+def _iter_files(inputs: Sequence[Mapping[str, Any]], stages: Sequence[Stage[Any, Any]]) -> Iterator[str]:
+    """Yield tables of inputs, and of shard sets with what each was made from."""
+    rows = [(file["source"], file["reader"], size_text(file["bytes"])) for file in inputs[:_LISTED]]
+    if others := inputs[_LISTED:]:
+        rows.append((f"{len(others):,} others", "", size_text(sum(file["bytes"] for file in others))))
+    if rows:
+        yield f"<h3>Inputs</h3>{table(['source', 'reader', 'size'], rows)}"
+    paths = [path for stage in stages for path in sorted(stage.folder.rglob("manifest.json"))]
+    manifests = {path.parent.relative_to(stages[0].folder.parent).as_posix(): Manifest.load(path) for path in paths}
+    by_digest = {manifest.digest: name for name, manifest in manifests.items()}
+    sets = []
+    for name, manifest in manifests.items():
+        totals, parents = manifest.totals, (by_digest.get(each.digest, each.name) for each in manifest.parents)
+        amounts = (totals.samples, totals.tokens, totals.shards, size_text(totals.bytes))
+        sets.append((name, *amounts, manifest.checksum[:16], ", ".join(parents)))
+    if sets:
+        header = ["set", "rows", "tokens", "shards", "size", "checksum of the manifest", "made from"]
+        yield f"<h3>Shard sets</h3>{table(header, sets)}"
+
+
+def _sample_files(folder: Path) -> list[RecordedFile]:
+    """Return Arrow files of a folder of a stage, evenly sampled if there are many."""
+    paths = sorted(folder.glob("*.arrow"))
+    count = min(len(paths), _FILES)
+    return [_find_part(folder, paths[number * len(paths) // count].name) for number in range(count)]
+
+
+def _find_part(folder: Path, name: str) -> RecordedFile:
+    return find_file(folder.parent, Path(name).stem, f"{folder.name}/{name}")
+
+
+def _sample_kept(files: Sequence[RecordedFile]) -> list[tuple[str, str]]:
+    """Return text and origin of the documents with the smallest uids, which are as good as drawn by chance."""
+    uids = (
+        (uid, number)
+        for number, file in enumerate(files)
+        for batch in read_batches(file, ("uid",))
+        for uid in batch.column("uid").to_pylist()
+    )
+    return [_find_document(files[number], uid) for uid, number in heapq.nsmallest(_TEXTS, uids)]
+
+
+def _sample_rejects(files: Sequence[RecordedFile], earlier: Path | None) -> dict[str, list[tuple[str, str]]]:
+    """Return text, "" where none is known, and origin of some rejected documents for each reason.
+
+    `earlier` is the folder of the documents that the stage read, which hold the texts that rejections leave out.
+    """
+    chosen: dict[str, list[tuple[bool, bytes, int, Rejection]]] = {}
+    for number, file in enumerate(files):
+        for reject in read_rejects(file):
+            entries = chosen.setdefault(reject.reason, [])
+            entries.append((reject.sample_text is None and earlier is None, reject.uid, number, reject))
+            entries.sort(key=lambda entry: entry[:3])
+            del entries[_TEXTS:]
+    samples: dict[str, list[tuple[str, str]]] = {}
+    for reason, entries in chosen.items():
+        for _, uid, number, reject in entries:
+            text, name = reject.sample_text or "", files[number].path.name
+            if not text and earlier is not None and (earlier / name).exists():
+                text, _ = _find_document(_find_part(earlier, name), uid)
+            told = (f"{reject.source} at {reject.offset:,}", f"{reject.n_chars:,} characters", reject.detail)
+            samples.setdefault(reason, []).append((_cut(text), " · ".join(filter(None, told))))
+    return samples
+
+
+def _find_document(file: RecordedFile, uid: bytes) -> tuple[str, str]:
+    """Return the beginning of the text and the origin of a document; "" where the file does not hold it."""
+    for batch in read_batches(file, ("uid", "text", "url", "source", "offset")):
+        uids = batch.column("uid")
+        if (row := uids.index(pa.scalar(uid, uids.type)).as_py()) >= 0:
+            text, url, source, offset = (
+                batch.column(name)[row].as_py() for name in ("text", "url", "source", "offset")
+            )
+            return _cut(text), url or f"{source} at {offset:,}"
+    return "", ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS].rstrip()} …"
 
 
 def _leaves(counts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:

@@ -12,13 +12,12 @@ from typing import Any, Final, Generic, cast
 from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish_text, sweep
-from clozeline.pipeline.execution.deciders import deciders_of
 from clozeline.pipeline.execution.executors import Deal, Executor
 from clozeline.pipeline.execution.inputs import files_to_skip, join_names
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, done_counter
-from clozeline.pipeline.execution.stage_report import earlier_report, write_stage_report
+from clozeline.pipeline.execution.report import earlier_report, write_stage_report
 from clozeline.pipeline.execution.stages import Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
 from clozeline.pipeline.execution.unit_record import (
     DOCUMENTS_FOLDER,
@@ -186,7 +185,7 @@ class StageRun(Generic[C]):
         if missing:
             self._remove_stale_files(progress)
         for runner, units in zip(self.runners, missing, strict=False):
-            self._run_pass(runner, units, progress)
+            self._run_pass(runner, units, progress, before)
         return self._summarize(progress, time.monotonic() - start, previous, skipped=not missing)
 
     def _remove_stale_files(self, progress: Progress) -> None:
@@ -200,7 +199,7 @@ class StageRun(Generic[C]):
                 if path.name == QUARANTINE:
                     progress.report(f"{path} is removed: what it speaks of is made again")
 
-    def _run_pass(self, runner: UnitRunner, units: Sequence[int], progress: Progress) -> None:
+    def _run_pass(self, runner: UnitRunner, units: Sequence[int], progress: Progress, before: int) -> None:
         """Run units of a pass, and read their records; PartialFailureError where some failed."""
         folder, name = self.stage.folder, runner.work.name
         paths = {unit: UnitRecord.path(folder, name, unit) for unit in units}
@@ -210,7 +209,8 @@ class StageRun(Generic[C]):
         title = self.stage.name if name == "main" else f"{self.stage.name} · {name}"
         with progress.bar(title, len(units)) as bar:
             count_done = done_counter(folder / "records", {path.name for path in paths.values()})
-            run_units(runner, units, self.stage.recipe.executor, lambda: bar(count_done()))
+            read = before * len(units) // max(1, runner.work.units)
+            run_units(runner, units, self.stage.recipe.executor, lambda: bar(count_done()), progress.report, read)
         for unit, path in paths.items():
             record = UnitRecord.read(path)
             if record is None or record.key != runner.key:
@@ -245,7 +245,7 @@ class StageRun(Generic[C]):
         if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]
         else:
-            write_stage_report(folder, stage.name, counts, records, seconds, deciders_of(stage))
+            write_stage_report(stage, counts, records, seconds)
         size = sum(facts["bytes"] for record in records for facts in record.outputs.values())
         if not stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
@@ -253,8 +253,18 @@ class StageRun(Generic[C]):
         return StageSummary(stage.name, counts, stage.row(counts), size, seconds, len(records), skipped)
 
 
-def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, tick: Callable[[], None]) -> None:
-    """Run every unit that is not done, dealt to tasks in this order; `tick` is called repeatedly, in this process."""
+def run_units(
+    step: UnitRunner,
+    units: Sequence[int],
+    config: ExecutorConfig,
+    tick: Callable[[], None],
+    report: Callable[[str], None] = print,
+    input_bytes: int | None = None,
+) -> None:
+    """Run every unit that is not done, dealt to tasks in this order; `tick` is called repeatedly, in this process.
+
+    `report` shows a line to the user; `input_bytes` says about how much the units read.
+    """
     if not units:
         return
     executor: Executor = config.chosen().build(config)
@@ -262,8 +272,8 @@ def run_units(step: UnitRunner, units: Sequence[int], config: ExecutorConfig, ti
     remaining = list(units)
     fruitless = 0
     while remaining:
-        deal = Deal(step, remaining, min(config.tasks, len(remaining)))
-        ends = executor.run(deal, tick)
+        deal = Deal(step, remaining, min(config.tasks, len(remaining)), input_bytes)
+        ends = executor.run(deal, tick, report)
         lost = [unit for unit in remaining if not step.has_result(unit)]
         began = [unit for unit in lost if step.has_started(unit)]
         deaths.update(began)

@@ -17,14 +17,13 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
-from clozeline.files import cannot_write, open_unlinked
-from clozeline.pipeline import all_stages as all_stages
+from clozeline.files import open_unlinked
+from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import Plan, load_plan
-from clozeline.pipeline.execution.slow_units import finished_marker, started_marker
-from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord
+from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord, unit_marker
 from clozeline.pipeline.recipe import Recipe, part_of_stage
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import explain_error
+from clozeline.repair import cannot_write, explain_error
 
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
@@ -276,9 +275,9 @@ class UnitRunner:
 
     def __call__(self, unit: int) -> None:
         folder = self.stage.folder
-        marker = self._marker(unit)
+        marker, finished = (unit_marker(folder, state, self.work.name, unit) for state in ("running", "finished"))
         try:
-            for path in (marker, finished_marker(folder, self.work.name, unit)):
+            for path in (marker, finished):
                 path.parent.mkdir(parents=True, exist_ok=True)
             open_unlinked(marker, "w").close()
         except OSError as error:
@@ -295,25 +294,21 @@ class UnitRunner:
         except Exception as error:
             self._fail(unit, message_text(repr(error)), 1, message_text(traceback.format_exc()))
         else:
-            files, read, edits = output.files, output.inputs, output.edits
-            record = UnitRecord(self.work.name, unit, self.key, "ok", counts, files, inputs=read, edits=edits)
+            record = UnitRecord(self.work.name, unit, self.key, "ok", counts, output.files, inputs=output.inputs)
             record.save(folder)
         with suppress(OSError):  # the time of the marker, the start of the unit, is all that is left of it
-            marker.replace(finished_marker(folder, self.work.name, unit))
+            marker.replace(finished)
 
     def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
         record = UnitRecord(self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, trace)
         record.save(self.stage.folder)
-
-    def _marker(self, unit: int) -> Path:
-        return started_marker(self.stage.folder, self.work.name, unit)
 
     def has_result(self, unit: int) -> bool:
         # the driver removes the records of units that must be made before it starts a pass
         return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
 
     def has_started(self, unit: int) -> bool:
-        return self._marker(unit).exists()
+        return unit_marker(self.stage.folder, "running", self.work.name, unit).exists()
 
     def give_up(self, unit: int, reason: str) -> None:
         self._fail(unit, reason, 69)

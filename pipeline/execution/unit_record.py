@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypedDict, TypeVar, cast
+from typing import Any, Final, Literal, TypedDict, TypeVar, cast
 
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json, publish, publish_json
-from clozeline.pipeline.execution.edit_samples import EditSamples
 from clozeline.sealed_json import seal, unseal
 
 
@@ -61,8 +60,6 @@ class Output:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
     """hashes (hex) of what the unit read, by name, where it reads inputs of the run"""
-    edits: EditSamples = field(default_factory=dict)
-    """samples of what filters changed"""
 
     @contextmanager
     def file(self, relative: str) -> Iterator[Path]:
@@ -86,7 +83,6 @@ class UnitRecord:
     exit_code: int = 0
     trace: str = ""
     inputs: dict[str, str] = field(default_factory=dict)
-    edits: EditSamples = field(default_factory=dict)
 
     @staticmethod
     def path(folder: Path, pass_name: str, unit: int) -> Path:
@@ -170,6 +166,11 @@ def outputs_digest(unit_records: Iterable[UnitRecord]) -> str:
             if not _is_intermediate(relative):
                 digest.update(f"{relative} {facts['bytes']} {facts['xxh3_128']}\n".encode())
     return digest.hexdigest()
+
+
+def unit_marker(folder: Path, state: Literal["running", "finished"], pass_name: str, unit: int) -> Path:
+    """Return the file whose time is the start of a unit: `running` stays where its process died."""
+    return folder / TEMPORARY / state / f"{pass_name}-{unit:06d}"
 
 
 def require_equal(stage: str, left: str, left_value: int, right: str, right_value: int) -> None:

@@ -9,8 +9,7 @@ from clozeline.errors import ConfigurationError, TokenizerMissingError
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.group.config import GroupConfig
-from clozeline.pipeline.group.counts import GroupCounts, SetCounts
-from clozeline.pipeline.group.passes import GroupManifests, GroupShards
+from clozeline.pipeline.group.passes import GroupCounts, GroupManifests, GroupShards, SetCounts
 from clozeline.pipeline.group.sample_sets import SampleSet, sample_sets
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import Splits, split_amount

@@ -19,10 +19,6 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64, UInt64
 from clozeline.pipeline.kernels.rates import MILLION
 
-# Up to this many thresholds, comparing one by one beats a binary search.
-_LINEAR_LIMIT: Final = 16
-# Comparisons after the guide's entry before a binary search is faster.
-_GUIDE_STEPS: Final = 3
 _LN_2: Final = 0.6931471805599453
 # Coefficients of the odd powers of y in ln((1 + y) / (1 - y)); the omitted ones are below 2e-12 of it for |y| < 0.172.
 _SERIES: Final = tuple(2 / power for power in (13, 11, 9, 7, 5, 3, 1))
@@ -106,31 +102,6 @@ def exponentials(bits48: UInt64) -> NDArray[np.float64]:
     return series
 
 
-def build_guide(thresholds: UInt64) -> Int64:
-    """Return, for each value of the highest 16 bits, how many thresholds it reaches at least; shape [2**16]."""
-    return np.searchsorted(thresholds, np.arange(1 << 16, dtype=np.uint64) << np.uint64(16), side="right")
-
-
-def inverse_cdf(bits: UInt64, thresholds: UInt64, guide: Int64 | None = None) -> Int64:
-    """Sample from a table of this module: return how many thresholds the high halves of 64 random bits reach.
-
-    `guide`, made by `build_guide(thresholds)`, makes long tables faster.
-    """
-    if guide is None:
-        if len(thresholds) > _LINEAR_LIMIT:
-            return np.searchsorted(thresholds, bits >> np.uint64(32), side="right")
-        reached8 = np.zeros(len(bits), dtype=np.uint8)
-        for threshold in thresholds << np.uint64(32):
-            reached8 += bits >= threshold
-        return reached8.astype(np.int64)
-    bits = bits >> np.uint64(32)
-    # start from the guide's entry and compare a few thresholds
-    bounds = np.append(thresholds, np.uint64(1 << 32))
-    reached = guide.take(bits >> np.uint64(16))
-    rest = np.flatnonzero(bounds.take(reached) <= bits)
-    for _ in range(_GUIDE_STEPS):
-        reached[rest] += 1
-        rest = rest[bounds.take(reached.take(rest)) <= bits.take(rest)]
-    # search the rest, where thresholds are dense
-    reached[rest] = np.searchsorted(thresholds, bits[rest], side="right")
-    return reached
+def inverse_cdf(bits: UInt64, thresholds: UInt64) -> Int64:
+    """Sample from a table of this module: return how many thresholds the high halves of 64 random bits reach."""
+    return np.searchsorted(thresholds, bits >> np.uint64(32), side="right")

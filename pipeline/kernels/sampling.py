@@ -20,8 +20,8 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 _LOW: Final = np.uint64(0xFFFF)
 _HIGH: Final = np.uint64(0xFFFFFFFFFFFF0000)
 _NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
-# 64-bit entries handled at once: two buffers of 256 KiB fit in a core's L2 cache.
-_CACHED_ENTRIES: Final = 1 << 15
+# 64-bit entries handled at once: a few arrays of 64 KiB fit in a core's cache, and are made without page faults.
+_CACHED_ENTRIES: Final = 1 << 13
 
 
 def offsets_of(lengths: Int64) -> Int64:
@@ -65,28 +65,14 @@ def list_indices(counts: Int64) -> Int64:
     return index
 
 
-def _fill_bits(keys: UInt64, steps: UInt64, out: UInt64, spare: UInt64) -> None:
-    # out = mix(keys[:, None] + steps), without allocations
-    np.add(keys[:, None], steps, out=out)
-    np.right_shift(out, np.uint64(30), out=spare)
-    np.bitwise_xor(out, spare, out=out)
-    np.multiply(out, np.uint64(0xBF58476D1CE4E5B9), out=out)
-    np.right_shift(out, np.uint64(27), out=spare)
-    np.bitwise_xor(out, spare, out=out)
-    np.multiply(out, np.uint64(0x94D049BB133111EB), out=out)
-    np.right_shift(out, np.uint64(31), out=spare)
-    np.bitwise_xor(out, spare, out=out)
-
-
 def _iter_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, UInt64]]:
     """Yield (rows, bits [rows, widest]) for a few rows at a time: 48 random bits and a 16-bit index, hence unique.
 
-    Columns after a row's size hold the greatest value. Rows come in order of size; the array is reused.
+    Columns after a row's size hold the greatest value. Rows come in order of size.
     """
     uniform = len(sizes) == 0 or bool((sizes == sizes[0]).all())
     order = np.arange(len(sizes)) if uniform else np.argsort(sizes, kind="stable")
     start = 0
-    buffers = np.empty((2, 0), dtype=np.uint64)
     while start < len(order):
         # as many rows as fit in the cache
         rows_at_once = max(1, _CACHED_ENTRIES // max(1, int(sizes[order[start]])))
@@ -94,20 +80,15 @@ def _iter_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, U
         start = rows.stop
         if not uniform:
             rows = order[rows]
-        widest = int(sizes[order[start - 1]])
-        shape = (len(keys[rows]), widest)
-        if buffers.shape[1] < shape[0] * widest:
-            buffers = np.empty((2, shape[0] * widest), dtype=np.uint64)
+        index = np.arange(int(sizes[order[start - 1]]), dtype=np.uint64)
         # random bits above, column index below
-        out, spare = (buffer[: shape[0] * widest].reshape(shape) for buffer in buffers)
-        first = (stream << 32) + 1
-        steps = np.arange(first, first + widest, dtype=np.uint64) * np.uint64(_GOLDEN)
-        _fill_bits(keys[rows], steps, out, spare)
-        out &= _HIGH
-        out |= np.arange(widest, dtype=np.uint64)
+        steps = (index + np.uint64((stream << 32) + 1)) * np.uint64(_GOLDEN)
+        bits = mix(keys[rows][:, None] + steps)
+        bits &= _HIGH
+        bits |= index
         if not uniform:
-            out[np.arange(widest) >= sizes[rows][:, None]] = _NEVER
-        yield rows, out
+            bits[index >= sizes[rows].astype(np.uint64)[:, None]] = _NEVER
+        yield rows, bits
 
 
 def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIONS) -> Ragged:

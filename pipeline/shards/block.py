@@ -137,7 +137,8 @@ class _Buffers:
             claimed = claimed if framed else len(stored)
         if not size <= claimed <= size + _PADDING * (size > 0):
             raise BlockError(f"a buffer of {size} bytes", f"one that claims {claimed}")
-        return _ZSTD.decompress(stored, claimed, asbytes=True) if framed and wanted else stored
+        # memory of Arrow's pool, which keeps what is freed: fresh pages cost more than decompressing into them
+        return memoryview(_ZSTD.decompress(stored, claimed)).toreadonly() if framed and wanted else stored
 
 
 def _to_lists(name: str, offsets: NDArray[np.int32], values: NDArray[Any]) -> Ragged:

@@ -11,7 +11,9 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
+
+import pyarrow as pa
 
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import message_text
@@ -21,7 +23,8 @@ from clozeline.pipeline.shards.manifest import ManifestError, read_regular
 from clozeline.pipeline.shards.store import Range, RemoteStore, StoreOptions
 from clozeline.repair import repair_of
 
-Digest = Callable[[bytes], bytes]
+Content: TypeAlias = bytes | memoryview
+Digest: TypeAlias = Callable[[bytes], bytes]
 _KEPT_FREE: Final = 0.05  # share of a disk that a cache leaves free
 
 
@@ -56,21 +59,21 @@ class SetFiles:
         """Read a file that need not be there; a link to nothing is no absence, because it may name blocks."""
         return self.read_whole(name, limit) if os.path.lexists(self.where(name)) else None
 
-    def read(self, name: str, part: Range) -> bytes:
+    def read(self, name: str, part: Range) -> Content:
         """Read exactly a range of a file."""
-        (at, stop), pieces = part, list[bytes]()
+        memory, filled = memoryview(pa.allocate_buffer(part[1] - part[0])), 0
         descriptor = os.open(self.where(name), os.O_RDONLY | os.O_NONBLOCK)  # opening a pipe would wait for its writer
         try:
-            while at < stop:  # a network file system may give less than the file has
-                pieces.append(os.pread(descriptor, stop - at, at))
-                if not pieces[-1]:
-                    raise OSError(f"{at - part[0]}: the file is truncated")
-                at += len(pieces[-1])
+            while filled < len(memory):  # a network file system may give less than the file has
+                got = os.preadv(descriptor, [memory[filled:]], part[0] + filled)
+                if not got:
+                    raise OSError(f"{filled}: the file is truncated")
+                filled += got
         finally:
             os.close(descriptor)
-        return b"".join(pieces)
+        return memory.toreadonly()
 
-    def read_hashed(self, name: str, part: Range, digest: Digest, expected: bytes) -> bytes:
+    def read_hashed(self, name: str, part: Range, digest: Digest, expected: bytes) -> Content:
         """Read a range whose hash should be `expected`, which the caller compares."""
         return self.read(name, part)
 

@@ -57,7 +57,7 @@ def write_index(path: Path, shards: Sequence[ShardInfo]) -> None:
         writer.write_batch(to_batch(Rows(fixed), _COLUMNS, _SCHEMA))
 
 
-def parse_index(where: str, raw: bytes, manifest: Manifest) -> BlockIndex:
+def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> BlockIndex:
     """Return the blocks of an index; ManifestError unless it is the one that the manifest names, and agrees with it."""
     named, blocks = manifest.index, manifest.totals.blocks
     if len(raw) != named.bytes:
@@ -72,7 +72,7 @@ def parse_index(where: str, raw: bytes, manifest: Manifest) -> BlockIndex:
     return index
 
 
-def _parse(raw: bytes, blocks: int) -> BlockIndex:
+def _parse(raw: bytes | memoryview, blocks: int) -> BlockIndex:
     if blocks * _ENTRY > len(raw):
         raise BlockError(f"at least {blocks * _ENTRY} bytes", f"{len(raw)}")
     try:

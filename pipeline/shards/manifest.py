@@ -18,10 +18,10 @@ from pydantic.functional_validators import AfterValidator, model_validator
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
-from clozeline.format_version import refuse_newer
 from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.pipeline.shards.columns import ColumnSpec
 from clozeline.repair import repair_of
+from clozeline.sealed_json import refuse_newer
 
 FORMAT: Final = 1
 SIZE_LIMIT: Final = 64 << 20

@@ -112,9 +112,9 @@ def write_shard(
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal tokens, longest, largest
         for rows in _recut([blocks] if isinstance(blocks, Rows) else blocks, block_rows):
-            yield to_batch(rows, columns, schema)
+            yield (batch := to_batch(rows, columns, schema))
             values = {name: int(rows.columns[name].lengths.sum()) for name in lists}
-            counts.append(len(rows))
+            counts.append(batch.num_rows)
             tokens += values[ids[0]] if ids else 0
             longest = max([longest, *(int(rows.columns[name].lengths.max()) for name in ids)])
             largest = max(largest, block_bytes(columns, len(rows), list(values.values())))

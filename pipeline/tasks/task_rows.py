@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Feature, Ragged, Rows
-from clozeline.pipeline.tasks.config import FrameName
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -131,7 +130,7 @@ class Frame:
         return np.array(ids, vocabulary.id_dtype)
 
 
-FRAMES: Final[dict[FrameName, Frame]] = {
+FRAMES: Final[dict[str, Frame]] = {
     "bert": Frame("encoder", ("cls",), ("sep",), ("sep",), segments=True),
     "roberta": Frame("encoder", ("cls",), ("sep", "sep"), ("sep",), segments=False),
     "t5": Frame("encoder_decoder", (), (), ("eos",), segments=False, decoder_start="pad"),

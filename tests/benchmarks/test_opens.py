@@ -1,4 +1,4 @@
-"""The arithmetic of opens that the documentation shows, from the formula of the exchanges."""
+"""The arithmetic of opens that the documentation shows, from the formula of the shuffles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.plan import LEAST_BYTES, MOST_UNITS
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tokenize.encode.stage import check_memory, worker_memory
-from clozeline.report.axis_units import size_text
+from clozeline.terminal import size_text
 
 _TABLE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 _WORDS = {"thousand": 1e3, "million": 1e6}

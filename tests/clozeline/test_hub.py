@@ -111,13 +111,13 @@ def test_a_malformed_name_is_refused(name):
 
 
 def test_what_the_hub_does_not_have_is_named(hub):
-    with pytest.raises(ConfigurationError, match="has no model org/other for you to read: correct the name, or set HF"):
+    with pytest.raises(ConfigurationError, match="has no model org/other for you to read: correct the name, or accept"):
         fetch_folder("hf://org/other")
     with pytest.raises(ConfigurationError, match="org/tiny has no revision v9: expected a branch"):
         fetch_folder("hf://org/tiny@v9")
     fetch_folder("hf://org/tiny")
     hub.gated.add("org/tiny")  # what the cache holds is no answer to a refusal
-    with pytest.raises(ConfigurationError, match="accept its terms on its page"):
+    with pytest.raises(ConfigurationError, match="accept its terms on its page, and set HF_TOKEN"):
         fetch_folder("hf://org/tiny")
 
 
@@ -126,7 +126,7 @@ def test_pickled_weights_are_refused_by_name(hub, tmp_path):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "config.json").write_text("{}")
     (tmp_path / "old" / "pytorch_model.bin").write_bytes(b"never sent")
-    with pytest.raises(ConfigurationError, match=r"weights are in pytorch_model\.bin: other formats, pickled"):
+    with pytest.raises(ConfigurationError, match=r"got config\.json, pytorch_model\.bin: other formats, pickled"):
         fetch_folder("hf://org/old")
     assert hub.downloaded() == []
 

@@ -30,7 +30,6 @@ KINDS = {
     "report of a stage": "corpus1/*/report.json",
     "report of a run": "corpus1/report.json",
     "factors": "corpus1/balance/factors.json",
-    "clean items": "corpus1/decontaminate/clean_items.json",
     "tokens": "corpus1/encode/manifest.json",
     "samples": "corpus1/group/*/*/manifest.json",
     "examples": "corpus1/corrupt/*/*/manifest.json",
@@ -53,10 +52,6 @@ FIRST = {
     "report of a stage": (STAGES["dedup"], "corpus1/dedup/report.json"),
     "report of a run": (LINES["pipeline"], "corpus1/report.json"),
     "factors": (AGAIN["group"], "corpus1/balance/factors.json"),
-    "clean items": (
-        "evaluate task1/run split=train clean=corpus1/decontaminate/clean_items.json",
-        "corpus1/decontaminate/clean_items.json",
-    ),
     "tokens": (AGAIN["group"], "corpus1/encode/manifest.json"),
     "samples": (AGAIN["corrupt"], "corpus1/group/packed-62-sep/train/manifest.json"),
     "examples": (DRY, "corpus1/corrupt/masked_lm/train/manifest.json"),
@@ -76,7 +71,7 @@ FIRST = {
 """A line that reads the kind, and a file of it, for `make test`."""
 FOREIGN = ("crawl/", "exported1/", "new/", "scored1/")
 """Inputs, files in forms of other libraries, new files, and scores of a task, which have no version."""
-ONLY_HASHED = ("decontaminate/clean_items.json", "decontaminate/overlap.json")
+ONLY_HASHED = ("decontaminate/overlap.json",)
 """Files that no stage reads: `--verify` compares their hashes alone."""
 ONLY_TRAINING = ("metrics",)
 """Kinds that only a start of the trainer reads, in a process of its own."""

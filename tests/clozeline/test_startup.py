@@ -22,7 +22,7 @@ from clozeline.train.command import main as train
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 ROOT = Path(__file__).parents[2]
-LARGE = {"torch", "deepspeed", "transformers", "datatrove", "pandas", "scipy", "sklearn", "sacrebleu", "nltk"}
+LARGE = {"torch", "deepspeed", "transformers", "datatrove", "scipy", "sklearn", "sacrebleu", "nltk"}
 _LISTING = """
 import os, sys, clozeline.__main__
 os._exit = sys.exit  # the trainer's last call, which would skip the list
@@ -86,7 +86,7 @@ def test_help_of_the_pipeline_needs_no_algorithm_that_is_a_default(tmp_path: Pat
     assert {"pydantic", "clozeline.pipeline.clean.config"} <= modules, "the modules were listed"
     algorithms = ("clean.filters", "clean.extractors", "clean.languages", "text.sentences", "corrupt.objectives")
     loaded = [name for name in modules if name.startswith(tuple(f"clozeline.pipeline.{room}." for room in algorithms))]
-    assert loaded == ["clozeline.pipeline.clean.languages._identifier"]  # holds options that all identifiers share
+    assert loaded == []
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,6 @@ def test_help_of_the_pipeline_needs_no_algorithm_that_is_a_default(tmp_path: Pat
     [
         (["pipeline", "--help"], 0, ""),
         (["pipeline", "--config", "recipe:demo", "inptu=x"], 64, "did you mean 'input'?"),
-        (["train", "--config", "recipe:demo", "stepz=3"], 64, "did you mean 'steps'?"),
-        (["train", "--config", "recipe:demo", "zero.stag=3", "optimizer=muon"], 64, "did you mean 'zero.stage'?"),
         (["train"], 64, "--config is missing"),
         (["train", "--config", "recipe:demo", "--step=3"], 64, "--step: no such option"),
         (["train", "--config", "nowhere.yaml"], 64, "nowhere.yaml: no such file"),

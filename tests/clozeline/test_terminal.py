@@ -19,7 +19,7 @@ from rich.table import Table
 from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.terminal import Terminal
+from clozeline.terminal import Terminal, duration, size_text, time_left
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\r\u202ecod\u2066\x7f\x00"
 SHOWN = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202ecod\\u2066\\x7f\\x00"
@@ -103,6 +103,20 @@ def test_names_of_files_and_fields_reach_a_terminal_visibly(tmp_path: Path, monk
     written = on_a_terminal(lambda: main(["--config", str(tmp_path / "recipe.yaml")]), monkeypatch)
     assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {"\n", "\t"}
     assert "\\x1b]0;owned" in written
+
+
+def test_durations_are_in_the_units_of_people() -> None:
+    shown = {0.04: "0.0 s", 59.94: "59.9 s", 110: "1 min 50 s", 3599.4: "59 min 59 s", 7380: "2 h 3 min"}
+    assert {seconds: duration(seconds) for seconds in shown} == shown
+    assert time_left(2940) == "0:49:00 left"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 KB"), (7_340_000_000, "7.3 GB"), (2.5e16, "25000.0 TB")],
+)
+def test_sizes_are_told_in_decimal_units(size: float, text: str) -> None:
+    assert size_text(size) == text
 
 
 @pytest.mark.parametrize(("columns", "width"), [("0", 80), ("100", 100)])

@@ -1,15 +1,18 @@
-"""Recompute the counts of `decontaminate` by sets of words, from its index and the documents before it."""
+"""Recompute the counts of `decontaminate` by sets of words, from the evaluation files and the documents before it."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from clozeline.pipeline.decontaminate.overlap import CLEAN_FILE, read_clean_items
-from clozeline.pipeline.decontaminate.passes import index_file
+from clozeline.configuration.config import validate
+from clozeline.pipeline.decontaminate.config import DecontaminateConfig
+from clozeline.pipeline.decontaminate.evaluation_items import evaluation_files, read_items
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import read_documents
-from clozeline.pipeline.kernels.ngram_index import FEWEST_WORDS, NgramIndex, open_index
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.kernels.ngram_index import FEWEST_WORDS
+from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import match_words
 
 
@@ -17,9 +20,14 @@ def recount_contamination(
     folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any], documents: Iterable[Document]
 ) -> Iterator[tuple[str, object, object]]:
     """Yield counts, their values in the report, and recomputed values; all runs of the items are kept in memory."""
-    index, ngram = open_index(index_file(folder)), config["ngram"]
-    items = [_texts(index, item, ngram) for item in range(len(index.item_rows))]
-    runs = {run for texts in items for text in texts for run in text.values()}
+    ngram, suites, items = config["ngram"], list[str](), list[list[list[str]]]()
+    for file in evaluation_files(validate(DecontaminateConfig, dict(config), "test").against):
+        for item in read_items(file, Limits()):
+            if not isinstance(item, Rejected):
+                suites.append(file.suite)
+                items.append([match_words(text) for text in item.texts])
+    texts_of = [[_text_runs(words, ngram) for words in texts] for texts in items]
+    runs = {run for texts in texts_of for text in texts for run in text.values()}
     sizes = {run.count(" ") + 1 for run in runs}
     held = []
     for document in documents:
@@ -38,49 +46,31 @@ def recount_contamination(
     yield "matches", counts["matches"], matches
     after = sum(1 for path in (folder / "documents").glob("*.arrow") for _ in read_documents(path))
     yield "documents_out", counts["documents_out"], after
-    yield from _recount_suites(folder, index, counts, items, contaminated)
-
-
-def _recount_suites(
-    folder: Path, index: NgramIndex, counts: Mapping[str, Any], items: list[list[dict[int, str]]],
-    contaminated: list[set[str]],
-) -> Iterator[tuple[str, object, object]]:  # fmt: skip
-    """Yield the counts of each suite; how many rows a reader rejected is known from the evaluation file alone."""
-    files = read_clean_items(folder / CLEAN_FILE)
-    found = set().union(*contaminated)
+    yield "reported", counts["reported"], dict(sorted(Counter(suites).items()))
+    found_runs = set().union(*contaminated)
     for suite, reported in sorted(counts["suites"].items()):
-        own = [item for item, file in enumerate(index.item_files.tolist()) if files[file]["suite"] == suite]
-        runs = {item: {run for text in items[item] for run in text.values()} for item in own}
-        judged = [item for item in own if runs[item]]
+        own = [item for item, name in enumerate(suites) if name == suite]
+        item_runs = {item: {run for text in texts_of[item] for run in text.values()} for item in own}
+        judged = [item for item in own if item_runs[item]]
         inside = 0
         for item in judged:
-            for text in items[item]:
-                starts = [(start, run.count(" ") + 1) for start, run in text.items() if run in found]
+            for text in texts_of[item]:
+                starts = [(start, run.count(" ") + 1) for start, run in text.items() if run in found_runs]
                 inside += len({word for start, size in starts for word in range(start, start + size)})
-        every = set().union(*runs.values())
+        every = set().union(*item_runs.values())
         yield f"suites.{suite}", reported, {
-            "items": len(own), "unreadable": reported["unreadable"], "too_short": len(own) - len(judged),
-            "words": sum(len(words) for item in judged for words in _fields(index, item)), "overlap_words": inside,
-            "contaminated": sum(bool(runs[item] & found) for item in own),
+            "items": len(own), "unreadable": reported["unreadable"],
+            "too_short": len(own) - len(judged), "overlap_words": inside,
+            "words": sum(len(words) for item in judged for words in items[item]),
+            "contaminated": sum(bool(item_runs[item] & found_runs) for item in own),
             "documents": sum(bool(some & every) for some in contaminated),
         }  # fmt: skip
 
 
-def _fields(index: NgramIndex, item: int) -> Iterator[list[str]]:
-    """Yield the words of each text of an item."""
-    first, last = index.item_bounds[item : item + 2]
-    for field in index.item_fields[first:last].tolist():
-        start, end = index.starts[index.fields[field : field + 2]].tolist()
-        yield str(index.words[start:end], "utf-8").split()
-
-
-def _texts(index: NgramIndex, item: int, ngram: int) -> list[dict[int, str]]:
-    """Return the runs of each text of an item, by their first words."""
-    texts = []
-    for words in _fields(index, item):
-        short = FEWEST_WORDS <= len(words) < ngram
-        texts.append(_runs(words, len(words) if short else ngram))
-    return texts
+def _text_runs(words: list[str], ngram: int) -> dict[int, str]:
+    """Return the runs of a text of an item, by their first words."""
+    short = FEWEST_WORDS <= len(words) < ngram
+    return _runs(words, len(words) if short else ngram)
 
 
 def _runs(words: list[str], size: int) -> dict[int, str]:

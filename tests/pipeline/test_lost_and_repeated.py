@@ -67,7 +67,7 @@ class Place:
         function: module and name, `pipeline.clean.unit:write_documents`, of a class `module:Class.method`.
         value: number or keyword of the argument that holds the items; None: what it returns.
         part: of what it returns, the place of the items in the tuple.
-        call: text in the arguments of the call, such as the name of an exchange; empty: any call.
+        call: text in the arguments of the call, such as the name of a shuffle; empty: any call.
     """
 
     stage: str
@@ -91,17 +91,17 @@ PLACES = {
     "a document whose lines are hashed": Place("dedup", "dedup.removal:read_documents"),
     "a line that is compared": Place("dedup", "dedup.repeats:read_rows", call="lines-hashes"),
     "a span that is compared": Place("dedup", "dedup.repeats:read_rows", call="spans-hashes"),
+    "a line to remove that is sent": Place("dedup", "dedup.repeats:write_rows", 3, call="lines-drops"),
     "a span to remove": Place("dedup", "dedup.removal:read_rows", call="spans-drops"),
-    "a document of dedup": Place("dedup", "dedup.removal:Removal.documents"),
-    "a document that dedup writes": Place("dedup", "dedup.removal:write_documents", 1),
-    "a rejection that dedup writes": Place("dedup", "dedup.removal:write_rejects", 1),
-    "an evaluation item": Place("decontaminate", "decontaminate.passes:WriteIndex._items"),
-    "an item that is indexed": Place("decontaminate", "decontaminate.passes:build_index", 0),
+    "a document of dedup": Place("dedup", "execution.rewritten_documents:read_documents"),
+    "a document that dedup writes": Place("dedup", "execution.rewritten_documents:write_documents", 1),
+    "a rejection that dedup writes": Place("dedup", "execution.rewritten_documents:write_rejects", 1),
+    "an evaluation item": Place("decontaminate", "decontaminate.passes:read_items"),
     "documents that are looked up": Place("decontaminate", "decontaminate.passes:read_batches"),
     "a match that is found": Place("decontaminate", "decontaminate.passes:read_matches"),
-    "a document of decontaminate": Place("decontaminate", "decontaminate.passes:read_documents"),
-    "a document that decontaminate writes": Place("decontaminate", "decontaminate.passes:write_documents", 1),
-    "a rejection that decontaminate writes": Place("decontaminate", "decontaminate.passes:write_rejects", 1),
+    "a document of decontaminate": Place("decontaminate", "execution.rewritten_documents:read_documents"),
+    "a document that decontaminate writes": Place("decontaminate", "execution.rewritten_documents:write_documents", 1),
+    "a rejection that decontaminate writes": Place("decontaminate", "execution.rewritten_documents:write_rejects", 1),
     "documents of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.stage:choose_sample", 0),
     "a text of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.sample:_read"),
     "a document before it is encoded": Place("encode", "tokenize.encode.tokenize_documents:read_documents"),
@@ -125,10 +125,8 @@ PLACES = {
     "a block of examples": Place("corrupt", "corrupt.passes:CorruptedShard.blocks"),
     "a row of an example shard": Place("corrupt", "shards.set_writer:write_shard", 1),
     "an example shard in the manifest": Place("corrupt", "shards.set_writer:write_manifest", "shards"),
-    "a row of a task's file": Place("tasks", "tasks.readers.glue:Glue.read"),
-    "a row of a block": Place("tasks", "shards.writer:to_batch"),
-    "a row of a split": Place("tasks", "tasks.stage:TaskSets.read"),
     "an example of a task": Place("tasks", "tasks.task_rows:TaskRows._build_all"),
+    "a row of a block": Place("tasks", "shards.writer:to_batch"),
     "a row of a task's shard": Place("tasks", "shards.set_writer:write_shard", 1),
     "a task's shard in the manifest": Place("tasks", "shards.set_writer:write_manifest", "shards"),
 }  # fmt: skip

@@ -46,7 +46,7 @@ ROWS = {
     "deep and long markup": ["deep.warc.gz", "tables.warc.gz", "attributes.warc.gz"],
     "crash of the extractor": [
         "memory.warc.gz",
-        "pipeline/clean/extractors/test_extraction.py::test_a_crash_costs_only_the_page_at_work_and_leaves_no_process",
+        "pipeline/clean/extractors/test_extraction.py::test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays",
     ],
     "bombs": ["bomb.warc.gz", "bomb.jsonl.zst"],
     "huge window": [f"{READERS}/test_jsonl.py::test_a_window_of_gigabytes_is_refused"],

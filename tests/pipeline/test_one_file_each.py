@@ -59,8 +59,8 @@ READER = '''
 
 
     from clozeline.configuration.config import config_class
-    from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
-    from clozeline.pipeline.ingest.readers._lines import LineFile
+    from clozeline.pipeline.ingest.readers._rows import FieldOptions, make_record
+    from clozeline.pipeline.ingest.readers._rows import LineFile
 
 
     class Csvish(LineFile):

@@ -10,7 +10,7 @@ import numpy as np
 from clozeline.configuration.config import validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import UnitRunner, stage_of
-from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
+from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, write_manifest, write_shard
@@ -111,9 +111,8 @@ def run_stage(of: Recipe, name: str, *, backwards: bool = False) -> Counts:
     for work in stage.passes():
         units = range(work.units)
         for unit in reversed(units) if backwards else units:
-            runner = UnitRunner(stage, work, "key")
-            runner(unit)
-            record = runner.load(unit)
+            UnitRunner(stage, work, "key")(unit)
+            record = UnitRecord.load(stage.folder, work.name, unit)
             assert record is not None
             if record.status != "ok":
                 raise _ERRORS.get(record.exit_code, ClozelineError)(record.error + record.trace)

@@ -308,11 +308,12 @@ def test_interrupt_during_the_imports_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
     """A signal while `train.command` is imported: a module in its stead sends it."""
-    package = tmp_path / "clozeline"
-    for file in ("__init__.py", "train/__init__.py", "train/main.py", "train/distributed/__init__.py",
-                 "train/distributed/stopping.py", "stop_signals.py"):  # fmt: skip
+    package, tree = tmp_path / "clozeline", ROOT / "clozeline"
+    ground = [path.relative_to(tree) for pattern in ("*.py", "configuration/*.py") for path in tree.glob(pattern)]
+    for file in (*ground, "train/__init__.py", "train/main.py", "train/distributed/__init__.py",
+                 "train/distributed/stopping.py"):  # fmt: skip
         (package / file).parent.mkdir(exist_ok=True)
-        (package / file).write_bytes((ROOT / "clozeline" / file).read_bytes())
+        (package / file).write_bytes((tree / file).read_bytes())
     (package / "train" / "command.py").write_text(
         f"import os, signal\nos.kill(os.getpid(), signal.{name})\nmain = None\n"
     )

@@ -21,10 +21,9 @@ from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, message_text, reading_run
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view
-from clozeline.report.axis_units import duration, size_text
+from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, lead, page, section, table
-from clozeline.report.svg import SHADES
-from clozeline.terminal import Terminal
+from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
 from clozeline.train.logs.display import heldout_title

@@ -26,8 +26,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.pipeline.shards import open_shards
+from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, section
-from clozeline.report.svg import SHADES
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun.comparison import mean_text
 from clozeline.tools.experiments.multirun.data_steps import read_left, read_truth, step_lines

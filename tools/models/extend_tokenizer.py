@@ -22,9 +22,9 @@ from tokenizers import Tokenizer, models, trainers
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.files import cannot_write
 from clozeline.pipeline.tokenize.published.folders import SOURCE, own_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
+from clozeline.repair import cannot_write
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.settings import add_settings, settings_of

@@ -20,11 +20,9 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
@@ -33,8 +31,7 @@ from clozeline.files import file_hash, publish_text
 from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold
-from clozeline.tools.runs.evaluation.clean_items import CleanItems, clean_lines
-from clozeline.tools.runs.evaluation.local_texts import Keep, keep_all, texts_of_files
+from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordModel
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.text_likelihoods import Score, first_token, open_scorer, ready_scores
@@ -87,8 +84,6 @@ class EvaluateOptions:
     """suite: maximum number of pairs per paradigm; default: all"""
     candidates: Path | None = None
     """suite: file with the candidate words of lama, one per line; default: the words of all facts"""
-    clean: Path | None = None
-    """clean_items.json of `clozeline decontaminate`: also score the items alone that no training document holds"""
     baseline: Path | None = None
     """texts to count in for baselines: a file or folder. Suite: unigrams and bigrams of words; perplexity: n-grams of
     the model's tokens (interpolated Kneser-Ney), also of a shard set"""
@@ -106,10 +101,6 @@ class EvaluateOptions:
             raise ValueError(f"suite={self.suite}: needs input=FOLDER, where its files are")
         if (self.suite == "lm_eval") != bool(self.tasks):
             raise ValueError("suite=lm_eval: needs tasks=[NAME, ...], which no other suite reads")
-        if self.clean is not None and self.suite == "lm_eval":
-            raise ValueError("clean: scores the items of other suites; lm_eval reads its own")
-        if self.clean is not None and (self.perplexity or self.probe):
-            raise ValueError("clean: scores the items of a task or suite; perplexity and probe have none")
         if self.baseline is None and self.ngram is not None:
             raise ValueError("ngram: is an option of baseline=TEXTS, which is not given")
         if self.baseline is not None and self.perplexity is None and self.suite is None:
@@ -138,8 +129,6 @@ def evaluate_run(
     opened = open_task_run(run, options.split, options.task, options.step, set_paths)
     rows = set_rows(opened.shards)
     rank, size = (0, 1) if world is None else (world.rank, world.size)
-    clean = None if options.clean is None else CleanItems.read(options.clean)
-    chosen = [] if clean is None else clean.clean_rows(opened.shards, rows)
     if options.tune and not opened.facts.unanswerable:
         raise ConfigurationError(f"tune: {opened.facts.name} has no questions without answers, remove the key")
     share = predict_task_share(opened, rows, rank, size)
@@ -151,11 +140,6 @@ def evaluate_run(
         scores = scores_of(opened, score_shares(opened, rows, shares))
         if opened.facts.unanswerable:
             scores["threshold"] = opened.threshold
-        if clean is not None:
-            predictions = merge_shares(shares, len(rows))
-            own = {number: predictions[row] for number, row in enumerate(chosen)}
-            scored = score_shares(opened, rows.take(np.array(chosen, np.int64)), [own]) if chosen else None
-            scores["clean"] = clean.report_scores(None if scored is None else scores_of(opened, scored))
         text = to_json(scores)
     return text if world is None else world.gather(text)[0]
 
@@ -193,18 +177,15 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
         scores |= probe_scores(trained, options.task, options.split)
         return to_json(scores), probe_lines(scores)
     assert options.input is not None, "checked by the options"
-    clean = None if options.clean is None else CleanItems.read(options.clean)
-    scores |= _suite_scores(run, trained, options, keep_all)
-    if clean is not None:
-        scores["clean"] = clean.score(options.input, partial(_suite_scores, run, trained, options))
+    scores |= _suite_scores(run, trained, options)
     if options.suite == "lm_eval":
         return to_json(scores), lm_eval_tasks.task_lines(scores)
     lines = {"lambada": last_word_prediction.last_word_lines, "lama": masked_facts.fact_lines}
-    return to_json(scores), clean_lines(scores, lines.get(options.suite or "", minimal_pairs.pair_lines))
+    return to_json(scores), lines.get(options.suite or "", minimal_pairs.pair_lines)(scores)
 
 
-def _suite_scores(run: Path, trained: TrainedModel, options: EvaluateOptions, keep: Keep) -> dict[str, Any]:
-    """Return the scores of the items of a suite that are kept."""
+def _suite_scores(run: Path, trained: TrainedModel, options: EvaluateOptions) -> dict[str, Any]:
+    """Return the scores of the items of a suite."""
     from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
 
     assert options.input is not None, "checked by the options"
@@ -213,19 +194,19 @@ def _suite_scores(run: Path, trained: TrainedModel, options: EvaluateOptions, ke
     if options.suite == "lambada":
         open_scorer(run, trained, "causal")
         first = first_token(trained, ready_scores(trained.objectives)["causal"])
-        passages = last_word_prediction.read_passages(options.input, keep)
+        passages = last_word_prediction.read_passages(options.input)
         return {"suite": "lambada", **last_word_prediction.last_word_scores(trained, first, passages)}
     if options.suite == "lama":
         open_scorer(run, trained, "pll")
-        facts = masked_facts.read_facts(options.input, keep)
+        facts = masked_facts.read_facts(options.input)
         if options.candidates is None:
-            words = [fact.word for fact in masked_facts.read_facts(options.input)]
+            words = [fact.word for fact in facts]
         else:
             words = masked_facts.read_words(options.candidates)
         return {"suite": "lama", **masked_facts.fact_scores(trained, facts, words)}
     scorer, kind = open_scorer(run, trained, options.score)
     word_model = None if options.baseline is None else WordModel(texts_of_files(options.baseline))
-    pairs = minimal_pairs.read_pairs(options.input, options.pairs, keep)
+    pairs = minimal_pairs.read_pairs(options.input, options.pairs)
     scores = {"suite": options.suite, "score": kind, **minimal_pairs.pair_scores(pairs, scorer, word_model)}
     if options.suite != "blimp":
         del scores["published"]
@@ -273,7 +254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         world = start() if size > 1 else None
         text = evaluate_run(options.run, chosen, world, set_paths)
         if world is None or world.rank == 0:
-            write_scores(text, chosen.output, None if options.json else clean_lines(json.loads(text), lines_of))
+            write_scores(text, chosen.output, None if options.json else lines_of(json.loads(text)))
             if chosen.predictions is not None or chosen.errors or options.html is not None:
                 _show_errors(options.run, chosen, options.html, set_paths, quiet=options.json)
         if world is not None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError, message_text
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.rows import Row, Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of

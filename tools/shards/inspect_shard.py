@@ -12,8 +12,7 @@ from pathlib import Path
 
 from clozeline.errors import ClozelineError, ConfigurationError, message_text
 from clozeline.files import publish_text
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
-from clozeline.pipeline.corrupt.preview.row_parts import row_parts
+from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
 from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View, print_view, view_page
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import ShardSet, open_shards

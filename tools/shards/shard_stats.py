@@ -1,13 +1,17 @@
 """Show the contents of a shard set: `clozeline shard-stats MANIFEST [--html FILE]`.
 
 Lengths of every column, labels and classes, vocabulary coverage, tokens by language and source, sizes: tables on the
-terminal, and with `--html` a page with charts. Every block outside the quarantine is read and verified once.
+terminal, and with `--html` a page with bars. Every block outside the quarantine is read and verified once.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -16,26 +20,53 @@ from rich.text import Text
 from clozeline.errors import message_text
 from clozeline.files import publish_text
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.report.html_page import facts, grid, page, section, table
+from clozeline.report.html_page import bars, facts, grid, page, section, table
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.shards.provenance.tokenizer import find_pieces
-from clozeline.tools.shards.shard_statistics.charts import pictures
 from clozeline.tools.shards.shard_statistics.sources import find_sources
 from clozeline.tools.shards.shard_statistics.tables import Figures, tables
-from clozeline.tools.shards.shard_statistics.tally import Tally, tally
+from clozeline.tools.shards.shard_statistics.tally import Tally, quantile, tally
+
+# Bars of a figure, at most.
+_BARS: Final = 20
+# Ratio of the largest value to the median above which equally wide ranges would be mostly empty.
+_SKEWED: Final = 16
 
 
 def statistics_page(shards: ShardSet, sums: Tally, figures: Sequence[Figures]) -> str:
-    """Return the page: charts of each distribution, then the tables."""
+    """Return the page: the lengths of each column as bars, then the tables."""
     totals = shards.manifest.totals
     amounts = {"rows": totals.samples, "tokens": totals.tokens, "shards": totals.shards, "bytes": totals.bytes}
     parts = [
         facts({name: f"{amount:,}" for name, amount in amounts.items()}),
-        grid(*pictures(shards.manifest, sums)),
+        grid(*length_bars(sums)),
         *(section(figure.title, table(figure.header, figure.rows)) for figure in figures),
     ]
     return page(f"{shards.manifest.name} · contents", parts)
+
+
+def length_bars(sums: Tally) -> Iterator[str]:
+    """Yield for each column its rows by length."""
+    for name, counts in sums.lengths.items():
+        edges = ranges(counts)
+        rows = np.add.reduceat(counts, edges[:-1]).tolist() if len(counts) else []
+        named = [
+            f"{first:,}" if end == first + 1 else f"{first:,} to {end - 1:,}" for first, end in pairwise(edges.tolist())
+        ]
+        yield bars(f"Rows by length of {name}", dict(zip(named, rows, strict=False)))
+
+
+def ranges(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the edges of the bars over the values 0, 1, 2, ...
+
+    Neighboring values share a bar if there are many; if a few are far above the median, the ranges widen.
+    """
+    size = len(counts)
+    if size > _BARS and size > _SKEWED * (quantile(counts, 0.5) + 1):
+        return np.unique(np.concatenate(([0], np.geomspace(1, size, _BARS).round()))).astype(np.int64)
+    width = max(1, -(-size // _BARS))
+    return np.append(np.arange(0, max(1, size), width), max(1, size))
 
 
 def _print_figures(figure: Figures, console: Console) -> None:
@@ -55,7 +86,7 @@ def _print_figures(figure: Figures, console: Console) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with charts")
+    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with the lengths as bars")
 
     def action(options: argparse.Namespace) -> None:
         shards = open_shards(options.manifest)

@@ -1,8 +1,8 @@
 """Show what an objective makes of a sentence: `clozeline show OBJECTIVE "A sentence." [key=value ...]`.
 
-Prints the text and the example, with colors for masks, replaced tokens and spans, then what the model sees, what it
-predicts and what is not scored. Without OBJECTIVE, all objectives are listed. The options of an objective are keys too:
-`clozeline show masked_lm "It is raining." mask_rate=0.4 seed=3`; `clozeline show masked_lm --help` lists them.
+Prints the text and the example, with colors for masks, replaced tokens and spans, and the labels. Without OBJECTIVE,
+all objectives are listed. The options of an objective are keys too: `clozeline show masked_lm "It is raining."
+mask_rate=0.4 seed=3`; `clozeline show masked_lm --help` lists them.
 """
 
 import argparse

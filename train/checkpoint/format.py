@@ -21,8 +21,8 @@ from pydantic.dataclasses import dataclass
 
 from clozeline.errors import CheckpointError
 from clozeline.files import replacing
-from clozeline.format_version import refuse_newer
 from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
+from clozeline.sealed_json import refuse_newer
 
 FORMAT: Final = 1
 """Version of checkpoint.json. New keys raise it; older versions refuse then."""

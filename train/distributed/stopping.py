@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import psutil
 
-from clozeline.stop_signals import STOPS, WARNINGS, catch
+from clozeline.process import STOPS, WARNINGS, catch
 
 INTERRUPTED: Final = 130
 """Exit code after Ctrl-C outside training."""

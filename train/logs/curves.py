@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.report.charts import Series, areas, lines
+from clozeline.report.charts import Series, lines
 from clozeline.report.html_page import collapsible, facts, fragment, grid
 from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import read_lines
@@ -137,7 +137,7 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
             layers = [Series(name, points(run, "step", key, name)) for name in _highest(run, key)]
             yield lines(f"{title}{'' if alone else f' of {run.name}'}, the highest at the end", layers, "step")
         times = [Series(_PARTS[part], points(run, "step", "step_ms", part)) for part in parts_of_steps(run.records)]
-        yield areas(f"Time of a step{'' if alone else f' of {run.name}'} (ms)", times, "step")
+        yield lines(f"Time of a step{'' if alone else f' of {run.name}'} (ms)", times, "step")
     if alone and any(others):  # the same curve, stretched
         yield collapsible(f"Loss over {', '.join(names[:-1])} and {names[-1]}", grid(*others))
 
@@ -200,7 +200,7 @@ def entropy_title(name: str, result: Record) -> str:
 
 
 def parts_of_steps(records: Sequence[Record]) -> list[str]:
-    """Return the parts of a step that every timed record has, in drawing order."""
+    """Return the parts of a step that every timed record has, in the order of a step."""
     timed = [record["step_ms"] for record in records if isinstance(record.get("step_ms"), Mapping)]
     return [part for part in _PARTS if timed and all(part in times for times in timed)]
 

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
 from clozeline.configuration.redaction import redact_text
-from clozeline.report.axis_units import short, time_left
-from clozeline.terminal import Terminal
+from clozeline.report.charts import short
+from clozeline.terminal import Terminal, time_left
 from clozeline.train.distributed.reporting import Reporting
 
 _BAR: Final = 6

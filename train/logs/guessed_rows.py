@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.html_page import escape, grid
 from clozeline.train.logs.display import heldout_title

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import ExtractorOptions
 from clozeline.pipeline.clean.extractors._preparation import is_deeper, prepare_page
+from clozeline.process import die_with
 from clozeline.registry import Chosen, choose
-from clozeline.stop_signals import die_with
 
 EXTRACTION_REASONS: Final = ("html_depth", "timeout", "extractor_crash", "extractor_error", "extract_empty")
 _START_S: Final = 60.0

@@ -1,17 +1,141 @@
 """Filters: each returns a verdict per document, from shared text statistics; reports rely on the reason names."""
 
-from clozeline.pipeline.clean.filters._filter import (
-    DATA_FILE,
-    KEEP,
-    Filter,
-    Measure,
-    ThresholdFilter,
-    Verdict,
-    at_least,
-    at_most,
-    data_files,
-)
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
-__all__ = [
-    "DATA_FILE", "KEEP", "Filter", "Measure", "ThresholdFilter", "Verdict", "at_least", "at_most", "data_files",
-]  # fmt: skip
+import numpy as np
+import xxhash
+
+from clozeline.arrays import UInt64
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.text.text_statistics import TextStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict of a filter on a document."""
+
+    reason: str = ""  # why it is rejected; empty if it is kept
+    detail: str = ""  # the value and its threshold
+    text: str | None = None  # the edited text; None without an edit
+    removed: Mapping[str, int] = field(default_factory=dict)  # characters removed by the edit, by rule
+    columns: Mapping[str, Any] = field(default_factory=dict)  # what it adds to `extra` of the document
+    flags: int = 0  # bits that it sets in `flags` of the document
+    note: str = ""  # what the report counts, without a rejection
+
+
+KEEP: Final = Verdict()
+
+
+class Filter(Protocol):
+    """A filter: `judge` is pure, so equal texts get equal verdicts."""
+
+    VERSION: ClassVar[int]
+    reasons: ClassVar[tuple[str, ...]]
+
+    def __init__(self, options: Any) -> None: ...
+
+    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+        """Return the verdict on a text in stored form."""
+
+
+Measure: TypeAlias = tuple[str, float, float, float, str]
+"""Reason, value, minimum and maximum of a rule, and the format of the value in messages."""
+
+
+class ThresholdFilter(ABC):
+    """A filter whose rules each compare a measure of the text with thresholds; the first that fails is the reason."""
+
+    reasons: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+        """Yield the measures in the order of the rules, the cheapest first."""
+
+    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+        """Return the verdict of the first rule that fails."""
+        for reason, value, minimum, maximum, shown in self.measure(statistics, language):
+            if value < minimum:
+                return Verdict(reason, f"{shown.format(value)} < {minimum}")
+            if value > maximum:
+                return Verdict(reason, f"{shown.format(value)} > {maximum}")
+        return KEEP
+
+
+def at_most(reason: str, value: float, maximum: float) -> Measure:
+    """Return a measure with a maximum."""
+    return reason, value, -math.inf, maximum, "{:.3f}"
+
+
+def at_least(reason: str, value: float, minimum: float) -> Measure:
+    """Return a measure with a minimum."""
+    return reason, value, minimum, math.inf, "{:.3f}"
+
+
+DATA_FILE: Final = {"data_file": True}
+"""Metadata of an option that names a file, a folder of files or a list of them, whose content decides verdicts."""
+
+
+def data_files(options: Any) -> dict[str, str]:
+    """Return the SHA-256 (hex) of each file that options name, by path; ConfigurationError if one is missing."""
+    named = [getattr(options, option.name) for option in fields(options) if option.metadata.get("data_file")]
+    listed = [
+        Path(item) for value in named if value is not None for item in (value if isinstance(value, list) else [value])
+    ]
+    digests = {}
+    for path in listed:
+        inside = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+        for file in inside:
+            try:
+                with file.open("rb") as content:
+                    digests[str(file)] = hashlib.file_digest(content, "sha256").hexdigest()
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{file}: cannot be read ({error.strerror}); give the path of a file"
+                ) from error
+    return digests
+
+
+def iter_terms(path: Path) -> Iterator[str]:
+    """Yield the terms of a file, one a line, without comments; ConfigurationError if it cannot be read."""
+    try:
+        with path.open(encoding="utf-8-sig") as lines:
+            for line in lines:
+                if (term := line.strip()) and not term.startswith("#"):
+                    yield term
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{path}: expected a list in UTF-8, a term on each line; it cannot be read: {error}"
+        ) from error
+
+
+class HashedTerms:
+    """A set of strings as sorted hashes: 8 bytes each, kept once per process."""
+
+    def __init__(self, paths: Sequence[Path], normalize: Callable[[str], str] = str.lower) -> None:
+        self._hashes = [_hash_terms(path, normalize, _changed(path)) for path in paths]
+
+    def holds_any(self, terms: Sequence[str]) -> bool:
+        """Return whether one of the terms is in the set."""
+        keys = np.array([xxhash.xxh3_64_intdigest(term.encode()) for term in terms], dtype=np.uint64)
+        return any(
+            bool((np.searchsorted(known, keys, "right") > np.searchsorted(known, keys)).any()) for known in self._hashes
+        )
+
+
+def _changed(path: Path) -> tuple[int, int]:
+    return (path.stat().st_size, path.stat().st_mtime_ns) if path.exists() else (0, 0)
+
+
+@lru_cache(maxsize=16)
+def _hash_terms(path: Path, normalize: Callable[[str], str], changed: tuple[int, int]) -> UInt64:
+    hashes = (xxhash.xxh3_64_intdigest(normalize(term).encode()) for term in iter_terms(path))
+    array = np.fromiter(hashes, dtype=np.uint64)
+    array.sort()
+    return array

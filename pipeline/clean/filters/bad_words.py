@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_most
-from clozeline.pipeline.clean.filters._lists import iter_terms
+from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_most, iter_terms
 from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.text.normal_form import match_words
 from clozeline.pipeline.text.text_statistics import TextStatistics

@@ -26,7 +26,7 @@ class C4Quality:
     r"""Reduces the text to lines that are sentences, and rejects pages with code, filler or too few sentences.
 
     The rules are for prose. On pages with code, disable `citations`, which would remove lists and indices. The report
-    counts the characters that each rule removes, as `edits`, and shows examples.
+    counts the characters that each rule removes, as `edits`.
 
     "Home\nThis is a sentence of a page." -> "This is a sentence of a page." (with `sentences: 1`)
     """
@@ -50,8 +50,6 @@ class C4Quality:
         """drop lines that mention JavaScript"""
         policy: bool = True
         """drop lines about cookies, privacy and terms of use"""
-        policy_phrases: list[str] = field(default_factory=lambda: list(_POLICY))
-        """phrases of such lines, in lower case"""
         citations: bool = True
         """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; disable for code, where they are lists and indices"""
         lorem_ipsum: bool = True
@@ -68,14 +66,13 @@ class C4Quality:
         self._phrases = [
             *(["lorem ipsum"] if options.lorem_ipsum else []),
             *(["javascript"] if options.javascript else []),
-            *(options.policy_phrases if options.policy else []),
+            *(_POLICY if options.policy else []),
         ]
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
         """Return the verdict on a page, with its edited text; empty lines stay, because they separate paragraphs."""
         removed: Counter[str] = Counter()
         kept: list[str] = []
-        edits: dict[str, tuple[str, str]] = {}
         lowered = statistics.text.lower()
         phrases = [phrase for phrase in self._phrases if phrase in lowered]
         try:
@@ -84,15 +81,12 @@ class C4Quality:
                 rule, edited = self._edit_line(bare, phrases) if line else ("", "")
                 if rule:
                     removed[rule] += len(line) + 1
-                    edits.setdefault(rule, (line, ""))
                     continue
                 kept.append(edited)
                 if len(edited) != len(bare):
                     removed["citation"] += len(bare) - len(edited)
-                    edits.setdefault("citation", (bare, edited))
                 if len(bare) != len(line):
                     removed["blank"] += len(line) - len(bare)
-                    edits.setdefault("blank", (line, bare))
         except _PageRejected as rejected:
             return Verdict(str(rejected))
         # count the sentences, up to the number required
@@ -108,7 +102,7 @@ class C4Quality:
         text = normalize("\n".join(kept)) if removed["citation"] else join_lines(kept)
         # empty lines around dropped lines disappear with them
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
-        return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count}, edits=edits)
+        return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count})
 
     def _edit_line(self, line: str, phrases: list[str]) -> tuple[str, str]:
         """Return the rule that drops a line ("" keeps it) and the line without citations; few pages have phrases."""

@@ -16,15 +16,15 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 Share = Annotated[float, Field(ge=0, le=1)]
 
 _STOP_WORDS: Final = {
-    "en": "the be to of and that have with",  # the paper's
-    "de": "der die und in den von zu das mit sich ist nicht ein",
-    "fr": "de la le et les des en un du une que est pour",
-    "es": "de la que el en y a los se del las un por",
-    "it": "di e il la che in a per un del è della non",
-    "pt": "de a o que e do da em um para com não uma",
-    "nl": "de en van ik te dat die in een hij het niet zijn",
-    "pl": "w i na z do się nie że to jest o od",
-    "ru": "и в не на что с по как это из к он",
+    "en": ["the", "be", "to", "of", "and", "that", "have", "with"],  # the paper's
+    "de": ["der", "die", "und", "in", "den", "von", "zu", "das", "mit", "sich", "ist", "nicht", "ein"],
+    "fr": ["de", "la", "le", "et", "les", "des", "en", "un", "du", "une", "que", "est", "pour"],
+    "es": ["de", "la", "que", "el", "en", "y", "a", "los", "se", "del", "las", "un", "por"],
+    "it": ["di", "e", "il", "la", "che", "in", "a", "per", "un", "del", "è", "della", "non"],
+    "pt": ["de", "a", "o", "que", "e", "do", "da", "em", "um", "para", "com", "não", "uma"],
+    "nl": ["de", "en", "van", "ik", "te", "dat", "die", "in", "een", "hij", "het", "niet", "zijn"],
+    "pl": ["w", "i", "na", "z", "do", "się", "nie", "że", "to", "jest", "o", "od"],
+    "ru": ["и", "в", "не", "на", "что", "с", "по", "как", "это", "из", "к", "он"],
 }
 
 
@@ -64,16 +64,12 @@ class GopherQuality(ThresholdFilter):
         """words of that rule: split at white space, or datatrove's tokens, which include punctuation marks"""
         stop_words: Annotated[int, Field(ge=0)] = 2
         """minimum number of distinct stop words; no effect for languages without a list"""
-        stop_word_lists: dict[str, list[str]] = field(
-            default_factory=lambda: {language: words.split() for language, words in _STOP_WORDS.items()}
-        )
-        """stop words by language code, case-sensitive"""
         stop_words_from: Path | None = field(default=None, metadata=DATA_FILE)
-        """folder of lists that replace them, a word in each line: en.txt, de.txt, ..."""
+        """folder of lists, a word in each line: en.txt, de.txt, ...; they replace those of nine languages"""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        lists = options.stop_word_lists if options.stop_words_from is None else read_stop_words(options.stop_words_from)
+        lists = _STOP_WORDS if options.stop_words_from is None else read_stop_words(options.stop_words_from)
         self._stop_words = {language: frozenset(words) for language, words in lists.items()}
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:

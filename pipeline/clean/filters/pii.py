@@ -42,8 +42,6 @@ _OTHER_NUMBER: Final = re.compile(
     r"(?:19|20)\d\d[ .-]\d\d?[ .-]\d\d?|\d\d?[ .-]\d\d?[ .-](?:19|20)\d\d|\d{3}-\d\d-\d{4}$"
 )
 
-_CONTEXT: Final = 40  # characters around a replacement that the report shows
-
 
 class Pii:
     """Replaces personal data by `<email>`, `<ip>`, `<phone>` and `<iban>`, and counts the characters it replaced.
@@ -79,17 +77,14 @@ class Pii:
         text, last = statistics.text, 0
         pieces: list[str] = []
         removed: Counter[str] = Counter()
-        edits: dict[str, tuple[str, str]] = {}
         for kind, start, end in self.find(text):
             token = f"<{kind}>"
             pieces += [text[last:start], token]
             last = end
             removed[kind] += end - start
-            around = text[max(0, start - _CONTEXT) : start], text[end : end + _CONTEXT]
-            edits.setdefault(kind, (text[start:end].join(around), token.join(around)))
         if not removed:
             return KEEP
-        return Verdict(text="".join((*pieces, text[last:])), removed=removed, edits=edits, flags=FLAG_PII_REPLACED)
+        return Verdict(text="".join((*pieces, text[last:])), removed=removed, flags=FLAG_PII_REPLACED)
 
     def find(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yield kind, start and end of what is replaced, in the order of the text; no two overlap."""

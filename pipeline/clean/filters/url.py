@@ -9,8 +9,7 @@ from urllib.parse import unquote
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Verdict
-from clozeline.pipeline.clean.filters._lists import HashedTerms, iter_terms
+from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, HashedTerms, Verdict, iter_terms
 from clozeline.pipeline.text.hosts import LONGEST_HOST, ascii_host, ascii_url, host_of, parent_domains
 from clozeline.pipeline.text.text_statistics import TextStatistics
 

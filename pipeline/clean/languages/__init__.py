@@ -1,16 +1,90 @@
 """Language identifiers: return the language of a text and a confidence score."""
 
-from clozeline.pipeline.clean.languages._identifier import (
-    LANGUAGE_REASONS,
-    LANGUAGES,
-    UNDECIDED,
-    LanguageIdentifier,
-    LanguageOptions,
-    LanguageRule,
-    remove_noise,
-)
+import re
+from dataclasses import field
+from typing import Annotated, Any, ClassVar, Final, Protocol
 
-__all__ = [
-    "LANGUAGES", "LANGUAGE_REASONS", "UNDECIDED", "LanguageIdentifier", "LanguageOptions", "LanguageRule",
-    "remove_noise",
-]  # fmt: skip
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.registry import Chosen
+
+Score = Annotated[float, Field(ge=0, le=1)]
+_SHORT: Final = 100
+_LONG: Final = 300
+LANGUAGES: Final = "clozeline.pipeline.clean.languages"
+"""Package of the identifiers."""
+LANGUAGE_REASONS: Final = ("language", "language_score")
+UNDECIDED: Final = "und"
+"""Code of a text whose language is undecided: too short, no letters, or two languages equally likely."""
+
+
+@config_class
+class LanguageOptions:
+    """Options of every identifier."""
+
+    keep: list[str] = field(default_factory=list)
+    """language codes (ISO 639-1) of the documents to keep; empty keeps all, including undecided ones"""
+    threshold: Score = 0.65
+    """minimum score of a kept document of up to 100 characters, 0 to 1; no effect if `keep` is empty"""
+    long_threshold: Score = 0.9
+    """minimum score from 300 characters on, between them it rises in proportion: scores grow with the length, of wrong
+    answers too"""
+    thresholds: dict[str, Score] = field(default_factory=dict)
+    """minimum scores of single languages at any length, such as `{af: 0.5}`"""
+
+    def least_score(self, language: str, characters: int) -> float:
+        """Return the minimum score of a text of a language, by its length."""
+        if language in self.thresholds:
+            return self.thresholds[language]
+        share = (characters - _SHORT) / (_LONG - _SHORT)
+        rise = max(0.0, self.long_threshold - self.threshold)
+        return self.threshold + min(1.0, max(0.0, share)) * rise
+
+
+_ADDRESS: Final = re.compile(r"(?:https?://|www\.)\S+")
+_DIGITS: Final = re.compile(r"\d+")
+
+
+def remove_noise(text: str) -> str:
+    """Replace each address and each other run of digits, which tell nothing of the language, with a blank."""
+    # one pattern for both would look at every character as the start of either
+    if "http" in text or "www." in text:
+        text = _ADDRESS.sub(" ", text)
+    return _DIGITS.sub(" ", text)
+
+
+class LanguageIdentifier(Protocol):
+    """A language identifier."""
+
+    VERSION: ClassVar[int]
+
+    def __init__(self, options: Any) -> None: ...
+
+    def languages(self) -> frozenset[str]:
+        """Return the codes of the known languages."""
+        ...
+
+    def identify(self, text: str) -> tuple[str, float]:
+        """Return the ISO 639-1 code (639-3 where 639-1 has none) and a score in [0, 1]; `und` where undecided."""
+
+
+class LanguageRule:
+    """An identifier with what decides whether a document stays: its language and its score."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._identifier: LanguageIdentifier = chosen.build()
+        self._options: LanguageOptions = chosen.options
+
+    def judge(self, text: str) -> tuple[str, float, str, str]:
+        """Return language and score of a text, and reason and detail of its rejection; empty if it is kept."""
+        language, score = self._identifier.identify(text)
+        options = self._options
+        if not options.keep:
+            return language, score, "", ""
+        if language not in options.keep:
+            return language, score, "language", language
+        least = options.least_score(language, len(text))
+        if score < least:
+            return language, score, "language_score", f"{language} {score:.3f} < {least:.3f}"
+        return language, score, "", ""

@@ -2,17 +2,18 @@
 
 import re
 from functools import cache
-from typing import Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
 from py3langid.langid import MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
-from pydantic import Field
 
-from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions, remove_noise
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8
+_CHARACTERS: Final = 2000  # of the beginning of a text
+_LETTERS: Final = 20  # texts with fewer are undecided
+_MARGIN: Final = 0.1  # minimum distance of the best score from the second
 # scripts, and the languages of the model that have them: a script of (almost) one language names it
 _LANGUAGES_OF_SCRIPT: Final = {
     "\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3": "ko", "\u0e00-\u0e7f": "th", "\u0370-\u03ff\u1f00-\u1fff": "el",
@@ -40,23 +41,18 @@ class Py3langid:
 
     VERSION: ClassVar[int] = 2
 
-    @config_class
-    class Options(LanguageOptions):
-        letters: Annotated[int, Field(ge=1)] = 20
-        """texts with fewer letters are undecided; ≥ 1"""
-        margin: Annotated[float, Field(ge=0, lt=1)] = 0.1
-        """minimum distance of the best score from the second, 0 to 1"""
+    Options = LanguageOptions
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    def __init__(self, options: LanguageOptions) -> None:
+        """Take options that only `LanguageRule` uses."""
 
     def languages(self) -> frozenset[str]:
         return frozenset(_model().labels)
 
     def identify(self, text: str) -> tuple[str, float]:
-        text = remove_noise(text[: self._options.chars])
+        text = remove_noise(text[:_CHARACTERS])
         letters = _NO_LETTER.sub("", text)
-        if len(letters) < self._options.letters:
+        if len(letters) < _LETTERS:
             return UNDECIDED, 0.0
         for language in () if letters.isascii() else _DECISIVE:
             share = len(_SCRIPTS[language].findall(letters)) / len(letters)
@@ -66,7 +62,7 @@ class Py3langid:
         # the model guesses some language for a script that it has not seen; Japanese has Chinese characters, too
         script = None if best == "ja" else _SCRIPTS.get(best)
         unlike = script is not None and len(script.findall(letters)) < _SCRIPT_SHARE * len(letters)
-        if unlike or score - second < self._options.margin:
+        if unlike or score - second < _MARGIN:
             return UNDECIDED, score
         return best, score
 

@@ -15,7 +15,7 @@ from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.kernels.ragged import add_special_tokens, span_positions
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, choose_gaps, exclusive_cumsum, offsets_of, permute
-from clozeline.pipeline.kernels.span_lengths import draw_lengths, limit_spans
+from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from clozeline.arrays import Int64, UInt64
+from clozeline.arrays import UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedOptions, MaskedRow, MaxLabels
-from clozeline.pipeline.kernels.distributions import build_guide, frequency_thresholds, inverse_cdf
+from clozeline.pipeline.kernels.distributions import frequency_thresholds, inverse_cdf
 from clozeline.pipeline.kernels.rates import MILLION, Rate
 from clozeline.pipeline.kernels.sampling import draw, draw_replacements, reorder
 from clozeline.pipeline.rows import Ragged
@@ -74,7 +74,7 @@ class ReplacedTokenDetection(MaskedRow):
         if self.options.replacement == "uniform":
             return draw_replacements(keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION)
         if self.options.replacement == "unigram":
-            index = inverse_cdf(draw(keys, ROLES, counts), *self._unigram_table)
+            index = inverse_cdf(draw(keys, ROLES, counts), self._unigram_table)
             return ids[index].astype(original.values.dtype)
         order = reorder(keys, counts, ORDERS)
         result: NDArray[Any] = original.values[order.values + np.repeat(order.offsets[:-1], counts)]
@@ -85,8 +85,7 @@ class ReplacedTokenDetection(MaskedRow):
         return result
 
     @cached_property
-    def _unigram_table(self) -> tuple[UInt64, Int64]:
+    def _unigram_table(self) -> UInt64:
         # cached lazily: only drawing needs the token counts
         counts = self.require_token_counts("replacement: unigram")
-        thresholds = frequency_thresholds(counts[self.vocabulary.replaceable])
-        return thresholds, build_guide(thresholds)
+        return frequency_thresholds(counts[self.vocabulary.replaceable])

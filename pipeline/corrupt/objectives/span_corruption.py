@@ -17,7 +17,6 @@ from clozeline.pipeline.corrupt.objectives._denoising import require_content_onl
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.document_spans import clip_to_documents, count_noise_before
 from clozeline.pipeline.kernels.ragged import IdSet, insert_at, scalars, shift_starts, span_mask
 from clozeline.pipeline.kernels.rates import MeanLength, Rate, count_at_rate, parts_per_million, span_count, thousandths
 from clozeline.pipeline.kernels.sampling import (
@@ -29,6 +28,7 @@ from clozeline.pipeline.kernels.sampling import (
     offsets_of,
     rows_of,
 )
+from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, SENTINELS, SentinelError, Vocabulary
 from clozeline.seeding import SLOTS

@@ -11,7 +11,6 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.distributions import poisson_thresholds
-from clozeline.pipeline.kernels.document_spans import clip_to_documents, count_noise_before
 from clozeline.pipeline.kernels.ragged import insert_at, span_mask, starts_in_rows
 from clozeline.pipeline.kernels.rates import MeanLength, Rate, count_at_rate, parts_per_million, thousandths
 from clozeline.pipeline.kernels.sampling import (
@@ -22,7 +21,7 @@ from clozeline.pipeline.kernels.sampling import (
     permute,
     rows_of,
 )
-from clozeline.pipeline.kernels.span_lengths import draw_lengths, limit_spans
+from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before, draw_lengths, limit_spans
 from clozeline.pipeline.rows import Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS, SLOTS

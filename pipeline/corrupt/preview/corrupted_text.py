@@ -2,32 +2,40 @@
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from rich.cells import cell_len
 
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
-from clozeline.pipeline.corrupt.preview.predictions import TEXTS, describe_predictions, lines_of
-from clozeline.pipeline.corrupt.preview.row_parts import row_parts
-from clozeline.pipeline.corrupt.preview.view import Sheet, View
+from clozeline.pipeline.corrupt.preview.row_view import (
+    Pieces,
+    fragment_as_labels,
+    has_values,
+    prefix_length,
+    row_parts,
+)
+from clozeline.pipeline.corrupt.preview.view import View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.rows import Example, Sample
 from clozeline.pipeline.tokenize.published.folders import own_tokenizer
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.stage import find_missing_roles
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.registry import choose
 
 _OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
 _VARIANTS: Final = 1 << 16
+_NO_LOSS: Final = "__"
+# Columns of a sample that hold texts.
+_TEXTS: Final = {"ids": "text", "partner_ids": "partner", "target_ids": "other side"}
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 
@@ -41,7 +49,59 @@ class CorruptedText:
     example: Example
 
     def __str__(self) -> str:
-        return "\n".join(lines_of(self.objective, self.codec, self.sample, self.example))
+        """Return the texts, the input with its labels below, and the other features."""
+        lines = [*self._text_lines(), *self._aligned_lines()]
+        shown = {"input_ids", "label_positions", "label_ids"}
+        if has_values(self.example, "target_start"):
+            shown.add("target_ids")  # as labels
+        for feature in self.objective.features:
+            if feature.name not in shown:
+                values = self.example[feature.name].tolist()
+                text = " ".join(self.codec.words(values) if feature.dtype == "ids" else map(str, values))
+                lines.append((feature.name, text if values or feature.dtype == "ids" else "(none)"))
+        width = max(len(title) for title, _ in lines) + 2
+        return "\n".join((title.ljust(width) + text).rstrip() for title, text in lines)
+
+    def _text_lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the texts of the sample, with a stroke in front of each sentence but the first."""
+        starts = set(self.sample["sentence_starts"][1:].tolist())
+        for name, title in _TEXTS.items():
+            if name in self.sample.columns:
+                words = enumerate(self.codec.words(self.sample[name].tolist()))
+                marked = (f"| {word}" if name == "ids" and position in starts else word for position, word in words)
+                yield title, " ".join(marked)
+
+    def _aligned_lines(self) -> Iterator[tuple[str, str]]:
+        """Yield the input, and the label below each word that has one; `__` marks a position without loss."""
+        title, labels = self.labels()
+        inputs = self.codec.words(self.example["input_ids"].tolist())
+        pairs = [(word, labels.get(position, _NO_LOSS)) for position, word in enumerate(inputs)]
+        if not labels:
+            yield "input", " ".join(inputs)
+            return
+        widths = [max(map(cell_len, pair)) for pair in pairs]
+        for name, cells in zip(("input", title), zip(*pairs, strict=True), strict=True):
+            padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
+            yield name, " ".join(padded)
+
+    def labels(self) -> tuple[str, dict[int, str]]:
+        """Return what the labels of the input are, and each by the position that predicts it.
+
+        There are none where a loss scores the tokens of a second sequence, or compares two.
+        """
+        row = fragment_as_labels(self.example)
+        columns, words = row.columns, self.codec.words
+        if {"target_ids", "input_ids_b"} & columns.keys():
+            return "", {}
+        if "label_positions" in columns:
+            title = "target" if self.objective.architecture == "encoder_decoder" else "labels"
+            labels = words(row["label_ids"].tolist())
+            return title, dict(zip(row["label_positions"].tolist(), labels, strict=True))
+        if "prediction_order" in columns:
+            order = row["prediction_order"].tolist()
+            return "predicted as number", {position: str(rank) for rank, position in enumerate(order, 1)}
+        first = max(1, prefix_length(row))
+        return "labels", dict(enumerate(words(row["input_ids"][first:].tolist()), first - 1))
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} [{len(values)}]" for name, values in self.example.columns.items())
@@ -51,17 +111,10 @@ class CorruptedText:
         return self.view()._repr_html_()
 
     def view(self) -> View:
-        """Return what a terminal, a notebook or a page shows: the texts, the example, and what a model learns."""
+        """Return what a terminal, a notebook or a page shows: the texts and the example."""
         objective, pieces = self.objective, Pieces(self.codec.decoder)
-        signs = {int(start): "|" for start in self.sample["sentence_starts"][1:]}
-        texts = [
-            pieces.passage(title, self.sample[name], None, signs if name == "ids" else None)
-            for name, title in TEXTS.items()
-            if name in self.sample.columns
-        ]
-        learned = Sheet("what the model does with it", (), describe_predictions(self.example))
         title = f"{objective.label} · {objective.architecture} · {', '.join(objective.heads)}"
-        return View(title, (*texts, *row_parts(pieces, self.example), learned))
+        return View(title, (*row_parts(pieces, self.sample), *row_parts(pieces, self.example)))
 
     @property
     def restored(self) -> str:
@@ -99,11 +152,8 @@ def corrupt_text(
     Example:
         `corrupt_text("mass", "The kitten is chasing the ball.").example["target_ids"]`: the ids of the masked fragment.
     """
-    for given in (text, target, *others):
-        if not isinstance(given, str):
-            raise TypeError(f"corrupt_text: expected a text, got {type(given).__name__}: corrupt texts one by one")
-    if isinstance(others, str):
-        raise TypeError("corrupt_text: expected a list of texts as others, got one text")
+    if isinstance(others, str) or not all(isinstance(each, str) for each in (text, target, *others)):
+        raise TypeError("corrupt_text: expected text and target as strings, others as a list: corrupt texts one by one")
     if not text.strip():
         raise ConfigurationError("corrupt_text: expected a text, got nothing")
     if not 0 <= variant < _VARIANTS:
@@ -125,20 +175,12 @@ def corrupt_text(
 
 def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
     """Load a tokenizer folder, or import a published one with the special tokens that the objective needs."""
-    if not path.exists():
-        raise ConfigurationError(f"tokenizer {path}: no such file or folder")
     if (own := own_tokenizer(path)) is not None:
         return load_tokenizer(own.files[0].parent)
-    state = tuple((file.name, file.stat().st_mtime_ns) for file in source_files(path))
-    tokenizer = _import_once(path, (), state)
-    missing = tuple(find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary))
-    return _import_once(path, missing, state) if missing else tokenizer
-
-
-@lru_cache(maxsize=4)
-def _import_once(path: Path, add: tuple[str, ...], _state: tuple[tuple[str, int], ...]) -> Tokenizer:
     with tempfile.TemporaryDirectory() as temporary:
-        return import_tokenizer(path, Path(temporary), add=add)
+        tokenizer = import_tokenizer(path, Path(temporary))
+        missing = tuple(find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary))
+        return import_tokenizer(path, Path(temporary), add=missing) if missing else tokenizer
 
 
 def corrupt_first_row(

@@ -1,24 +1,37 @@
-"""Executors, one per file: where the units of a pass run. The output does not depend on the executor."""
+"""Interface of the runner and the executors: units dealt to tasks, and one round over them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # the options of executors are listed without what they run
-    from clozeline.pipeline.execution.stages import UnitRunner
     from clozeline.pipeline.recipe import ExecutorConfig
+
+
+class Step(Protocol):
+    """The work of a pass on one unit, which leaves a result."""
+
+    @property
+    def logs(self) -> Path: ...
+
+    def __call__(self, unit: int) -> None: ...
+
+    def has_result(self, unit: int) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Deal:
     """The datatrove step: task r of n runs units r, r + n, ..."""
 
-    step: UnitRunner
+    step: Step
     units: Sequence[int]
     tasks: int
+    input_bytes: int | None = None
+    """about how many bytes the pass reads; None: not known"""
     tick: Callable[[], None] | None = None  # called after each unit, where it runs in the driver's process
 
     def __call__(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
@@ -33,10 +46,6 @@ class Deal:
         """Return the task that has a unit."""
         return self.units.index(unit) % self.tasks
 
-    def is_complete(self) -> bool:
-        """Return whether every unit has a result."""
-        return all(map(self.step.has_result, self.units))
-
 
 class Executor(Protocol):
     """One round over units. The caller retries or gives up units without a result."""
@@ -46,13 +55,28 @@ class Executor(Protocol):
 
     def __init__(self, options: Any, config: ExecutorConfig) -> None: ...
 
-    def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
-        """Run every task, calling `tick` repeatedly; return messages about tasks that ended early, by task."""
+    def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
+        """Run every task, calling `tick` repeatedly; return messages about tasks that ended early, by task.
+
+        `report` shows a line that the user needs while it runs.
+        """
 
 
-def logs_apart() -> None:
-    """Silence datatrove, which prints a banner and a traceback with variable values for every task."""
+def run_tasks(deal: Deal, ranks: Sequence[int]) -> None:
+    """Run some tasks of a deal in this process, without datatrove: its logs of a task cost more than a small unit."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    for rank in ranks:
+        deal(None, rank, deal.tasks)
+
+
+def run_on_node(deal: Deal, rank: int, folder: Path) -> None:
+    """Run one task of a deal on a node of a cluster, by datatrove; its log is in `folder/logs/`."""
     from loguru import logger  # the rest of a start has no use for it
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    logger.disable("datatrove")
+    logger.disable("datatrove")  # it prints a banner, and tracebacks with the values of variables
+    from datatrove.executor.local import LocalPipelineExecutor
+
+    executor = LocalPipelineExecutor([deal], tasks=deal.tasks, workers=1, logging_dir=str(folder), skip_completed=False)
+    # `run()` starts a manager process even for one worker, which outlives a killed driver.
+    executor._run_for_rank(rank)

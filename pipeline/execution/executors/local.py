@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
-from clozeline.messages import guard_streams
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.pipeline.execution.executors import Deal
+from clozeline.pipeline.execution.executors import Deal, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
-from clozeline.stop_signals import die_with
+from clozeline.process import die_with, guard_streams
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -36,20 +35,13 @@ class Local:
     def __init__(self, options: Options, config: ExecutorConfig) -> None:
         self._config = config
 
-    def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
+    def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
         workers = min(self._config.workers or os.cpu_count() or 1, deal.tasks)
         if workers == 1:
             run_tasks(replace(deal, tick=tick), range(deal.tasks))
         else:
             _supervise(deal, workers, tick)
         return {}
-
-
-def run_tasks(deal: Deal, ranks: Sequence[int]) -> None:
-    """Run some tasks of a deal in this process, without datatrove: its logs of a task cost more than a small unit."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    for rank in ranks:
-        deal(None, rank, deal.tasks)
 
 
 def _worker(deal: Deal, ranks: Sequence[int], driver: int) -> None:

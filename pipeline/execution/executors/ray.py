@@ -13,7 +13,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.execution.executors import Deal, logs_apart
+from clozeline.pipeline.execution.executors import Deal, run_on_node
 from clozeline.pipeline.recipe import ExecutorConfig
 
 _POLL_S: Final = 0.2
@@ -25,13 +25,8 @@ class _Worker:
     def is_ready(self) -> bool:
         return True
 
-    def run(self, deal: Deal, rank: int, logs: str) -> None:
-        logs_apart()
-        from datatrove.executor.local import LocalPipelineExecutor
-
-        executor = LocalPipelineExecutor([deal], tasks=deal.tasks, workers=1, logging_dir=logs, skip_completed=False)
-        # `run()` starts a manager process even for one worker, which outlives a killed driver.
-        executor._run_for_rank(rank)
+    def run(self, deal: Deal, rank: int, folder: Path) -> None:
+        run_on_node(deal, rank, folder)
 
 
 class Ray:
@@ -53,8 +48,7 @@ class Ray:
     def __init__(self, options: Options, config: ExecutorConfig) -> None:
         self._options, self._config = options, config
 
-    def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
-        logs_apart()
+    def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
         try:
             import ray
         except ImportError as error:
@@ -102,7 +96,7 @@ class Ray:
                         pass  # not even a failure could be recorded: the driver meets the same error
                     if waiting:
                         rank = waiting.popleft()
-                        calls[actor.run.remote(shared, rank, str(folder))] = (actor, rank)
+                        calls[actor.run.remote(shared, rank, folder)] = (actor, rank)
                     else:
                         idle.append(actor)
                 tick()

@@ -1,40 +1,52 @@
-"""Run tasks as Slurm array jobs, by datatrove's executor, and wait until they leave the queue.
+"""Run tasks as array jobs of Slurm, and wait until they have left the queue.
 
-A round is one array, or several at a time where it has more tasks than the cluster's arrays hold. Nodes and the driver
-share the file system of the output. A task runs this Python, by its full path. What it runs is handed over as
-`executor.pik`, written with mode 0600 and read back only where it belongs to the same user
-(`pipeline.execution.slurm_task`). Logs and that file are in `OUT/<stage>/logs/<pass>/`.
+Nodes and the driver share the file system of the output. All jobs of a pass have one name, by its folder: what the
+queue holds under this name and this driver did not submit is of an earlier driver, or of an `sbatch` whose answer was
+lost, and is canceled. A task runs this file with the Python of the driver. Its work is `tasks.pickle`, which is read
+only where it belongs to the same user. That file and the logs are in `OUT/<stage>/logs/<pass>/`.
 """
 
+import hashlib
+import os
+import pickle
 import re
+import shlex
+import shutil
+import stat
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 from itertools import dropwhile
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from clozeline.command import run_command
 from clozeline.configuration.config import config_class
-from clozeline.errors import StorageError
-from clozeline.files import publish_text
-from clozeline.pipeline.execution.executors import Deal, logs_apart
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.files import publish, publish_text
+from clozeline.pipeline.execution.executors import Deal, run_on_node, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
 
-Word = Annotated[str, Field(pattern=r"^[^\s]+$")]
-_JOB: Final = "slurm_job"
-# States of a task that has not ended.
-_WAITING: Final = frozenset({
-    "PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESIZING",
-    "SUSPENDED", "SIGNALING", "STAGE_OUT", "STOPPED", "SPECIAL_EXIT", "RESV_DEL_HOLD",
+_ENDED: Final = frozenset({
+    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "PREEMPTED",
+    "REVOKED",
 })  # fmt: skip
-# Times that the queue may fail to answer before the driver gives up.
-_SILENT_POLLS: Final = 30
-# Times to look for the records of tasks that completed: a network file system may show them late.
-_VISIBLE_POLLS: Final = 6
+# Answers of `sbatch` that a later try may change: the jobs of the user or the cluster are too many, or it is away.
+_LIMIT: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
+_AWAY: Final = re.compile("Unable to contact|timed out")
+_SILENT_LOOKS: Final = 30  # at the queue without an answer before the driver gives up
+_VISIBLE_LOOKS: Final = 6  # for the records of tasks that completed: a network file system may show them late
+_BEAT_S: Final = 1.0  # between two looks for records, which cost less than a look at the queue
+# A user's defaults and the variables of an outer job would be options of our commands. Those kept lead to the cluster.
+_OPTIONS: Final = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SCANCEL_", "SCONTROL_")
+_KEPT: Final = ("SLURM_CONF", "SLURM_JWT")
+_LARGEST_ARRAY: Final = 1001  # where the cluster does not tell: Slurm's default
+_WORK: Final = "tasks.pickle"
+_SCRIPT: Final = "job.sh"
 
 
 class Slurm:
@@ -42,20 +54,20 @@ class Slurm:
 
     @config_class
     class Options:
-        partition: Word
+        partition: str
         """partition of the cluster"""
-        time: Word = "24:00:00"
+        time: str = "24:00:00"
         """limit of a task's time, as `sbatch --time` reads it"""
-        qos: Word | None = None
+        qos: str | None = None
         """quality of service; null: none is asked for"""
         cpus_per_task: Annotated[int, Field(ge=1)] = 1
         """cores of a task, which uses one; more give it more memory"""
         mem_per_cpu_gb: Annotated[int, Field(ge=1)] = 2
         """memory of each core in GB"""
-        max_array_size: Annotated[int, Field(ge=1)] = 1001
-        """largest array of the cluster (`scontrol show config`, MaxArraySize); more tasks are several jobs at a time"""
-        sbatch_args: dict[Word, Word | int] = field(default_factory=dict)
-        """further directives: {account: corpus, exclude: node7}"""
+        sbatch_args: dict[str, str | int] = field(default_factory=dict)
+        """further options of `sbatch`: {account: corpus, exclude: node7, exclusive: ""}"""
+        driver_bytes: Annotated[int, Field(ge=0)] = 2**25
+        """a pass that reads fewer bytes than this runs in the driver's process; 0 submits every pass"""
         poll_s: Annotated[float, Field(gt=0)] = 10.0
         """seconds between two looks at the queue"""
 
@@ -63,107 +75,194 @@ class Slurm:
         self._options, self._config = options, config
         self.final = False
 
-    def run(self, deal: Deal, tick: Callable[[], None]) -> Mapping[int, str]:
-        """Submit the tasks, wait for the end of the job, and name the tasks that did not complete."""
+    def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
+        """Submit the tasks, wait for the end of the jobs, and say how tasks ended."""
+        if deal.input_bytes is not None and deal.input_bytes < self._options.driver_bytes:
+            run_tasks(replace(deal, tick=tick), range(deal.tasks))
+            return {}
+        if shutil.which("sbatch") is None:
+            raise StorageError("executor slurm: there is no command sbatch; start on a login node")
         folder = deal.step.logs.resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # cancel the job of a killed driver
-            earlier = (folder / _JOB).read_text(encoding="utf-8").split(",")
-            if all(job.isdecimal() for job in earlier) and _in_queue(earlier):
-                _command("scancel", *earlier)
-        with _cancelling(self._submit(deal, folder)) as jobs:
-            publish_text(folder / _JOB, ",".join(jobs))
-            self._wait(jobs, deal, tick)
-            states = self._states(jobs)
-            for _ in range(_VISIBLE_POLLS):
-                if deal.is_complete() or any(state != "COMPLETED" for state in states.values()):
-                    break
-                time.sleep(self._options.poll_s)
-                tick()
-        (folder / _JOB).unlink()
-        self.final = any(state.startswith("CANCELLED") for state in states.values())
-        endings = {}
-        for task in range(deal.tasks):
-            array, index = divmod(task, self._options.max_array_size)
-            how = f"ended as {states[task]}" if states.get(task) else "left the queue"
-            log = folder / f"{jobs[array]}_{index}.out"
-            endings[task] = f"task {index} of Slurm job {jobs[array]} {how} before this unit was done; its log: {log}"
-        return endings
-
-    def _submit(self, deal: Deal, folder: Path) -> list[str]:
-        logs_apart()
-        from clozeline.pipeline.execution.slurm_task import JobExecutor, JobIds
-
-        options, ids = asdict(self._options), JobIds()
-        del options["poll_s"]
-        arrays = -(-deal.tasks // self._options.max_array_size)
-        executor = JobExecutor(
-            [deal], **options, tasks=deal.tasks, max_array_launch_parallel=True, job_id_retriever=ids,
-            workers=max(1, self._config.workers // arrays) if self._config.workers else -1,
-            job_name=f"clozeline-{folder.parents[1].name}", logging_dir=str(folder), slurm_logs_folder=str(folder),
-            skip_completed=False, srun_args={"ntasks": 1},
-        )  # fmt: skip
+        if "\\" in str(folder):
+            raise ConfigurationError(
+                f"output: {folder}: Slurm writes no log below a folder with a backslash in its name"
+            )
+        with publish(folder / _WORK) as temporary:
+            temporary.touch(mode=0o600)
+            temporary.write_bytes(pickle.dumps(deal))
+        task = shlex.join([sys.executable, "-m", Slurm.__module__, str(folder / _WORK)])
+        publish_text(folder / _SCRIPT, f'#!/bin/bash\nexec {task} "$1"\n')
+        arrays = _Arrays(folder, deal.tasks, self._options, self._config.workers)
         try:
-            with _cancelling(ids.found):
-                executor.launch_job()
-        except subprocess.CalledProcessError as error:
-            raise StorageError(f"executor slurm: sbatch refused the job (its message is above): {error}") from error
-        except FileNotFoundError as error:
-            raise StorageError(
-                f"executor slurm: there is no command {error.filename}; start on a login node"
-            ) from error
-        return ids.found
+            self._wait(arrays, deal, tick, report)
+        except BaseException:  # a signal or an error: no job goes on without its driver
+            if (canceled := _command("scancel", *arrays.named)).returncode and arrays.firsts:
+                report(f"executor slurm: {canceled.stderr.strip()}; cancel by `scancel --name={arrays.name}`")
+            raise
+        self.final = arrays.are_canceled()
+        return arrays.endings()
 
-    def _wait(self, jobs: list[str], deal: Deal, tick: Callable[[], None]) -> None:
-        silent, waiting = 0, list(deal.units)
+    def _wait(self, arrays: "_Arrays", deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> None:
+        """Submit what the cluster takes, until every unit has a result or no task can give one any more."""
+        silent, late, told, next_look, waiting = 0, 0, False, 0.0, list(deal.units)
         # a look at the records stops at the first that is missing, and passes those found before no more
         while waiting := list(dropwhile(deal.step.has_result, waiting)):
-            queued = _in_queue(jobs)
-            silent = silent + 1 if queued is None else 0
-            if silent > _SILENT_POLLS:
-                raise StorageError(f"executor slurm: squeue does not answer; jobs {jobs} were canceled")
-            if queued is False and not any(state in _WAITING for state in self._states(jobs).values()):
-                return
-            time.sleep(self._options.poll_s)
+            if time.monotonic() >= next_look:
+                queued = arrays.look()
+                silent = silent + 1 if queued is None else 0
+                if silent > _SILENT_LOOKS:
+                    raise StorageError("executor slurm: squeue does not answer, so the jobs are canceled")
+                if queued is not None and arrays.left and not arrays.are_canceled():
+                    refusal = arrays.submit() if not (queued and self._config.workers) else ""
+                    if refusal and not told:
+                        report(
+                            f"executor slurm: {deal.tasks - arrays.left:,} of {deal.tasks:,} tasks are submitted; the "
+                            f"others wait until the cluster takes them ({refusal})"
+                        )
+                        told = True
+                elif queued == 0:
+                    late += 1
+                    if late > _VISIBLE_LOOKS or any(state != "COMPLETED" for state in arrays.states.values()):
+                        return
+                next_look = time.monotonic() + self._options.poll_s
+            time.sleep(min(_BEAT_S, self._options.poll_s))
             tick()
 
-    def _states(self, jobs: list[str]) -> dict[int, str]:
-        """Return the state of each task; nothing where the cluster keeps no accounts."""
-        words = ("--noheader", "--parsable2", "--allocations", "--format", "JobID,State", "--jobs", ",".join(jobs))
-        answer = _command("sacct", *words)
-        states: dict[int, str] = {}
-        for line in answer.stdout.splitlines() if answer.returncode == 0 else []:
-            name, _, state = line.partition("|")
-            job, _, tasks = name.partition("_")
-            first = jobs.index(job) * self._options.max_array_size if job in jobs else 0
-            for low, high in re.findall(r"(\d+)(?:-(\d+))?", tasks.partition("%")[0]):
-                named = range(first + int(low), first + int(high or low) + 1)
-                states |= dict.fromkeys(named, state.split(" ")[0].rstrip("+"))
-        return states
+
+class _Arrays:
+    """The tasks of a round in array jobs: as many at a time as the cluster takes."""
+
+    def __init__(self, folder: Path, tasks: int, options: Slurm.Options, workers: int | None) -> None:
+        self._folder, self._options, self._workers = folder, options, workers
+        self.name = f"clozeline-{folder.parents[1].name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}"
+        self.named = (f"--user={os.geteuid()}", f"--name={self.name}")
+        self.left = tasks
+        """tasks that are not submitted, the last ones"""
+        self.firsts: dict[str, int] = {}
+        """first task of each job"""
+        self.states: dict[int, str] = {}
+        """last state that was seen of each task"""
+        self._tasks, self._largest, self._size = tasks, 0, tasks
+
+    def are_canceled(self) -> bool:
+        """Return whether somebody canceled a task."""
+        return "CANCELLED" in self.states.values()
+
+    def look(self) -> int | None:
+        """Note the states of the tasks; return how many have not ended, None where the queue does not answer."""
+        answer = _command("squeue", *self.named, "--noheader", "--array", "--states=all", "--format=%F|%K|%T")
+        if answer.returncode:
+            return None
+        queued, strangers = 0, set()
+        for line in answer.stdout.splitlines():
+            job, index, state = line.split("|")
+            if job in self.firsts:
+                self.states[self.firsts[job] + int(index)] = state
+                queued += state not in _ENDED
+            elif state not in _ENDED:
+                strangers.add(job)
+        if strangers:
+            _command("scancel", *strangers)
+        return queued
+
+    def submit(self) -> str:
+        """Submit arrays until no task is left, or the cluster takes no more; return what it says then.
+
+        An array that it refuses is halved, one after an accepted array is twice as large. With `workers`, one array at
+        a time keeps to them.
+        """
+        if not self._largest:
+            facts = _command("scontrol", "show", "config").stdout
+            found = re.findall(r"MaxArraySize\s*=\s*(\d+)|max_array_tasks=(\d+)", facts)
+            self._largest = min((int(size or tasks) for size, tasks in found), default=_LARGEST_ARRAY)
+        while self.left:
+            count = min(self._size, self.left, self._largest)
+            first = self._tasks - self.left
+            job, refusal = self._submit_array(first, count)
+            if job:
+                self.firsts[job] = first
+                self.left -= count
+                self._size = 2 * count
+                if self._workers:
+                    break
+            elif count == 1 or _AWAY.search(refusal):
+                return refusal
+            else:
+                self._size = count // 2
+        return ""
+
+    def _submit_array(self, first: int, count: int) -> tuple[str, str]:
+        """Submit an array; return its job id, or "" and the reason for which the cluster does not take it now."""
+        options, given = self._options, self._options.sbatch_args
+        words: dict[str, object] = {"partition": options.partition, "time": options.time, "nodes": 1, "ntasks": 1}
+        words |= {"cpus-per-task": options.cpus_per_task, "requeue": ""} | ({"qos": options.qos} if options.qos else {})
+        if not any(name.startswith("mem") for name in given):  # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
+            words["mem-per-cpu"] = f"{options.mem_per_cpu_gb}G"
+        at_once = f"%{self._workers}" if self._workers else ""
+        logs = f"{self._folder}/".replace("%", "%%")  # Slurm would replace `%a` in the name of a folder, too
+        words |= given | {"output": f"{logs}%A_%a.out", "job-name": self.name, "export": "ALL"}
+        words |= {"array": f"0-{count - 1}{at_once}", "parsable": ""}
+        flags = [f"--{name}={value}" if value != "" else f"--{name}" for name, value in words.items()]
+        code, said = _sbatch([*flags, str(self._folder / _SCRIPT), str(first)])
+        if code and not _LIMIT.search(said) and not _AWAY.search(said):
+            raise StorageError(f"executor slurm: sbatch refused the job: {said}")
+        return ("", said) if code else (said.splitlines()[-1].partition(";")[0], "")
+
+    def endings(self) -> dict[int, str]:
+        """Say how the tasks ended, with their logs."""
+        told = dict.fromkeys(range(self._tasks), "its task was not submitted, since another one was canceled")
+        for task in range(self._tasks - self.left):
+            job, first = next(item for item in reversed(self.firsts.items()) if item[1] <= task)
+            state, index = self.states.get(task, ""), task - first
+            how = f"ended as {state}" if state in _ENDED else "left the queue"
+            log = self._folder / f"{job}_{index}.out"
+            told[task] = f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
+        return told
 
 
-@contextmanager
-def _cancelling(jobs: list[str]) -> Iterator[list[str]]:
-    """Cancel the jobs if the driver stops before their end, by a signal or an error."""
-    try:
-        yield jobs
-    except BaseException:
-        if jobs:
-            _command("scancel", *jobs)
-        raise
+def _how() -> dict[str, Any]:
+    """Return how a command of Slurm is started: its words alone say what it does.
+
+    In a group of its own, because a signal for the driver's group must not end the `scancel` that follows from it.
+    """
+    clean = {name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith(_OPTIONS)}
+    return {"env": clean, "process_group": 0, "text": True, "errors": "surrogateescape"}
 
 
 def _command(*words: str) -> subprocess.CompletedProcess[str]:
-    try:
-        # in a group of its own: a signal for the driver's group must not end the `scancel` that follows from it
-        return subprocess.run(words, capture_output=True, text=True, check=False, process_group=0)
-    except FileNotFoundError as error:
-        return subprocess.CompletedProcess(words, 127, "", str(error))
+    return subprocess.run(words, capture_output=True, check=False, **_how())
 
 
-def _in_queue(jobs: list[str]) -> bool | None:
-    """Return whether the queue holds a task of the jobs; None where it does not answer."""
-    answer = _command("squeue", "--noheader", "--jobs", ",".join(jobs), "--format", "%i")
-    if answer.returncode == 0:
-        return bool(answer.stdout.strip())
-    return False if "Invalid job id" in answer.stderr else None
+def _sbatch(words: Sequence[str]) -> tuple[int, str]:
+    """Return exit code and answer of `sbatch`; end one that would try again for minutes."""
+    pipe, said = subprocess.PIPE, ""
+    with subprocess.Popen(("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_how()) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                said += line
+                if "retrying" in line:
+                    process.kill()
+            return process.wait(), said.replace("sbatch: error: ", "").strip()
+        except BaseException:
+            process.kill()
+            raise
+
+
+def main(arguments: list[str]) -> int:
+    """Run a task of the file `tasks.pickle`: the first one of the job plus the array index in the environment."""
+    path = Path(arguments[0])
+    with path.open("rb") as file:
+        facts = os.fstat(file.fileno())
+        if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+            raise IntegrityError(
+                f"{path}: expected a file of user {os.geteuid()} with mode 600, got user {facts.st_uid} and mode "
+                f"{stat.S_IMODE(facts.st_mode):o}; it can hold any code, and is not read: start the pipeline again"
+            )
+        deal = pickle.load(file)
+    run_on_node(deal, int(arguments[1]) + int(os.environ["SLURM_ARRAY_TASK_ID"]), path.parent)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_command(lambda: main(sys.argv[1:])))

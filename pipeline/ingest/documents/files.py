@@ -56,7 +56,7 @@ class Rejection:
 
     @staticmethod
     def of(
-        document: Document, *, stage: str, reason: str, detail: str = "", keep_text: float = 0.01, seed: int = 0
+        document: Document, stage: str, reason: str, detail: str = "", keep_text: float = 0.01, seed: int = 0
     ) -> Rejection:
         """Return the rejection of a document; a fraction `keep_text`, chosen by uid, keeps the first characters."""
         shown = fraction(document.uid, "rejects", seed) < keep_text
@@ -110,18 +110,22 @@ def _read_rejections(file: Path | RecordedFile) -> Iterator[Rejection]:
     return (Rejection(**row) for row in _read(file, REJECT_SCHEMA))
 
 
-def read_batches(file: Path | RecordedFile, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of a documents file; columns that are not named are not decompressed."""
+def read_batches(
+    file: Path | RecordedFile, columns: tuple[str, ...] = (), schema: pa.Schema = DOCUMENT_SCHEMA
+) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches of a file of documents: the named columns, which alone are decompressed, or all."""
     file = file if isinstance(file, RecordedFile) else RecordedFile(file)
-    fields = sorted({DOCUMENT_SCHEMA.get_field_index(name) for name in columns})
+    fields = sorted({schema.get_field_index(name) for name in columns}) or None
     options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
     try:
         with pa.ipc.open_file(file.buffer(), options=options) as reader:
+            if fields is None and reader.schema != schema:
+                raise IntegrityError(f"{file.path}: expected the columns {schema.names}, got {reader.schema.names}")
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
     except (pa.ArrowException, OSError) as error:
         raise IntegrityError(
-            f"{file.path}: not an Arrow file of documents ({error}); {repair_of(file.path)}"
+            f"{file.path}: not an Arrow file written by a stage ({error}); {repair_of(file.path)}"
         ) from error
 
 
@@ -169,17 +173,10 @@ def _split_batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[d
 
 
 def _read(file: Path | RecordedFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
-    file = file if isinstance(file, RecordedFile) else RecordedFile(file)
-    try:
-        with pa.ipc.open_file(file.buffer()) as reader:
-            if reader.schema != schema:
-                raise IntegrityError(f"{file.path}: expected the columns {schema.names}, got {reader.schema.names}")
-            for index in range(reader.num_record_batches):
-                columns = [
-                    (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
-                    for column in reader.get_batch(index).columns
-                ]
-                for values in zip(*columns, strict=True):
-                    yield dict(zip(schema.names, values, strict=True))
-    except (pa.ArrowException, OSError) as error:
-        raise IntegrityError(f"{file.path}: not an Arrow file written by a stage ({error})") from error
+    for batch in read_batches(file, schema=schema):
+        columns = [
+            (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+            for column in batch.columns
+        ]
+        for values in zip(*columns, strict=True):
+            yield dict(zip(schema.names, values, strict=True))

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
-from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file, detect_codec
-from clozeline.pipeline.ingest.formats.input_file import InputFile
+from clozeline.pipeline.ingest.formats.decompression import Damage, InputFile, decompress_file, detect_codec
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _PIECE: Final = 1 << 20

@@ -11,12 +11,11 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal, Protocol
 
 import lz4.frame
 import zstandard
 
-from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _SMALL_MEMBER: Final = 1 << 14  # bytes of the first read of a member; each further read doubles the total
@@ -28,6 +27,27 @@ _MOST_WASTED: Final = 1 << 29  # bytes of all bombs of a file that are decoded
 _BLOCK: Final = 1 << 20
 _LONGEST_MAGIC: Final = 16
 _ANY: Final = re.compile(b"")
+
+
+class FileFacts(Protocol):
+    """Facts of a file."""
+
+    @property
+    def st_size(self) -> int: ...
+
+
+class InputFile(Protocol):
+    """A file that can be read from any position: a `Path`, or a file of a store that looks like one."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def suffix(self) -> str: ...
+
+    def open(self, mode: Literal["rb"]) -> BinaryIO: ...
+
+    def stat(self) -> FileFacts: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +103,7 @@ class Damage(Exception):
         self.member = member
 
 
-def decode(decoder: Any, data: bytes) -> Iterator[bytes]:
+def feed(decoder: Any, data: bytes) -> Iterator[bytes]:
     """Yield what some bytes of input decode to, in small pieces where the library can bound them."""
     if not hasattr(decoder, "needs_input"):
         yield decoder.decompress(data)
@@ -158,7 +178,7 @@ def _decode_member(
             given = data[at : at + step]
             progress.read, produced = max(progress.read, start + fed + len(given)), progress.produced
             try:
-                for piece in decode(decoder, given):
+                for piece in feed(decoder, given):
                     progress.produced += len(piece)
                     if piece:
                         yield start, piece
@@ -186,10 +206,10 @@ def _decode_to_damage(file: BinaryIO, codec: str, start: int, fed: int, seen: in
     file.seek(start)
     with suppress(*ERRORS):
         for left in range(fed, 0, -step):
-            for _ in decode(decoder, file.read(min(step, left))):
+            for _ in feed(decoder, file.read(min(step, left))):
                 pass
         for byte in file.read(step):
-            for piece in decode(decoder, bytes([byte])):
+            for piece in feed(decoder, bytes([byte])):
                 if new := piece[seen:]:
                     yield new
                 seen = max(0, seen - len(piece))

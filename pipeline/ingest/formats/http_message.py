@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import brotli
 
-from clozeline.pipeline.ingest.formats.decompression import CODECS, ERRORS, Damage, decode, is_bomb
+from clozeline.pipeline.ingest.formats.decompression import CODECS, ERRORS, Damage, feed, is_bomb
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 _STATUS: Final = re.compile(rb"\s*HTTP/\d(?:\.\d)?\s+(\d{3})(?:\s[^\n]*)?\n", re.IGNORECASE)
@@ -140,7 +140,7 @@ def _decompress(body: bytes, decoder: Any, limits: Limits, left: int) -> tuple[b
     produced = 0
     try:
         for at in range(0, len(body), _STEP):
-            for piece in decode(decoder, body[at : at + _STEP]):
+            for piece in feed(decoder, body[at : at + _STEP]):
                 pieces.append(piece)
                 produced += len(piece)
                 if produced > left or is_bomb(limits, len(body), produced):

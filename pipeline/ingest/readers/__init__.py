@@ -4,6 +4,142 @@ A reader is built with its options and the limits of the recipe. `read(path, sta
 byte lies in [start, end), so the ranges of a file that can be split hold every record exactly once.
 """
 
-from clozeline.pipeline.ingest.readers._reader import Counted, Item, OneRange, RawRecord, Reader, detect, is_guess
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["Counted", "Item", "OneRange", "RawRecord", "Reader", "detect", "is_guess"]
+from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.ingest.formats.charset import detect_utf16
+from clozeline.pipeline.ingest.formats.decompression import Damage, InputFile, decompress_file, detect_codec
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.registry import find, names
+
+_NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class RawRecord(NamedTuple):
+    """One raw document, a tuple because a frozen dataclass takes six times as long to make."""
+
+    locator: int  # where it starts: byte offset, row index, or 0 for an entire file
+    kind: str  # type of `locator`; part of the document uid
+    length: int  # bytes of the record in the source, or 1 for the row of a table
+    text: str  # decoded, not yet normalized
+    markup: bool = False  # true for HTML, from which the text must be extracted
+    url: str | None = None
+    date: int | None = None  # capture time in seconds since 1970, UTC
+    flags: int = 0  # `FLAG_...` of pipeline/ingest/documents/document.py
+    target_text: str | None = None  # the other side of a pair of aligned texts
+    extra: Mapping[str, Any] = _NO_FIELDS  # source fields without a column of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A record without a document, `ignored` on purpose or `malformed`; or a `note` about something else.
+
+    `locator` is where a malformed record starts, in the unit of the reader's documents. `lacks` explains why there is
+    no text: the missing key and the keys that exist, or a wrong type. `detail` explains what is wrong with the first
+    record.
+    """
+
+    group: Literal["ignored", "malformed", "note"]
+    reason: str
+    locator: int = field(default=0, compare=False)
+    lacks: str = field(default="", compare=False)
+    detail: str = field(default="", compare=False)
+
+
+Item: TypeAlias = RawRecord | Counted
+
+
+@config_class
+class NoOptions:
+    """This reader has no options."""
+
+
+class Reader(ABC):
+    """Base of readers; one that finds records from the middle of a file overrides `splittable` and `first`."""
+
+    VERSION: ClassVar[int]
+    reasons: ClassVar[tuple[str, ...]]
+    """reasons of `malformed`"""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """lower-case file name suffixes, before that of a compression; no two readers share one"""
+
+    Options: ClassVar[Any] = NoOptions
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        self._options, self._limits = options, limits
+
+    @staticmethod
+    def splittable(head: bytes) -> bool:
+        """Return whether a file with these first bytes can be read by byte ranges."""
+        return False
+
+    def first(self, path: InputFile, position: int) -> int:
+        """Return where the first record of a range from `position` starts; the size of the file if there is none."""
+        return position
+
+    @abstractmethod
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        """Yield the records that start in [start, end), in order, and count all else with a reason."""
+
+
+_READERS: Final = "clozeline.pipeline.ingest.readers"
+_HEAD_BYTES: Final = 4096
+_GUESS: Final = "text"
+_COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
+_MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
+
+
+def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
+    """Return the reader of a file and whether the file can be split.
+
+    `named` wins; else the first bytes (after decompression) decide, then the suffix, then `text`.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_HEAD_BYTES)
+        content = raw if detect_codec(raw) is None else next(decompress_file(path, Limits(), resume=False), b"")
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
+    head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]
+    if (encoding := detect_utf16(head)) is not None:
+        head = head.decode(encoding, "ignore").encode("utf-8", "ignore")
+    if head.startswith(b"filedesc://"):
+        raise ConfigurationError(
+            f"{path}: is an ARC file, which no reader reads: make a WARC file of it by "
+            f"`warcio recompress {path.name} {path.name.partition('.')[0]}.warc.gz`"
+        )
+    name = named or _match_content(path, head) or _match_suffix(path) or _GUESS
+    splittable: bool = find(_READERS, name).splittable(raw)
+    return name, splittable
+
+
+def is_guess(path: InputFile, reader: str | None = None) -> bool:
+    """Return whether `detect` falls back to a default because neither content nor name of the file decide."""
+    return _match_suffix(path) is None and (detect(path)[0] if reader is None else reader) == _GUESS
+
+
+def _match_content(path: InputFile, head: bytes) -> str | None:
+    for name, magics in _MAGICS.items():
+        if head.startswith(magics):
+            return name
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text[:64].lower().startswith((b"<!doctype html", b"<html")):
+        return "html"
+    # a `.json` file holds an array or lines
+    return "json_array" if text.startswith(b"[") and _suffix(path) == ".json" else None
+
+
+def _match_suffix(path: InputFile) -> str | None:
+    suffix = _suffix(path)
+    return next((reader for reader in names(_READERS) if suffix in find(_READERS, reader).suffixes), None)
+
+
+def _suffix(path: InputFile) -> str:
+    name = PurePosixPath(path.name.lower())
+    return PurePosixPath(name.stem).suffix if name.suffix in _COMPRESSIONS else name.suffix

@@ -1,6 +1,6 @@
 """The base of readers of columnar tables: a row is a document, its index the locator."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, explain_unusable, make_record
+from clozeline.pipeline.ingest.formats.decompression import InputFile
+from clozeline.pipeline.ingest.readers import Counted, Item, Reader
+from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, explain_unusable, make_record
 
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
 _MOST_LOST: Final = 1 << 20  # maximum lost rows counted for a damaged part, whatever the file claims
@@ -34,7 +33,7 @@ def open_arrow(path: InputFile) -> pa.NativeFile:
     return pa.memory_map(str(path)) if isinstance(path, Path) else pa.PythonFile(path.open("rb"), "r")
 
 
-class TableFile(OneRange, ABC):
+class TableFile(Reader):
     """A reader of tables, batch by batch; a subclass opens its format."""
 
     kind: ClassVar[str]
@@ -42,9 +41,6 @@ class TableFile(OneRange, ABC):
     reasons: ClassVar[tuple[str, ...]] = (*FIELD_REASONS, "damaged", "schema")
 
     Options = FieldOptions
-
-    def __init__(self, options: FieldOptions, limits: Limits) -> None:
-        self._options = options
 
     @abstractmethod
     def table(self, path: InputFile) -> AbstractContextManager[Table]:

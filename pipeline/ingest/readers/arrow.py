@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from clozeline.pipeline.ingest.formats.input_file import InputFile
+from clozeline.pipeline.ingest.formats.decompression import InputFile
 from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile, open_arrow
 
 _FILE_MAGIC: Final = b"ARROW1"

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import csv
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.decompression import REASONS
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
-from clozeline.pipeline.ingest.readers._fields import FieldOptions, explain_unusable, make_record
-from clozeline.pipeline.ingest.readers._lines import EncodingOptions
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line
+from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
+from clozeline.pipeline.ingest.readers import Counted, Item, Reader
+from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, explain_unusable, make_record
 
+_RESYNC: Final = "resync"
 _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
 
 
-class Csv(OneRange):
+class Csv(Reader):
     r"""Reads rows by RFC 4180: a field in double quotes may contain delimiters, line ends and doubled quotes.
 
     The first row names the columns, unless `columns` does. The locator is the offset of the row in the decompressed
@@ -47,113 +45,96 @@ class Csv(OneRange):
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
         """column names of a file without a header; default: the first row"""
 
-    def __init__(self, options: Options, limits: Limits) -> None:
-        self._options, self._limits = options, limits
-
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
-        lines = _Lines(ByteLines(path, start, end, self._limits), self._options)
-        rows = csv.reader(lines, delimiter=self._options.delimiter, strict=True)
+        lines = _mark_rests(ByteLines(path, start, end, self._limits))
+        waiting: deque[tuple[int, Line]] = deque()
         names = self._options.columns
         while True:
-            lines.begin_row()
+            lines_of_row = _RowLines(lambda: waiting.popleft() if waiting else next(lines), self._options)
             row: list[str] | None = None
             try:
-                row = next(rows)
+                row = next(csv.reader(lines_of_row, delimiter=self._options.delimiter, strict=True))
             except StopIteration:
-                break
-            except _CutRow as damage:
-                lines.problem = damage.cut.reason
+                if not lines_of_row.taken:
+                    return
             except csv.Error:
-                lines.keep_first()
-            finally:
-                # lines right after damage, which may be the rest of a row
-                yield from (Counted("note", "resync") for _ in range(lines.skipped))
-                lines.skipped = 0
-            if names is not None or row == []:
-                yield self._make_item(row, names or [], lines)
-            elif row is not None and not lines.problem:
+                waiting.extendleft(reversed(lines_of_row.keep_first()))
+            if lines_of_row.problem == _RESYNC:
+                yield Counted("note", _RESYNC)
+            elif names is not None or row == []:
+                yield self._make_item(row, names or [], lines_of_row)
+            elif row is not None and not lines_of_row.problem:
                 names = row
                 yield Counted("ignored", "header")
             else:
                 names = []  # the header is lost; no other row may replace it
-                yield self._make_item(row, names, lines)
+                yield self._make_item(row, names, lines_of_row)
 
-    def _make_item(self, row: list[str] | None, names: list[str], lines: _Lines) -> Item:
-        if lines.problem:
-            return Counted("malformed", lines.problem, lines.offset)
-        if row is None:
-            return Counted("malformed", "bad_csv", lines.offset)
+    def _make_item(self, row: list[str] | None, names: list[str], lines: _RowLines) -> Item:
+        offset, problem = lines.taken[0][0], lines.problem or ("bad_csv" if row is None else "")
+        if problem:
+            return Counted("malformed", problem, offset)
         if not row:
             return Counted("ignored", "blank_line")
         if why := explain_unusable(self._options.text_key, names):
-            return Counted("malformed", "schema", lines.offset, why)
+            return Counted("malformed", "schema", offset, why)
         if len(row) != len(names):
-            return Counted("malformed", "fields", lines.offset)
-        fields = dict(zip(names, row, strict=True))
-        return make_record(fields, self._options, "csv", lines.offset, lines.length + lines.count - 1)
+            return Counted("malformed", "fields", offset)
+        return make_record(dict(zip(names, row, strict=True)), self._options, "csv", offset, lines.length)
 
 
-class _CutRow(Exception):
-    """Damage of a compressed file cuts the current row."""
-
-    def __init__(self, cut: Cut) -> None:
-        super().__init__(cut.reason)
-        self.cut = cut
+def _mark_rests(lines: ByteLines) -> Iterator[tuple[int, Line]]:
+    """Yield the lines; one right after damage, which may be the rest of a row, as a cut."""
+    for offset, line in lines:
+        yield offset, Cut(_RESYNC) if lines.rest and not isinstance(line, Cut) else line
 
 
-class _Lines:
-    """Lines of a file as text, with offset, length and number of lines of the current row."""
+class _RowLines:
+    """The lines of one row as text; `problem` is what is wrong with one of them."""
 
-    def __init__(self, source: ByteLines, options: EncodingOptions) -> None:
-        self._options, self._source, self._lines = options, source, iter(source)
-        self._pushed_back: deque[tuple[int, bytes | int]] = deque()
-        self.skipped = 0
-        self.begin_row()
-
-    def begin_row(self) -> None:
-        self._row: list[tuple[int, bytes | int]] = []
-        self.offset, self.length, self.count, self.problem = 0, 0, 0, ""
-
-    def keep_first(self) -> None:
-        """Push back all lines of the row but the first: its quotes may be wrong, and the others rows."""
-        self._pushed_back.extendleft(reversed(self._row[1:]))
-        first = self._row[0]
-        self.begin_row()
-        self._add_line(*first)
+    def __init__(self, pull: Callable[[], tuple[int, Line]], options: EncodingOptions) -> None:
+        self._pull, self._options = pull, options
+        self.taken: list[tuple[int, Line]] = []
+        self._problems: list[str] = []
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        if self._pushed_back:
-            return self._add_line(*self._pushed_back.popleft())
-        for offset, line in self._lines:
-            if isinstance(line, Cut):
-                if not self.count:
-                    self.offset = offset
-                raise _CutRow(line)
-            if not self._source.rest:
-                return self._add_line(offset, line)
-            self.skipped += 1
-        raise StopIteration
-
-    def _add_line(self, offset: int, line: bytes | int) -> str:
-        if not self.count:
-            self.offset = offset
-        if self.count == _MOST_LINES:
-            self._pushed_back.appendleft((offset, line))
+        if len(self.taken) == _MOST_LINES:
             raise csv.Error("more lines than a row may have")
-        self.count += 1
-        self.length += line if isinstance(line, int) else len(line)
-        self._row.append((offset, line))
+        offset, line = self._pull()
+        text, problem = "", ""
         if isinstance(line, int):
-            self.problem = "line_bytes"
-            return "\n"
-        raw = line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line
-        try:
-            return self._options.decode(raw) + "\n"
-        except UnicodeDecodeError:
-            self.problem = "bad_utf8"
-            return raw.decode("utf-8", "replace") + "\n"
+            problem = "line_bytes"
+        elif isinstance(line, Cut):
+            problem = line.reason
+        else:
+            raw = line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line
+            try:
+                text = self._options.decode(raw)
+            except UnicodeDecodeError:
+                text, problem = raw.decode("utf-8", "replace"), "bad_utf8"
+        self.taken.append((offset, line))
+        self._problems.append(problem)
+        if isinstance(line, Cut):
+            raise StopIteration
+        return text + "\n"
+
+    @property
+    def problem(self) -> str:
+        return next(filter(None, self._problems), "")
+
+    @property
+    def length(self) -> int:
+        return sum(len(line) + 1 for _, line in self.taken if isinstance(line, bytes)) - 1
+
+    def keep_first(self) -> list[tuple[int, Line]]:
+        """Return all lines but the first, whose quotes may be wrong while the others are rows; none of a cut row."""
+        if isinstance(self.taken[-1][1], Cut):
+            self._problems = self._problems[-1:]
+            return []
+        others, self.taken, self._problems = self.taken[1:], self.taken[:1], self._problems[:1]
+        return others

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from clozeline.pipeline.ingest.readers._whole_file import WholeFile
+from clozeline.pipeline.ingest.readers.text import WholeFile
 
 
 class Html(WholeFile):

@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, OneRange
-from clozeline.pipeline.ingest.readers._fields import FIELD_REASONS, FieldOptions, make_record, parse_integer
+from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.readers import Counted, Item, Reader
+from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, make_record, parse_integer
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
@@ -24,7 +22,7 @@ _AHEAD: Final = 1 << 16
 _DECODER: Final = json.JSONDecoder(parse_int=parse_integer)
 
 
-class JsonArray(OneRange):
+class JsonArray(Reader):
     """Reads the array element by element; memory holds one element, up to the limit of a line.
 
     The locator is the offset of the element in the decompressed stream. An element that is no JSON object is counted as
@@ -35,13 +33,9 @@ class JsonArray(OneRange):
     """
 
     VERSION: ClassVar[int] = 3
-    suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
 
     Options = FieldOptions
-
-    def __init__(self, options: FieldOptions, limits: Limits) -> None:
-        self._options, self._limits = options, limits
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         text = _Text(recode_utf16(decompress_file(path, self._limits)), self._limits.line_bytes)
@@ -49,30 +43,33 @@ class JsonArray(OneRange):
         is_element = text.skip("[")
         while True:
             if is_element and text.skip("]"):
-                if text.is_over():
+                if not text.begins("") and not text.damage:
                     return
                 is_element = False
-            offset, reason = text.skip_blanks(), "bad_json"
+            text.skip("")
+            offset, reason = text.offset, "bad_json"
             if is_element:
-                value, size, reason = text.parse_value()
+                value, raw, reason = text.take_value()
                 if not reason:
-                    has_bad_byte = _BAD_BYTE.search(text.take(text.at + size)) is not None
-                    yield self._make_item(value, offset, text.offset - offset, has_bad_byte=has_bad_byte)
+                    yield self._make_item(value, raw, offset, text.offset - offset)
                     if text.skip(",") or text.begins("]"):
                         continue
                     offset, reason = text.offset, "bad_json"
             is_element = self._seek_record(text)
             yield Counted("malformed", reason if is_element or not text.damage else text.damage, offset)
             while not is_element:
-                if not text.skip_damage():
+                if not text.damage:
                     return
+                text.damage = ""  # what follows it may be anything
                 is_element = self._seek_record(text)
                 if not is_element and text.damage:
                     yield Counted("malformed", text.damage, text.offset)
 
-    def _make_item(self, value: Any, offset: int, length: int, *, has_bad_byte: bool) -> Item:
-        if has_bad_byte or length > self._limits.line_bytes:
-            return Counted("malformed", "bad_utf8" if has_bad_byte else "line_bytes", offset)
+    def _make_item(self, value: Any, raw: str, offset: int, length: int) -> Item:
+        if _BAD_BYTE.search(raw):
+            return Counted("malformed", "bad_utf8", offset)
+        if length > self._limits.line_bytes:
+            return Counted("malformed", "line_bytes", offset)
         if not isinstance(value, dict):
             return Counted("malformed", "bad_json", offset)
         return make_record(value, self._options, "json_array", offset, length)
@@ -80,7 +77,7 @@ class JsonArray(OneRange):
     def _seek_record(self, text: _Text) -> bool:
         """Go to the next object with a text; False at the end, or at damage."""
         while True:
-            text.skip_blanks()
+            text.skip("")
             if text.begins("{"):
                 value, _, reason = text.parse_value()
                 if not reason and self._options.text_key in value:
@@ -105,50 +102,43 @@ class _Text:
         self.buffer, self.at = self.buffer[self.at :] + self._decoder.decode(piece, final=not piece), 0
         return bool(piece)
 
-    def skip_damage(self) -> bool:
-        """Continue after the damage; False if there is none."""
-        damage, self.damage = self.damage, ""
-        return bool(damage)
-
-    def take(self, end: int) -> str:
+    def _take(self, end: int) -> str:
         """Move to an index of the buffer and return what was passed."""
         taken, self.at = self.buffer[self.at : end], end
         self.offset += len(taken.encode("utf-8", "surrogateescape"))
         return taken
 
     def begins(self, mark: str) -> bool:
+        """Return whether text follows that begins so."""
         return (self.at < len(self.buffer) or self._fill()) and self.buffer.startswith(mark, self.at)
 
-    def skip_blanks(self) -> int:
-        """Skip blanks and line ends; return the offset after them."""
-        while True:
-            blank = _BLANK.match(self.buffer, self.at)
-            self.take(self.at if blank is None else blank.end())
-            if self.at < len(self.buffer) or not self._fill():
-                return self.offset
-
-    def is_over(self) -> bool:
-        return self.at == len(self.buffer) and not self._fill() and not self.damage
-
     def skip(self, mark: str) -> bool:
-        """Skip a mark and the blanks around it; return whether it was there."""
-        self.skip_blanks()
-        if not self.begins(mark):
+        """Skip blanks and then a mark, with the blanks after it; return whether it was there."""
+        while True:
+            self._take(_BLANK.match(self.buffer, self.at).end())  # type: ignore[union-attr]
+            if self.at < len(self.buffer) or not self._fill():
+                break
+        if not mark or not self.begins(mark):
             return False
-        self.take(self.at + 1)
-        self.skip_blanks()
+        self._take(self.at + len(mark))
+        self.skip("")
         return True
 
     def seek(self, pattern: re.Pattern[str]) -> bool:
         """Go to the end of the next match; False at the end, or at damage."""
         while (match := pattern.search(self.buffer, self.at)) is None:
             # the last characters may begin a match
-            self.take(max(self.at, len(self.buffer) - _BETWEEN))
+            self._take(max(self.at, len(self.buffer) - _BETWEEN))
             if not self._fill():
-                self.take(len(self.buffer))
+                self._take(len(self.buffer))
                 return False
-        self.take(match.end())
+        self._take(match.end())
         return True
+
+    def take_value(self) -> tuple[Any, str, str]:
+        """Pass the value that starts here; return it, its text, and the reason if it is invalid and not passed."""
+        value, size, reason = self.parse_value()
+        return value, "" if reason else self._take(self.at + size), reason
 
     def parse_value(self) -> tuple[Any, int, str]:
         """Return the value that starts here, its length in characters, and the reason if it is invalid."""

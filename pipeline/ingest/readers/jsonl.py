@@ -5,8 +5,7 @@ from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers import Counted, Item
-from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record, parse_integer
-from clozeline.pipeline.ingest.readers._lines import EncodingOptions, LineFile
+from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, LineFile, make_record, parse_integer
 
 _DECODER: Final = json.JSONDecoder(parse_int=parse_integer)  # `json.loads` makes one for each line
 

@@ -3,17 +3,14 @@
 from typing import ClassVar
 
 from clozeline.pipeline.ingest.readers import Item, RawRecord
-from clozeline.pipeline.ingest.readers._lines import EncodingOptions, LineFile
+from clozeline.pipeline.ingest.readers._rows import LineFile
 
 
 class Lines(LineFile):
     """Reads each line as a document. Name it in the recipe: `reader: lines`."""
 
     VERSION: ClassVar[int] = 1
-    suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = LineFile.line_reasons
-
-    Options = EncodingOptions
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         return RawRecord(offset, "lines", length, line)

@@ -1,24 +1,53 @@
-"""Read dumps of MediaWiki, plain or compressed: a page of the main namespace is a document."""
+"""Read dumps of MediaWiki, plain or compressed: a page of the main namespace is a document.
+
+Wikitext is parsed by mwparserfromhell, whose nodes tell what is a list, a line break, code or a formula.
+"""
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any, ClassVar, Final
 from xml.parsers import expat
 
-from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, decompress_file
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.formats.wikitext import ENGLISH_NAMESPACES, strip_markup
-from clozeline.pipeline.ingest.readers import Counted, Item, OneRange, RawRecord
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 
 _PIECE: Final = 1 << 20  # bytes of XML at a time
 _FILES_AND_CATEGORIES: Final = frozenset({"6", "14"})
 """Keys of the namespaces whose links are no text; their names depend on the language of the wiki."""
 _REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)
+ENGLISH_NAMESPACES: Final = frozenset({"file", "image", "category"})
+_NO_TEXT: Final = frozenset({
+    "ref", "references", "gallery", "table", "timeline", "score", "imagemap", "templatestyles", "categorytree", "graph",
+    "inputbox", "section", "templatedata",
+})  # fmt: skip
+_FORMULAS: Final = frozenset({"math", "chem", "ce"})
+_CODE: Final = frozenset({"pre", "syntaxhighlight", "source", "nowiki", "code"})
+_BLOCKS: Final = frozenset({"br", "hr", "p", "div", "center", "blockquote", "ul", "ol", "dl", "li", "dt", "dd"})
+_LIST_MARKS: Final = frozenset("*#:;")
+
+_SWITCH: Final = re.compile(
+    r"__(?:NO|FORCE)?TOC__|__(?:NO)?INDEX__|__NO(?:EDITSECTION|GALLERY|CC|TC|CONTENTCONVERT|TITLECONVERT|GLOBAL)__"
+    r"|__(?:NO)?NEWSECTIONLINK__|__(?:HIDDENCAT|EXPECTUNUSEDCATEGORY|STATICREDIRECT|DISAMBIG)__"
+    r"|^__[^\W\d]+?__$",  # of other languages, alone in its line
+    re.MULTILINE,
+)
+_VARIANT: Final = re.compile(r"-\{([^{}]*)\}-")
+_HIDDEN_VARIANT: Final = frozenset("HTDR-")
+_LANGUAGE: Final = re.compile(r"\s*[a-z]{2,3}(?:-[a-z]+)*\s*:")
+_BLANK_LINES: Final = re.compile(r"\n{3,}")
+_MARK: Final = re.compile(
+    r"(?P<open>\{\{|\{\||\[\[|\[|<!--)|<(?P<tag>[a-z][\w-]*)(?:[^<>]*(?P<last>[^<>])?(?P<end>>))?"
+    r"|</(?P<end_tag>[a-z][\w-]*)|(?P<close>\}\}|\|\}(?!\})|\]\]|\]|-->)",
+    re.IGNORECASE,
+)
+_OPENER: Final = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
+_UNCLOSED: Final = 20
+"""Openers of a page that nothing may close: for each of them the parser reads the rest of the page once more."""
 
 
-class Mediawiki(OneRange):
+class Mediawiki(Reader):
     """Reads the last revision of each article; redirects and pages of other namespaces are counted as ignored.
 
     Headings, paragraphs, lists, code and formulas (as TeX) stay; templates, tables, references, files and categories
@@ -27,15 +56,7 @@ class Mediawiki(OneRange):
     """
 
     VERSION: ClassVar[int] = 2
-    suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_xml", "too_large")
-
-    @config_class
-    class Options:
-        """This reader has no options."""
-
-    def __init__(self, options: Options, limits: Limits) -> None:
-        self._limits = limits
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         pages = _Pages(self._limits.record_bytes)
@@ -134,3 +155,107 @@ class _Pages:
             text = strip_markup(page.get("text", ""), frozenset(self._no_text))
             extra = {"title": page.get("title", "")}
             self._items.append(RawRecord(self._start, "mediawiki", length, text, extra=extra))
+
+
+def strip_markup(markup: str, no_text: frozenset[str] = ENGLISH_NAMESPACES) -> str:
+    """Return the text of wikitext: headings, paragraphs and lists, without templates, tables, references and files.
+
+    Formulas are TeX. Of the variants of a text in several scripts the first stays. `no_text` are the names, in lower
+    case, of namespaces whose links are left out.
+    """
+    try:
+        import mwparserfromhell
+    except ImportError as error:
+        raise ConfigurationError(
+            f"reader mediawiki: needs its package ({error}): pip install 'clozeline[mediawiki]'"
+        ) from error
+    pieces = _render(mwparserfromhell.parse(_escape_unclosed(markup)), no_text, in_code=False)
+    parts = []
+    for in_code, run in groupby(pieces, key=lambda piece: piece[1]):
+        text = "".join(piece for piece, _ in run)
+        parts.append(text if in_code else _VARIANT.sub(_choose_variant, _SWITCH.sub("", text)))
+    return _BLANK_LINES.sub("\n\n", "\n".join(line.strip() for line in "".join(parts).split("\n"))).strip()
+
+
+def _escape_unclosed(markup: str) -> str:
+    """Write openers without an end as entities, which give the same text, if a page has very many of them."""
+    from mwparserfromhell.definitions import PARSER_BLACKLIST, is_single
+
+    unclosed: dict[str, list[int]] = {}
+    endless, position = set[str](), 0
+    while mark := _MARK.search(markup, position):
+        position = mark.end()
+        if ends := mark["end_tag"] or mark["close"]:
+            if stack := unclosed.get(_OPENER.get(ends, ends.lower())):
+                stack.pop()
+            continue
+        opener = mark["open"] or (mark["tag"].lower() if mark["end"] else "<")
+        if mark["last"] == "/" or is_single(opener):
+            continue
+        if (opener == "<!--" or opener in PARSER_BLACKLIST) and opener not in endless:  # what is inside is no markup
+            end = re.compile("-->" if opener == "<!--" else rf"</{opener}\s*>", re.IGNORECASE).search(markup, position)
+            if end is not None:
+                position = end.end()
+                continue
+            endless.add(opener)
+        unclosed.setdefault(opener, []).append(mark.start())
+    starts = sorted(start for starts in unclosed.values() for start in starts)
+    if len(starts) <= _UNCLOSED:
+        return markup
+    bounds = zip(starts, [*starts[1:], len(markup)], strict=True)
+    return markup[: starts[0]] + "".join(f"&#{ord(markup[a])};{markup[a + 1 : b]}" for a, b in bounds)
+
+
+def _render(code: Any, no_text: frozenset[str], *, in_code: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the pieces of text of parsed wikitext, and whether each is code or a formula."""
+    nodes, after_mark = [] if code is None else code.nodes, False
+    for node, following in zip(nodes, [*nodes[1:], None], strict=False):
+        kind = type(node).__name__
+        if kind == "Tag" and node.wiki_markup in _LIST_MARKS:
+            is_last = getattr(following, "wiki_markup", None) not in _LIST_MARKS
+            yield (node.wiki_markup if in_code else "- " * (is_last and node.wiki_markup in "*#")), in_code
+            after_mark = not in_code
+            continue
+        if kind == "Text":
+            yield (node.value.lstrip(" \t") if after_mark else node.value), in_code
+        elif kind == "HTMLEntity":
+            yield node.normalize(), in_code
+        elif kind == "Tag":
+            yield from _render_tag(node, no_text, in_code=in_code)
+        else:
+            yield from _render(_shown_part(kind, node, no_text), no_text, in_code=in_code)
+        after_mark = False
+
+
+def _render_tag(tag: Any, no_text: frozenset[str], *, in_code: bool) -> Iterator[tuple[str, bool]]:
+    name = str(tag.tag).strip().lower()
+    if name in _FORMULAS:
+        yield str(tag.contents or "").strip(), True
+    elif name not in _NO_TEXT:
+        edge = "\n" if name in _BLOCKS else ""
+        yield edge, in_code
+        yield from _render(tag.contents, no_text, in_code=in_code or name in _CODE)
+        if name != "br":
+            yield edge, in_code
+
+
+def _shown_part(kind: str, node: Any, no_text: frozenset[str]) -> Any:
+    """Return the part of a node that a page shows; None for templates, comments, files and categories."""
+    if kind == "Wikilink":
+        if str(node.title).partition(":")[0].strip().casefold() in no_text:
+            return None
+        return node.title if node.text is None else node.text
+    if kind == "ExternalLink":
+        return node.title if node.brackets else node.url
+    if kind == "Heading":
+        return node.title
+    return node.default if kind == "Argument" else None
+
+
+def _choose_variant(match: re.Match[str]) -> str:
+    """Return the first variant of `-{zh-hans:a; zh-hant:b}-`; nothing for a rule that the page does not show."""
+    flags, _, text = match[1].rpartition("|")
+    if not _HIDDEN_VARIANT.isdisjoint(flag.strip() for flag in flags.split(";")):
+        return ""
+    language = _LANGUAGE.match(text)
+    return text if language is None else text[language.end() :].partition(";")[0].strip()

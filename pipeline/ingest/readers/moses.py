@@ -9,14 +9,12 @@ from typing import ClassVar
 from clozeline.configuration.config import config_class
 from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.decompression import REASONS
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
 from clozeline.pipeline.ingest.reader_options import FILE
-from clozeline.pipeline.ingest.readers import Counted, Item, OneRange, RawRecord
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 
 
-class Moses(OneRange):
+class Moses(Reader):
     """Reads both files line by line, plain or compressed; the recipe must name the reader and `target_path`.
 
     The locator is the line index. Files with different numbers of lines cannot be aligned, so the unit fails; a damaged
@@ -27,7 +25,6 @@ class Moses(OneRange):
     """
 
     VERSION: ClassVar[int] = 2
-    suffixes: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_utf8", "line_bytes", "unpaired")
 
     @config_class
@@ -35,17 +32,14 @@ class Moses(OneRange):
         target_path: str = field(metadata=FILE)
         """file with the other side of each pair"""
 
-    def __init__(self, options: Options, limits: Limits) -> None:
-        self._target = Path(options.target_path)
-        self._limits = limits
-
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        if not self._target.is_file():
-            raise StorageError(f"{self._target}: no such file; `target_path` names the other sides of {path}")
-        size, target_size = path.stat().st_size, self._target.stat().st_size
+        target = Path(self._options.target_path)
+        if not target.is_file():
+            raise StorageError(f"{target}: no such file; `target_path` names the other sides of {path}")
+        size, target_size = path.stat().st_size, target.stat().st_size
         sides = (
             ByteLines(path, 0, size, self._limits, resume=False),
-            ByteLines(self._target, 0, target_size, self._limits, resume=False),
+            ByteLines(target, 0, target_size, self._limits, resume=False),
         )
         cuts: dict[int, tuple[Cut, int]] = {}  # of each side, with the index of the line
         for number, lines in enumerate(zip_longest(*sides)):
@@ -58,7 +52,7 @@ class Moses(OneRange):
                 yield from (Counted("malformed", "unpaired", number) for _ in intact)
             else:
                 raise StorageError(
-                    f"{path} and {self._target}: one ends after line {number}, the other has more; both files must "
+                    f"{path} and {target}: one ends after line {number}, the other has more; both files must "
                     "have the same number of lines"
                 )
         for _, (cut, number) in sorted(cuts.items()):

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import pyarrow.parquet
 
-from clozeline.pipeline.ingest.formats.input_file import InputFile
+from clozeline.pipeline.ingest.formats.decompression import InputFile
 from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile, open_arrow
 
 _BATCH_ROWS: Final = 256

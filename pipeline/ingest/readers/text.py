@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.input_file import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Item, RawRecord
-from clozeline.pipeline.ingest.readers._whole_file import WholeFile
+from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
+from clozeline.pipeline.ingest.formats.charset import decode
+from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 
 
 @config_class
@@ -30,6 +30,39 @@ class Split:
             raise ValueError(f"pattern: expected a regular expression, got {self.pattern!r}: {error}") from error
 
 
+class WholeFile(Reader):
+    """A reader whose only record is the file; a subclass names its type."""
+
+    kind: ClassVar[str]
+    """type of the locator, part of the document uid"""
+    markup: ClassVar[bool]
+    """true for HTML, whose `<meta>` may name the encoding"""
+    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "charset", "too_large")
+
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        flags, pieces, length, size = 0, [], 0, path.stat().st_size
+        for piece in decompress_file(path, self._limits, resume=False):
+            if isinstance(piece, Damage):
+                # all content before a cut or before trailing junk is valid
+                if piece.reason not in ("truncated", "trailing_junk") or not length:
+                    yield Counted("malformed", piece.reason)
+                    return
+                flags = FLAG_TRUNCATED_SOURCE
+                continue
+            pieces.append(piece)
+            length += len(piece)
+            if length > self._limits.record_bytes:
+                yield Counted("malformed", "too_large")
+                return
+        decoded = decode(b"".join(pieces), meta=self.markup)
+        if decoded is None:
+            yield Counted("malformed", "charset")
+            return
+        text, decoding_flags = decoded
+        flags |= decoding_flags
+        yield RawRecord(0, self.kind, size, text, markup=self.markup, flags=flags)
+
+
 class Text(WholeFile):
     """Reads a file, compressed or not, in the encoding that fits. A book can be split at its chapters."""
 
@@ -45,16 +78,13 @@ class Text(WholeFile):
         split: Split | None = None
         """chapters of a book as documents of their own: `{pattern: "^CHAPTER ", min_words: 50}`"""
 
-    def __init__(self, options: Options, limits: Limits) -> None:
-        self._limits, self._split = limits, options.split
-
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the document, or its chapters: their locator is the offset in the text as UTF-8."""
         for item in super().read(path, start, end):
-            if not isinstance(item, RawRecord) or self._split is None:
+            if not isinstance(item, RawRecord) or self._options.split is None:
                 yield item
                 continue
-            yield from _split_chapters(item, self._split)
+            yield from _split_chapters(item, self._options.split)
 
 
 def _split_chapters(book: RawRecord, split: Split) -> Iterator[RawRecord]:

@@ -7,8 +7,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
-from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
-from clozeline.pipeline.ingest.readers._lines import EncodingOptions, LineFile
+from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, LineFile, make_record
 
 _TEXT, _TARGET = "text", "target_text"
 

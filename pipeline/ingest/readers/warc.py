@@ -6,11 +6,16 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import BinaryIO, ClassVar, Final
 
-from clozeline.configuration.config import config_class
 from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.charset import decode
-from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_members, detect_codec, find_member
+from clozeline.pipeline.ingest.formats.decompression import (
+    Damage,
+    InputFile,
+    decompress_members,
+    detect_codec,
+    find_member,
+)
 from clozeline.pipeline.ingest.formats.http_message import (
     content_type,
     explain_no_page,
@@ -18,9 +23,8 @@ from clozeline.pipeline.ingest.formats.http_message import (
     parse_response,
     sanitize,
 )
-from clozeline.pipeline.ingest.formats.input_file import InputFile
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 
 _START: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r*\n")
 _HEAD_END: Final = re.compile(rb"\n\r*\n")
@@ -31,25 +35,18 @@ _START_BYTES: Final = 64
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
 
 
-class Warc:
+class Warc(Reader):
     """Reads responses with status 200 and an HTML body, and conversion records (WET texts).
 
     After damage, reading continues at the next gzip member or line that starts a record. Memory is never allocated by
     the length in a header.
     """
 
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
     suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet")
     reasons: ClassVar[tuple[str, ...]] = (
         "bad_header", "bad_length", "bomb", "charset", "content_encoding", "damaged", "http", "too_large", "truncated",
     )  # fmt: skip
-
-    @config_class
-    class Options:
-        """This reader has no options."""
-
-    def __init__(self, options: Options, limits: Limits) -> None:
-        self._limits = limits
 
     @staticmethod
     def splittable(head: bytes) -> bool:

@@ -15,7 +15,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, detect
-from clozeline.pipeline.ingest.readers._fields import explain_unusable
+from clozeline.pipeline.ingest.readers._rows import explain_unusable
 from clozeline.pipeline.ingest.readers._tables import Table, TableFile, iterate_rows
 from clozeline.pipeline.ingest.readers.arrow import Arrow
 from clozeline.pipeline.ingest.readers.csv import Csv
@@ -289,7 +289,7 @@ class _CsvRows(Csv):
         if len(row) != len(names):
             detail = f"it has {len(row)} fields instead of {len(names)}"
             return Counted("malformed", "fields", lacks="\n".join(row), detail=detail)
-        return RawRecord(lines.offset, "csv", lines.length, "", extra=dict(zip(names, row, strict=True)))
+        return RawRecord(lines.taken[0][0], "csv", lines.length, "", extra=dict(zip(names, row, strict=True)))
 
 
 def _csv_rows(path: Path, limits: Limits, options: Csv.Options) -> Iterator[Row | Rejected]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, require_equal, require_written, total_counts
 from clozeline.pipeline.kernels.sampling import offsets_of
@@ -86,7 +86,7 @@ class Merge(Pass[EncodeCounts]):
 
     name: str
     units: int
-    runs: Exchange
+    runs: Shuffle
     tokenizer: Path
     heldout: float
     seed: int

@@ -1,4 +1,4 @@
-"""Sorted runs of token documents, exchanged between the parts and the shards.
+"""Sorted runs of token documents, shuffled between the parts and the shards.
 
 A run is written in one or more *flushes*, record batches of Arrow sorted by (order, uid), so the documents of shard k
 are one slice of each flush. A piece is this slice as a message of Arrow, about 1 kB in addition to its documents.
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from clozeline.pipeline.execution.exchange import Exchange, PieceWriter
+from clozeline.pipeline.execution.shuffle import PieceWriter, Shuffle
 from clozeline.pipeline.ingest.documents.document import Document
 
 _FLUSH_BYTES: Final = 1 << 26
@@ -77,7 +77,7 @@ class RunWriter:
             self._writer.add([batch.slice(first, last - first).serialize()] if first < last else [])
 
 
-def read_range(folder: Path, runs: Exchange, shard: int, id_dtype: Any) -> list[pa.RecordBatch]:
+def read_range(folder: Path, runs: Shuffle, shard: int, id_dtype: Any) -> list[pa.RecordBatch]:
     """Return the documents of one shard from all runs, a batch per flush that has any."""
     schema = run_schema(id_dtype)
     batches = []

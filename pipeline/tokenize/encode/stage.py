@@ -9,7 +9,7 @@ import psutil
 
 from clozeline.configuration.config import to_plain
 from clozeline.files import file_hash
-from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
@@ -18,7 +18,7 @@ from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, EncodeCounts, TokenizeDocuments
-from clozeline.report.axis_units import size_text
+from clozeline.terminal import size_text
 
 _BASE_BYTES: Final = 300e6
 """Memory of Python and its libraries."""
@@ -71,7 +71,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     def passes(self) -> Sequence[Pass[EncodeCounts]]:
         recipe, units, shards = self.recipe, len(self.plan.units), self.plan.shards
-        runs = Exchange("runs", units, shards)
+        runs = Shuffle("runs", units, shards)
         documents = documents_folder(recipe, self.name)
         source = tokenizer_stage(recipe)
         tokenizer = source.folder / "tokenizer"

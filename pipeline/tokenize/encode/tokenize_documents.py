@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
@@ -163,7 +163,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     documents: Path
     tokenizer: Path
     sentences: Chosen
-    runs: Exchange
+    runs: Shuffle
     seed: int
     code_switch: CodeSwitchConfig | None = None
     heldout: float = 0.0

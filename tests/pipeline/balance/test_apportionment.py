@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.balance.apportionment import apportion, copy_factors
+from clozeline.pipeline.balance.passes import apportion, copy_factors
 
 THREE = {"en": 10**9, "fr": 10**7, "sw": 10**5}
 amounts = st.dictionaries(st.text("abcdef", min_size=2, max_size=2), st.integers(1, 10**12), min_size=1, max_size=8)

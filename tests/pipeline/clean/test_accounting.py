@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from clozeline.pipeline.execution.progress import accounting_lines
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.summary_table import accounting_lines
 from clozeline.registry import find, names
 from tests.declarations import declared
 from tests.pipeline.captures import members, record, responses
-from tests.pipeline.clean.cleaning import run_clean
+from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 ROWS = [{"text": f"Row {number} of a file."} for number in range(9)]
 LINES = "".join(f"Line {number}.\n" for number in range(9)).encode()
@@ -54,7 +54,7 @@ def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
     done = run_clean(str(files), tmp_path / "out")
     size = (files / "empty.parquet").stat().st_size
     assert done.counts["without_records"] == {"default/broken.warc": len(broken), "default/empty.parquet": size}
-    page = write_run_report(tmp_path / "out", ["clean"]).read_text(encoding="utf-8")
-    assert "<h3>Inputs without a record</h3>" in page
+    page = write_run_report(recipe_for(str(files), tmp_path / "out"), ["clean"]).read_text(encoding="utf-8")
+    assert "without a record in default/broken.warc" in page
     shown = str(accounting_lines([done.summary]))
     assert f"dropped (bytes): {len(broken):,} without a record in default/broken.warc" in shown

@@ -102,10 +102,9 @@ def test_shown_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     clean = {"language": {"name": "py3langid", "keep": ["en"]}, "filters": []}
     done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)
     assert len(malformed(done)) == 30
-    content = write_run_report(tmp_path / "out", ["clean"]).read_text(encoding="utf-8")
-    assert "clean · bad_json · 30 malformed records" in content
+    content = write_run_report(load_recipe(done.folder / "config.yaml"), ["clean"]).read_text(encoding="utf-8")
+    assert "clean · bad_json · malformed records: 30" in content
     assert f"<td class=n>{len(texts) + 8:,}</td>" in content
-    assert "10 others" in content
     counts, first = collect_malformed(tmp_path / "out", 2)
     assert counts["bad_json"] == 30
     assert [row.offset for row in first["bad_json"]] == [len(texts), len(texts) + 8]

@@ -9,7 +9,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.clean.steps import SourceSteps, Steps
+from clozeline.pipeline.clean.unit import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import normalize

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from clozeline.pipeline.execution.progress import accounting_lines
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.execution.summary_table import accounting_lines
 from tests.pipeline.clean.cleaning import run_clean
 
 ROWS = [{"body": "A text.", "id": 1}, {"body": "Another.", "id": 2}]

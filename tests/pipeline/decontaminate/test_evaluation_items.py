@@ -13,13 +13,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
+    Item,
     evaluation_files,
     read_items,
     texts_of,
     version_of,
 )
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.kernels.ngram_index import Item
 from clozeline.pipeline.tasks.readers import (
     Choices,
     Dialogue,

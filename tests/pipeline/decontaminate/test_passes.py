@@ -13,7 +13,7 @@ import pytest
 from clozeline.files import file_hash
 from clozeline.pipeline.decontaminate.passes import Apply
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.execution.stage_report import read_report
+from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.kernels import ngram_index
 from clozeline.pipeline.shards import open_shards
@@ -83,7 +83,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(finished: Path, start: list[str]
     for when, name in (
         ("before", f"{stage}/index.arrow"), ("before", f"{stage}/records/index-000000.json"),
         ("after", f"{stage}/tmp/matches/000001.npy"), ("after", f"{stage}/records/matches-000001.json"),
-        ("before", f"{stage}/clean_items.json"), ("after", f"{stage}/records/overlap-000000.json"),
+        ("before", f"{stage}/overlap.json"), ("after", f"{stage}/records/overlap-000000.json"),
         ("before", f"{stage}/documents/000002.arrow"), ("after", f"{stage}/records/000001.json"),
     ):  # fmt: skip
         killed(when, name, ["decontaminate", *words, "executor.tasks=2", "executor.workers=1"], tmp_path)
@@ -99,9 +99,13 @@ def test_the_index_is_a_parent_of_the_token_set(finished: Path) -> None:
 
 def test_the_page_shows_each_suite(finished: Path) -> None:
     page = checked((finished / "report.html").read_text(encoding="utf-8"))
-    at = page.cells.index("items", page.cells.index("words found"))
-    share = f"{100 * 3 * 22 / (3 * 22 + len(text(5000).split())):.1f} %"
-    assert page.cells[at : at + 7] == ["items", "5", "0", "3", "1", "3", share]
+    at = page.cells.index("evaluation suite")
+    shown = dict(zip(page.cells[at : at + 8], page.cells[at + 8 : at + 16], strict=True))
+    words = 3 * 22
+    assert shown == {
+        "evaluation suite": "items", "items": "5", "unreadable": "0", "contaminated": "3", "too_short": "1",
+        "documents": "3", "words": f"{words + len(text(5000).split())}", "overlap_words": f"{words}",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,7 @@ def test_an_index_that_misses_a_run_gives_other_bytes(
     """A mutation: the tests of this folder that count matches would all fail for it."""
     shutil.copytree(finished / "clean", tmp_path / "clean")
     complete = ngram_index.Matcher.find
-    monkeypatch.setattr(ngram_index.Matcher, "find", lambda self, texts: complete(self, texts)[1:])
+    monkeypatch.setattr(ngram_index.Matcher, "find", lambda self, text: complete(self, text)[1:])
     assert run_stage("decontaminate", [*start, f"output={tmp_path}"]) == 0
     counts = read_report(tmp_path / "decontaminate" / "report.json", "")["counts"]
     assert counts["matches"] != read_report(finished / "decontaminate" / "report.json", "")["counts"]["matches"]

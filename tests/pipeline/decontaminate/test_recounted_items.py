@@ -7,10 +7,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from clozeline.pipeline.decontaminate import passes
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.kernels import ngram_index
+from clozeline.pipeline.kernels.ngram_index import NgramIndex
 from tests.pipeline.miniature import text, write_corpus, write_recipe
 from tests.pipeline.run_counts import check_run
 from tests.pipeline.unnoticed import unnoticed
@@ -60,14 +63,14 @@ def test_an_index_that_misses_one_run_is_noticed(tmp_path: Path, monkeypatch: py
     """A mutation: one of the runs that documents hold is not found; every sum still adds up."""
     run = decontaminated(tmp_path)
     shutil.rmtree(run / "decontaminate")
-    complete = ngram_index._Lookup.__init__
+    complete = ngram_index.build_index
 
-    def miss(self: Any, hashes: Any, size: int, first: int) -> None:
-        complete(self, hashes, size, first)
-        self.hashes = hashes.copy()
-        self.hashes[len(hashes) // 2] += 1
+    def miss(items: Any, ngram: int) -> NgramIndex:
+        index = complete(items, ngram)
+        index.hashes[len(index) // 2] += np.uint64(1)
+        return index
 
-    monkeypatch.setattr(ngram_index._Lookup, "__init__", miss)
+    monkeypatch.setattr(passes, "build_index", miss)
     words = ["--config", str(tmp_path / "recipe.yaml"), f"input={tmp_path}/crawl/*.jsonl", f"output={run}"]
     assert run_pipeline(words) == 0
     with pytest.raises(AssertionError, match=r"decontaminate/report\.json: "):

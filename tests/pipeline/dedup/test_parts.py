@@ -27,7 +27,7 @@ def test_drops_of_a_part_come_from_every_range_sorted_by_uid(tmp_path):
             DROP, {name: uid_column([row[1 + i] for row in rows]) for i, name in enumerate(("uid", "kept"))}
         )
         bounds = np.searchsorted([row[0] for row in rows], np.arange(5)).tolist()
-        write_rows(Output(parts.folder), parts.exchange("exact-drops"), index, drops, bounds)
+        write_rows(Output(parts.folder), parts.shuffle("exact-drops"), index, drops, bounds)
     for part, drops in wanted.items():
         uids, kept = parts.drops("exact-drops", part)
         assert list(zip(uid_bytes(uids), uid_bytes(kept), strict=True)) == sorted(drops)

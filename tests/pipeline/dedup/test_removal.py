@@ -46,10 +46,8 @@ def test_counts_are_those_of_the_documents(finished: Path) -> None:
 
 def test_the_report_shows_what_was_cut(finished: Path) -> None:
     report = json.loads((finished / "dedup" / "report.json").read_text())
-    assert set(report["edits"]) == {"lines", "spans"}
     assert set(report["counts"]["edits"]) == {"lines", "spans"}
     assert report["counts"]["pieces"]["lines"]["dropped"] > 0
-    assert "What is edited" in (finished / "report.html").read_text()
 
 
 @pytest.mark.parametrize("tasks", [7, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])

@@ -11,7 +11,7 @@ import pytest
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.dedup.config import DedupConfig
-from clozeline.pipeline.execution import exchange
+from clozeline.pipeline.execution import shuffle
 from tests.pipeline.dedup.dedup_documents import EXACT, NEAR, document, edited, prose
 
 
@@ -75,8 +75,8 @@ def test_bundles_of_many_parts_and_ranges_change_no_byte(run_dedup, monkeypatch)
     rows = [document(n, prose(n % 13) + " more" * (n % 4)) for n in range(60)]
     parts = [rows[start::7] for start in range(7)]
     plain = run_dedup(parts, {}, shards=5)
-    monkeypatch.setattr(exchange, "_GROUP", 2)
-    monkeypatch.setattr(exchange, "_FEWEST", 4)
+    monkeypatch.setattr(shuffle, "_GROUP", 2)
+    monkeypatch.setattr(shuffle, "_FEWEST", 4)
     bundled = run_dedup(parts, {}, shards=5, reverse=True)
     assert len(list((bundled.folder / "tmp" / "near-keys-bundles").iterdir())) == 4
     assert len(list((bundled.folder / "tmp" / "exact-drops-bundles").iterdir())) == 3

@@ -9,13 +9,15 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.execution.report_samples import Parts
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
+from clozeline.pipeline.recipe import load_recipe
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.pages import ParsedPage, checked
 from tests.pipeline.miniature import text, write_recipe
 
@@ -58,10 +60,16 @@ def page(run: tuple[Path, list[str]]) -> ParsedPage:
     return checked((run[0] / "report.html").read_text(encoding="utf-8"))
 
 
-def picture(page: ParsedPage, title: str) -> str:
-    """The figures of a picture in words."""
-    (found,) = [one.removeprefix(f"{title}: ") for one in page.pictures if one.startswith(f"{title}: ")]
-    return found
+def row_of(page: ParsedPage, first: str, cells: int) -> list[str]:
+    """The cells of the first row of a table that begins with a text."""
+    at = page.cells.index(first)
+    return page.cells[at : at + cells]
+
+
+def bars_of(page: ParsedPage, title: str) -> list[str]:
+    """The names and figures of the bars under a title."""
+    at = page.texts.index(title) + 1
+    return page.texts[at : at + 2]
 
 
 def rows(output: Path, pattern: str) -> int:
@@ -69,7 +77,7 @@ def rows(output: Path, pattern: str) -> int:
     return sum(pa.ipc.open_file(path).read_all().num_rows for path in sorted(output.glob(pattern)))
 
 
-def test_the_funnel_is_what_the_files_hold(run, page):
+def test_amounts_are_what_the_files_hold(run, page):
     output, _ = run
     documents = {stage: len(list(read_documents(output / stage / "documents/000000.arrow"))) for stage in STAGES[:2]}
     assert documents == {"clean": 33, "dedup": 30}
@@ -79,41 +87,44 @@ def test_the_funnel_is_what_the_files_hold(run, page):
         for ids in pa.ipc.open_file(path).read_all().column("token_ids").to_pylist()
     )
     examples = rows(output, "corrupt/*/*/shard-*.arrow")
-    assert picture(page, "From documents to examples") == (
-        f"documents 34; kept 33 · 97.1 %; unique 30 · 90.9 %; "
-        f"tokens {tokens:,} · {tokens / 30:,.0f} a document; examples {examples:,} · of 2 objectives, all variants"
-    )
+    left = f"Of 34 documents, 30 are left (88.2 %), as {tokens:,} tokens and {examples:,} examples."
+    assert left in page.texts
+    assert row_of(page, "clean", 4) == ["clean", "35 records, 34 documents", "33 documents", "1"]
+    assert row_of(page, "dedup", 3) == ["dedup", "33 documents", "30 documents"]
+    assert row_of(page, "corrupt", 3) == ["corrupt", "2 objectives", f"{examples:,} examples"]
+    causal = rows(output, "corrupt/causal_lm/*/shard-*.arrow")
+    assert row_of(page, "· causal_lm", 3)[2].startswith(f"{causal:,} examples, ")
 
 
-def test_languages_have_documents_of_each_stage_characters_and_tokens(run, page):
+def test_languages_have_documents_tokens_and_lengths_of_tokens(run, page):
     output, _ = run
-    last = list(read_documents(output / "dedup/documents/000000.arrow"))
-    tokens = json.loads((output / "encode/report.json").read_text())["counts"]["tokens"]
-    at = page.cells.index("kept")
-    assert page.cells[at - 1 : at + 11] == [
-        *("language", "kept", "unique", "left", "characters", "tokens"),
-        *("und", "33", "30", "90.9 %", f"{sum(len(one.text) for one in last):,}", f"{tokens:,}"),
-    ]
-    assert "site" not in page.cells, "lines of a file have no address"
+    cleaned = list(read_documents(output / "clean/documents/000000.arrow"))
+    encoded = list(read_documents(output / "dedup/documents/000000.arrow"))
+    tokenizer = load_tokenizer(output / "train_tokenizer" / "tokenizer")
+    tokens = sum(len(each.ids) for each in tokenizer.encode([document.text for document in encoded]))
+    words, characters = (sum(getattr(each, name) for each in encoded) for name in ("n_words", "n_chars"))
+    lengths = [f"{tokens / words:.2f}", f"{characters / tokens:.2f}"]
+    assert row_of(page, "und", 5) == ["und", f"{len(cleaned)}", f"{tokens:,}", *lengths]
 
 
 def test_reasons_have_their_shares(run, page):
     output, _ = run
     reasons = Counter(one.reason for one in read_rejects(output / "clean/rejects/000000.arrow"))
     assert reasons == {"gopher_short_doc": 1}
-    assert picture(page, "clean · rejected, of 34 documents") == "gopher_short_doc 1 · 2.9 %"
-    assert picture(page, "clean · malformed, of 35 records") == "bad_json 1 · 2.9 %"
-    assert picture(page, "dedup · rejected, of 33 documents") == "exact_duplicate 3 · 9.1 %"
+    assert bars_of(page, "clean · dropped documents") == ["gopher_short_doc", "1 · 2.9 %"]
+    assert bars_of(page, "clean · dropped records") == ["bad_json", "1 · 2.9 %"]
+    assert bars_of(page, "dedup · dropped documents") == ["exact_duplicate", "3 · 9.1 %"]
 
 
-def test_lengths_and_clusters_are_counted(run, page):
+def test_sets_have_their_rows_and_parents(run, page):
     output, _ = run
-    lengths = [len(one.text) for one in read_documents(output / "dedup/documents/000000.arrow")]
-    highest, _ = max(Counter(length.bit_length() for length in lengths).items(), key=lambda item: (item[1], -item[0]))
-    shown = picture(page, "Documents by length")
-    assert shown.startswith("30 from ")
-    assert shown.endswith(f"most of them {1 << highest - 1:,} to {(1 << highest) - 1:,}")
-    assert picture(page, "Clusters of exact duplicates") == "2 from 2 to 3, most of them 2"
+    name = "corrupt/causal_lm/train"
+    manifest = json.loads((output / name / "manifest.json").read_text())
+    shown = row_of(page, name, 7)
+    assert shown[1] == f"{rows(output, f'{name}/shard-*.arrow'):,}"
+    assert shown[5] == manifest["checksum"][:16]
+    assert (output / shown[6]).parts[-3::2] == ("group", "train")
+    assert rows(output, f"{shown[6]}/shard-*.arrow") == int(shown[1]), "one example of each sample"
 
 
 def test_texts_are_shown_with_their_origin(run, page):
@@ -125,7 +136,26 @@ def test_texts_are_shown_with_their_origin(run, page):
     )
     assert page.count("blockquote") == 3 + 1 + 3  # kept, too short, copies
     assert any(shown.startswith("default/<b>part.jsonl at ") for shown in page.texts)
-    assert "clean · gopher_short_doc · 1 document" in page.texts
+    assert "clean · gopher_short_doc · documents: 1" in page.texts
+
+
+def test_kept_texts_are_those_of_the_smallest_uids(run, page):
+    documents = sorted(read_documents(run[0] / "dedup/documents/000000.arrow"), key=lambda one: one.uid)
+    origins = [one for one in page.texts if one.startswith("default/<b>part.jsonl at ")]
+    assert origins[:3] == [f"default/<b>part.jsonl at {one.offset:,}" for one in documents[:3]]
+
+
+def test_dropped_texts_that_can_be_shown_come_first(tmp_path):
+    lines = [json.dumps({"text": f"too short {number}"}) for number in range(60)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, json.dumps({"text": text(1, 9)})]) + "\n")
+    arguments = ["--config", str(write_recipe(tmp_path, RECIPE)), f"input={tmp_path / 'a.jsonl'}"]
+    assert run_stage("clean", [*arguments, f"output={tmp_path / 'out'}", "clean.keep_text=0.2"]) == 0
+    rejects = list(read_rejects(tmp_path / "out/clean/rejects/000000.arrow"))
+    known = sorted((one.uid, one.sample_text) for one in rejects if one.sample_text is not None)
+    assert 3 < len(known) < len(rejects) == 60
+    page = checked((tmp_path / "out/report.html").read_text(encoding="utf-8"))
+    shown = [one for one in page.texts if one.startswith("too short ")]
+    assert shown == [sample for _, sample in known[:3]]
 
 
 @pytest.mark.slow
@@ -138,39 +168,22 @@ def test_seconds_are_all_that_differs_between_two_runs(run, tmp_path):
 
 
 def _without_seconds(page: str) -> str:
-    page = re.sub(r"<figure><figcaption><b>Time of each stage.*?</figure>", "", page, flags=re.DOTALL)
-    page = re.sub(r"<h3>Slowest units.*?</table>", "", page, flags=re.DOTALL)
-    return re.sub(r"[\d,.]+ s</dd>|<td class=n>[\d,]+\.\d(?: s)?</td>", "", page)
+    return re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", page)
 
 
-def test_stages_alone_read_their_own_documents_once(run, tmp_path, monkeypatch):
-    """Each stage has its page; that of the run is drawn by the run, and removed when a stage's counts change."""
-    arguments, read = [*run[1], f"output={tmp_path}"], list[str]()
-    files_of = Parts.of
-    monkeypatch.setattr(
-        Parts, "of", lambda folder: read.append(folder.relative_to(tmp_path).parts[0]) or files_of(folder)
-    )
+def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
+    """Each stage draws the page of what is complete; a stage that is made again takes the later ones off the page."""
+    arguments, drawn = [*run[1], f"output={tmp_path}"], list[str]()
     for stage in STAGES:
-        read.clear()
         assert run_stage(stage, arguments) == 0
-        assert set(read) == ({stage} if stage in ("clean", "dedup") else set()), stage
-    assert not (tmp_path / "report.html").exists()
-    assert list(json.loads((tmp_path / "report.json").read_text())["stages"]) == sorted(STAGES)
-    alone = checked((tmp_path / "dedup" / "report.html").read_text(encoding="utf-8"))
-    assert picture(alone, "From documents to examples").startswith("documents 34; kept 33 · 97.1 %; unique 30")
-    assert any("dedup · exact_duplicate · 3 documents" in shown for shown in alone.texts)
-    assert not any("clean · gopher" in shown and "· 1 document" in shown for shown in alone.texts)
-    read.clear()
-    assert main(arguments) == 0
-    assert {"clean", "dedup"} <= set(read)
-    pages = [(folder / "report.html").read_text() for folder in (run[0], tmp_path)]
-    headings, again = (re.findall(r"<(?:h2|h3|summary)>.*?</", page) for page in pages)
-    assert headings == again
-    assert len(headings) > 15
+        drawn.append((tmp_path / "report.html").read_text())
+        assert set(json.loads((tmp_path / "report.json").read_text())["stages"]) == set(STAGES[: len(drawn)])
+    assert "<td>dedup</td>" in drawn[1]
+    assert "<td>encode</td>" not in drawn[1]
+    mine, theirs = (_without_seconds(one) for one in (drawn[-1], (run[0] / "report.html").read_text()))
+    assert mine.replace(str(tmp_path), str(run[0])) == theirs
     assert run_stage("clean", [*arguments, "clean.keep_text=0"]) == 0
-    assert not (tmp_path / "report.html").exists()
-    assert main([*arguments, "clean.keep_text=0"]) == 0
-    assert not (tmp_path / "dedup" / "report.html").exists(), "its texts are those of the documents before"
+    assert "<td>dedup</td>" not in (tmp_path / "report.html").read_text()
 
 
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):
@@ -180,29 +193,35 @@ def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypat
     assert main(arguments) == 0
     assert run_stage("clean", arguments) == 0
     assert drawn == []
-    newer = (output / "report.html").stat().st_mtime_ns + 1
-    os.utime(output / "encode" / "report.json", ns=(newer, newer))
+    (output / "encode" / "report.json").unlink()  # written again, with other seconds
     assert main(arguments) == 0
     assert drawn == [output / "report.html"]
 
 
 def test_what_no_stage_counted_is_left_out(run, tmp_path):
-    output, _ = run
-    for name in ("clean", "report.json"):
-        (tmp_path / name).symlink_to(output / name)
-    page = checked(write_run_report(tmp_path, ["clean", "dedup"]).read_text())
-    assert picture(page, "From documents to examples") == "documents 34; kept 33 · 97.1 %"
-    assert not any("duplicates" in one or "dedup" in one for one in page.pictures)
-    assert "Shard sets" not in page.texts
+    output, arguments = run
+    shutil.copytree(output / "clean", tmp_path / "clean")
+    recipe = load_recipe(Path(arguments[1]), [*arguments[2:-1], f"output={tmp_path}"])
+    page = checked(write_run_report(recipe, ["clean", "dedup"]).read_text())
+    assert "Of 34 documents, 33 are left (97.1 %)." in page.texts
+    assert not any(one.startswith("dedup") or one == "Shard sets" for one in page.texts)
 
 
 def test_a_text_that_was_not_kept_is_explained(run, page, tmp_path):
     _, arguments = run
-    assert not any("clean.keep_text" in shown for shown in page.texts if "none was kept" in shown)
+    assert not any("clean.keep_text" in shown for shown in page.texts if "not kept" in shown)
     assert run_stage("clean", [*arguments, f"output={tmp_path}", "clean.keep_text=0"]) == 0
-    other = checked((tmp_path / "clean" / "report.html").read_text(encoding="utf-8"))
-    assert any("clean.keep_text" in shown for shown in other.texts if "none was kept" in shown)
+    other = checked((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert any("clean.keep_text" in shown for shown in other.texts if "not kept" in shown)
     assert any(shown.startswith("default/<b>part.jsonl at ") for shown in other.texts)
+
+
+def test_units_and_what_decided_the_output_are_in_the_report(run):
+    report = json.loads((run[0] / "report.json").read_text())["stages"]["clean"]
+    (unit,) = report["slowest"]
+    assert (unit["pass_name"], unit["unit"]) == ("main", 0)
+    assert 0 < unit["seconds"] <= report["seconds"]
+    assert report["deciders"]["packages"]["numpy"] == np.__version__
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "newer", "gone"])

@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from clozeline.pipeline.kernels.document_spans import clip_to_documents, count_noise_before
+from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before
 from clozeline.pipeline.rows import Ragged
 
 

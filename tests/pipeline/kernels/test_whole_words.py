@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.distributions import geometric_thresholds
 from clozeline.pipeline.kernels.ragged import IdSet, span_positions
-from clozeline.pipeline.kernels.span_lengths import draw_lengths, limit_spans
+from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
 from clozeline.pipeline.kernels.whole_words import (
     RowWords,
     find_words,

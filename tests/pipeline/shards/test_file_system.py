@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from clozeline.errors import StorageError
+from clozeline.errors import PartialFailureError, StorageError
 from tests.answering_store import AnsweringStore
 from tests.pipeline.clean.cleaning import run_clean
 
@@ -79,7 +79,7 @@ def test_another_range_is_never_taken_for_the_one_that_was_asked_for(store, wron
     store.change = change
     assert texts(store.entry(), tmp_path / "out") == right
     store.change = lambda answer: wrong(answer) if answer.start else None
-    with pytest.raises(StorageError, match=r"cannot be read after 2 tries: asked for bytes=\d+-\d+, got "):
+    with pytest.raises(PartialFailureError, match=r"cannot be read after 2 tries: asked for bytes=\d+-\d+, got "):
         texts(store.entry(retries=1), tmp_path / "other")
 
 

@@ -11,8 +11,8 @@ from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.dedup.exact import normalize_url
 from clozeline.pipeline.dedup.near import MinHash
 from clozeline.pipeline.dedup.repeats import Lines
-from clozeline.pipeline.ingest.formats.wikitext import strip_markup
-from clozeline.pipeline.kernels.ngram_index import Item, Matcher, build_index
+from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
+from clozeline.pipeline.kernels.ngram_index import Matcher, build_index
 from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of
 from clozeline.pipeline.text.normal_form import match_words, normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -95,13 +95,13 @@ def functions(folder: Path) -> dict[str, Callable[[str], object]]:
     for name in names("clozeline.pipeline.text.sentences"):
         splitter = choose("clozeline.pipeline.text.sentences", name).build()
         found[f"sentences {name}"] = lambda text, starts=splitter.starts: starts(text, "en")
-    index = build_index([(0, Item(0, "0", ("w1 w2 w3 w4 w5 w6 w7", "a a a a a a a")))], 5)
+    index = build_index([("0", ("w1 w2 w3 w4 w5 w6 w7", "a a a a a a a"))], 5)
     lines = Lines(max_documents=1, keep_first=False, within="all", units=1, min_letters=20)
     found |= {
         "normalize": normalize, "match_words": match_words, "word_tokens": word_tokens,
         "near keys": MinHash().signature, "repeated lines": lambda text: lines.hashes(text, "en"),
-        "contamination": lambda text: Matcher(index).find([text]),
-        "items": lambda text: build_index([(0, Item(0, "0", (text,)))], 13),
+        "contamination": lambda text: Matcher(index).find(text),
+        "items": lambda text: build_index([("0", (text,))], 13),
         "ascii_host": ascii_host, "ascii_url": ascii_url, "host_of": lambda text: host_of(f"http://{text}"),
         "wikitext": strip_markup, "normalize_url": lambda text: normalize_url(f"http://a.example/{text}"),
     }  # fmt: skip

@@ -341,7 +341,10 @@ print(max(rises))
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["layers", "int8"])
 def test_peak_resident_memory(bert: Path, shard_sets: Path, tmp_path: Path, method: str) -> None:
-    """At most 2.2 times the weights of 146 MB. Rows have 16 tokens, so that activations are small next to them."""
+    """Multiples of the weights of 146 MB. Rows have 16 tokens, so that activations are small next to them.
+
+    Integers are made from a dense export, and transformers loads them once.
+    """
     sizes = {"model__dim": 768, "model__ffn_dim": 3072, "model__layers": 5, "model__attention_heads": 12}
     write_run(tmp_path / "run", shard_sets, [4], 2, **BERT | sizes)
     assert export([str(tmp_path / "run"), str(tmp_path / "dense")]) == 0
@@ -350,7 +353,7 @@ def test_peak_resident_memory(bert: Path, shard_sets: Path, tmp_path: Path, meth
     done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=True)
     stored = (tmp_path / "dense/model.safetensors").stat().st_size
     assert stored > 140e6
-    assert int(done.stdout.splitlines()[-1]) <= 2.2 * stored
+    assert int(done.stdout.splitlines()[-1]) <= (3.3 if method == "int8" else 2.2) * stored
 
 
 def test_seeds_are_one_row_with_their_deviation(

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.preview.pieces import visible
+from clozeline.pipeline.corrupt.preview.row_view import visible
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.data.feed import Feed

@@ -116,7 +116,7 @@ def test_a_damaged_vocabulary_is_named(shard_sets, tmp_path, capsys):
 
 def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets):
     from clozeline.pipeline.corrupt.objectives import build_objective
-    from clozeline.pipeline.corrupt.preview.pieces import Pieces
+    from clozeline.pipeline.corrupt.preview.row_view import Pieces
     from clozeline.pipeline.rows import Row
     from clozeline.tools.shards.inspect_shard import _restore
 

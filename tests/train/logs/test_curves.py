@@ -72,7 +72,7 @@ def test_runs_share_the_axes_of_each_quantity() -> None:
     assert "Training loss of cls (nats): slow from 0.5 to 0.5; fast from 1 to 1" in shown
     assert "Model FLOPs utilization (%): slow from 50 to 50; fast from 50 to 50" in shown
     assert "Time waiting for data (%): slow from 25 to 25; fast from 25 to 25" in shown
-    assert "Time of a step of fast (ms): forward 50.0 %; waiting for data 50.0 %" in shown
+    assert "Time of a step of fast (ms): forward from 1 to 1; waiting for data from 1 to 1" in shown
 
 
 def test_one_run_has_its_losses_in_one_picture() -> None:

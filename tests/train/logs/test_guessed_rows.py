@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.report.html_page import page
 from clozeline.train.logs import guessed_rows
 from clozeline.train.logs.guessed_rows import draw_guesses

@@ -51,7 +51,7 @@ def test_pictures_show_the_records(tmp_path: Path) -> None:
         "Learning rate: learning_rate from 0.1 to 0.3",
         "Tokens a second, all ranks: tokens_per_s from 50 to 150",
         "Resident memory of rank 0 (MiB): memory_bytes from 1 to 3",
-        "Time of a step (ms): forward 75.0 %; waiting for data 25.0 %",
+        "Time of a step (ms): forward from 3 to 3; waiting for data from 1 to 1",
         "Loss (nats) over tokens: training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 labels 2.75",
         "Loss (nats) over seconds of training: training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 "
         "labels 2.75",

@@ -4,10 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from clozeline.report import svg
-from clozeline.report.charts import clip_label
+from clozeline.report.charts import LINE, MUTED, Box, Plot, dot, picture, polyline, text
 from clozeline.report.html_page import escape
-from clozeline.report.svg import LINE, MUTED, Plot
 
 _WIDTH: Final = 720
 # Boxes of curves and figures in a row; names of trainings are on the left of the second.
@@ -46,7 +44,7 @@ def runs_picture(title: str, rows: Sequence[Panels]) -> str:
     """Return the SVG of rows of panels; each training keeps its color, and the text alternative lists all means."""
     names = list(dict.fromkeys(name for panels in rows for name in panels.curves))
     colors = {name: _COLORS[number % len(_COLORS)] for number, name in enumerate(names)}
-    shapes, top, texts = [svg.text(_WIDTH / 2, 20, title, size=13, anchor="middle")], float(_HEADER), [title]
+    shapes, top, texts = [text(_WIDTH / 2, 20, title, size=13, anchor="middle")], float(_HEADER), [title]
     for panels in rows:
         bottom = top + _HEADER + max(110, _LINE * len(panels.curves))
         shapes += _draw_curves(panels, colors, (_CURVES[0], top + _HEADER, _CURVES[1], bottom))
@@ -55,38 +53,36 @@ def runs_picture(title: str, rows: Sequence[Panels]) -> str:
         listed = ", ".join(f"{name} {mean:.4g}" for mean, name in means)
         texts.append(f"{panels.title}, {panels.figures[0]}: {listed}")
         top = bottom + _HEADER
-    paper = svg.rectangle(0, 0, _WIDTH, top, "#fff")
-    drawn = svg.picture(top, [f"<title>{escape('; '.join(texts))}</title>", paper, *shapes], _WIDTH)
+    first = f"<title>{escape('; '.join(texts))}</title>", '<rect width="100%" height="100%" fill="#fff"/>'
+    drawn = picture([*first, *shapes], _WIDTH, top)
     return drawn.replace("<svg role=img", f'<svg xmlns="http://www.w3.org/2000/svg" role="img" style="{_STYLE}"', 1)
 
 
-def _draw_curves(panels: Panels, colors: Mapping[str, str], box: svg.Box) -> Iterator[str]:
+def _draw_curves(panels: Panels, colors: Mapping[str, str], box: Box) -> Iterator[str]:
     points = [point for curve in panels.curves.values() for point in curve]
     lowest = min(loss for _, loss in points) - 0.1
     plot = Plot([x for x, _ in points], [lowest, panels.top, panels.level], panels.axis, box=box)
-    yield plot.axes()
-    yield svg.text((box[0] + box[2]) / 2, box[1] - 12, panels.title, anchor="middle")
-    yield svg.polyline(
-        plot.place([(plot.x.low, panels.level), (plot.x.high, panels.level)]), MUTED, width=1, dashed=True
-    )
+    yield plot.y_axis() + plot.x_axis()
+    yield text((box[0] + box[2]) / 2, box[1] - 12, panels.title, anchor="middle")
+    yield polyline(plot.place([(x, panels.level) for x in plot.xs]), MUTED, width=1, dashed=True)
     for name, curve in panels.curves.items():
         # a loss above the top is drawn at the top
-        shown = plot.place([(x, min(loss, plot.y.high)) for x, loss in curve])
-        yield svg.polyline(shown, colors[name], width=1.3)
-        yield from (svg.dot(x, y, colors[name], 1.8) for x, y in shown)
+        shown = plot.place([(x, min(loss, plot.ys[1])) for x, loss in curve])
+        yield polyline(shown, colors[name], width=1.3)
+        yield from (dot(x, y, colors[name], 1.8) for x, y in shown)
 
 
 def _draw_figures(
-    title: str, figures: Mapping[str, Sequence[float]], colors: Mapping[str, str], box: svg.Box
+    title: str, figures: Mapping[str, Sequence[float]], colors: Mapping[str, str], box: Box
 ) -> Iterator[str]:
     means = {name: sum(values) / len(values) for name, values in figures.items()}
     order = sorted(means, key=lambda name: (-means[name], name))
     plot = Plot([value for values in figures.values() for value in values], [0, max(1, len(order))], "", box=box)
-    yield plot.x_axis(grid=True)
-    yield svg.text((box[0] + box[2]) / 2, box[1] - 12, title, anchor="middle")
+    yield plot.x_axis()
+    yield text((box[0] + box[2]) / 2, box[1] - 12, title, anchor="middle")
     for line, name in enumerate(order):
         at = box[1] + (line + 0.5) * (box[3] - box[1]) / len(order)
         positions = [plot.x(value) for value in figures[name]]
-        yield svg.text(box[0] - 8, at + 3.5, clip_label(name, _NAME_CHARACTERS), color=colors[name], anchor="end")
-        yield from (svg.dot(x, at, colors[name], 2.6) for x in positions)
-        yield svg.text(max(positions) + 6, at + 3.5, f"{means[name]:.4g}", size=9)
+        yield text(box[0] - 8, at + 3.5, name[:_NAME_CHARACTERS], color=colors[name], anchor="end")
+        yield from (dot(x, at, colors[name], 2.6) for x in positions)
+        yield text(max(positions) + 6, at + 3.5, f"{means[name]:.4g}", size=9)

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from clozeline.configuration.config import config_class, save_yaml, to_plain, validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
-from clozeline.files import cannot_write, publish, read_json, sync
+from clozeline.files import publish, read_json, sync
 from clozeline.model.adaptive_computation.token_rules import read_rule
 from clozeline.model.checkpoints import keep_published
 from clozeline.model.compression import Compressed
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.repair import cannot_write
 from clozeline.sealed_json import unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 from clozeline.train.checkpoint.find_checkpoint import LATEST

@@ -21,7 +21,7 @@ from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import SetWriter, ShardSet, open_shards
-from clozeline.stop_signals import die_with
+from clozeline.process import die_with
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, score_columns
 from clozeline.train.data.sets.stored_scores import COLUMNS, StoredScores
 from clozeline.train.distributed.process_group import device_of

@@ -10,7 +10,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.tools.runs.evaluation.local_texts import Keep, files_of, json_texts, keep_all, text_lines
+from clozeline.tools.runs.evaluation.local_texts import files_of, json_texts, text_lines
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 _BATCH: Final = 64
@@ -25,14 +25,14 @@ class _Row(NamedTuple):
     cut: bool
 
 
-def read_passages(path: Path, keep: Keep = keep_all) -> list[str]:
+def read_passages(path: Path) -> list[str]:
     """Return the passages of a file or folder: the field `text` of lines of JSON, or lines of text as published."""
     texts: list[str] = []
     for file in files_of(path):
         if not {".json", ".jsonl"} & set(file.suffixes):
-            texts += [line.strip() for number, line in text_lines(file) if line.strip() and keep(file, number)]
+            texts += [line.strip() for _, line in text_lines(file) if line.strip()]
             continue
-        texts += [text.strip() for number, text in json_texts(file) if keep(file, number)]
+        texts += [text.strip() for _, text in json_texts(file)]
     passages = [text for text in texts if len(text.split()) > 1]
     if not passages:
         raise ConfigurationError(f"{path}: expected passages of two words or more, got none")

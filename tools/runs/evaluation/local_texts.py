@@ -1,22 +1,14 @@
 """Read texts of local files, plain or compressed: lines of JSON, or one text per file."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.limits import Limits
-
-Keep: TypeAlias = Callable[[Path, int], bool]
-"""Choice of items: true if the one in a line of a file, counted from 1, is read."""
-
-
-def keep_all(file: Path, line: int) -> bool:
-    """Keep every item."""
-    return True
 
 
 def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:

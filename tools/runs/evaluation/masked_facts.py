@@ -9,7 +9,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.scoring.masked import candidate_scores
-from clozeline.tools.runs.evaluation.local_texts import Keep, files_of, json_lines, keep_all, text_lines
+from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 _MASK: Final = "[MASK]"
@@ -25,7 +25,7 @@ class Fact(NamedTuple):
     relation: str
 
 
-def read_facts(path: Path, keep: Keep = keep_all) -> list[Fact]:
+def read_facts(path: Path) -> list[Fact]:
     """Return the facts of a file or folder: lines of JSON with `masked_sentence` (or `masked_sentences`), `obj_label`.
 
     The relation is `predicate_id`, or else the name of the file. Several sentences are joined.
@@ -43,8 +43,7 @@ def read_facts(path: Path, keep: Keep = keep_all) -> list[Fact]:
                     f"{', '.join(fields) or 'nothing'}"
                 )
             relation = str(fields.get("predicate_id", file.name.partition(".")[0]))
-            if keep(file, number):
-                facts.append(Fact(before, after, word.strip(), relation))
+            facts.append(Fact(before, after, word.strip(), relation))
     if not facts:
         raise ConfigurationError(f"{path}: expected facts, lines of JSON, got none")
     return facts

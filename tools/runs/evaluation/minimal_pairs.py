@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.tools.runs.evaluation.local_texts import Keep, files_of, json_lines, keep_all
+from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines
 from clozeline.tools.runs.evaluation.ngrams import WordModel
 from clozeline.tools.runs.inference.text_likelihoods import TextScorer
 
@@ -29,7 +29,7 @@ class Pair:
     phenomenon: str
 
 
-def read_pairs(path: Path, max_per_paradigm: int | None = None, keep: Keep = keep_all) -> list[Pair]:
+def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
     """Return the pairs of files in BLiMP's format, or as `good` and `bad`, at most so many of each paradigm."""
     pairs: list[Pair] = []
     seen: dict[str, int] = {}
@@ -43,7 +43,7 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None, keep: Keep = kee
                 raise IntegrityError(f"{file}, line {number}: expected a field '{wrong[0]}', got {', '.join(fields)}")
             pair = Pair(*(fields[name] for name in _FIELDS))
             seen[pair.paradigm] = seen.get(pair.paradigm, 0) + 1
-            if (max_per_paradigm is None or seen[pair.paradigm] <= max_per_paradigm) and keep(file, number):
+            if max_per_paradigm is None or seen[pair.paradigm] <= max_per_paradigm:
                 pairs.append(pair)
     if not pairs:
         raise ConfigurationError(f"{path}: expected pairs of sentences, got none")

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import TokenizerFacts
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer

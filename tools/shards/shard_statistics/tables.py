@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.tools.command import plural
 from clozeline.tools.shards.shard_statistics.tally import LABEL_KINDS, Tally, mean, named, quantile

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
+from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.corrupt.preview.view import Sheet
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import ShardSet

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from clozeline.pipeline.corrupt.preview.pieces import visible
+from clozeline.pipeline.corrupt.preview.row_view import visible
 from clozeline.pipeline.corrupt.preview.view import Cell, Sheet
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import Manifest, ShardSet

@@ -44,16 +44,6 @@ class TestC4Quality:
         for citations in (False, True):
             verdict = self.edit(f"    {self.WANTED}", citations=citations)
             assert verdict.removed == {"blank": 4}
-            assert verdict.edits == {"blank": (f"    {self.WANTED}", self.WANTED)}
-
-    def test_the_first_line_of_each_rule_is_shown(self):
-        text = f"Home\n{self.WANTED} [1]\nSee [2] and [3] here.\nMenu\nToo few.\n{self.WANTED}"
-        verdict = C4Quality(C4Quality.Options(sentences=1)).judge(TextStatistics(text), "en")
-        assert verdict.edits == {
-            "terminal_punctuation": ("Home", ""),
-            "citation": ("See [2] and [3] here.", "See  and  here."),
-            "few_words": ("Too few.", ""),
-        }
 
     def test_removed_characters_add_up(self):
         text = f"Home\n\n{self.WANTED}\n\nMenu\n\n\n  {self.WANTED} [1]\nEnd"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters._lists import HashedTerms, iter_terms
+from clozeline.pipeline.clean.filters import HashedTerms, iter_terms
 
 
 def test_empty_lines_and_comments_are_no_terms(tmp_path: Path) -> None:

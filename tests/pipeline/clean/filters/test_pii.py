@@ -120,7 +120,6 @@ def test_each_kind_can_be_left_alone_and_is_counted() -> None:
     assert replaced(text, email=False, iban=False) == text.replace("8.8.8.8", "<ip>")
     verdict = judge(text)
     assert verdict.removed == {"email": 30, "ip": 7, "iban": 22}
-    assert verdict.edits["email"] == (text[:55], text[:55].replace("ann@example.org", "<email>"))
     assert verdict.flags == FLAG_PII_REPLACED == 8
 
 

@@ -94,10 +94,10 @@ def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path: Path) 
 
 def test_pages_are_rejected_before_extraction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The extractor never sees a rejected page, and every record is in the account."""
-    from clozeline.pipeline.clean import steps
+    from clozeline.pipeline.clean import unit
 
     extracted: list[str] = []
-    shared = steps.shared_extraction
+    shared = unit.shared_extraction
 
     class Watched:
         def __init__(self, chosen: Any) -> None:
@@ -107,7 +107,7 @@ def test_pages_are_rejected_before_extraction(tmp_path: Path, monkeypatch: pytes
             extracted.append(html)
             return self.inner.extract(html)
 
-    monkeypatch.setattr(steps, "shared_extraction", Watched)
+    monkeypatch.setattr(unit, "shared_extraction", Watched)
     path = tmp_path / "crawl.warc"
     urls = ["http://example.org/1", "http://fine.example/2", "http://example.org/3", "http://fine.example/4"]
     path.write_bytes(b"".join(record(http(page(number)), WARC_Target_URI=url) for number, url in enumerate(urls)))

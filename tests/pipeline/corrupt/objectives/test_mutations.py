@@ -76,7 +76,7 @@ OF_KERNELS = [
     ("pipeline/corrupt/objectives/_denoising.py", "np.maximum(2, count_at_rate(lengths, rate))",
      "count_at_rate(lengths, rate)", OBJECTIVES + "sentence_reordering.py"),
     ("pipeline/kernels/whole_words.py", "words.lengths[word] <= np", "words.lengths[word] < np", WORDS),
-    ("pipeline/kernels/span_lengths.py", "np.minimum(drawn, total - before)[used]", "drawn[used]", INFILLING),
+    ("pipeline/kernels/spans.py", "np.minimum(drawn, total - before)[used]", "drawn[used]", INFILLING),
     ("pipeline/kernels/distributions.py", "int(total * 2**32)", "int(total * 2**31)", INFILLING),
     ("pipeline/group/groupings/packed.py", "np.diff(offsets)\n", "np.diff(offsets) - 1\n", GROUPINGS + "packed.py"),
     ("pipeline/group/groupings/document.py", "long = limit < end", "long = limit <= end", GROUPINGS + "document.py"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.kernels.distributions import poisson_thresholds
-from clozeline.pipeline.kernels.span_lengths import limit_spans
+from clozeline.pipeline.kernels.spans import limit_spans
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS, ORDERS, SLOTS
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ import pytest
 from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview import corrupt_text
-from clozeline.pipeline.corrupt.preview.view import Passage, Sheet, View
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.corrupt.preview.view import Passage, View
+from clozeline.pipeline.tokenize.published.importing import ask_child
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.vocabulary import SENTINELS
@@ -86,6 +88,23 @@ def test_labels_are_below_the_positions_that_predict_them() -> None:
         assert labels[-1] == "__"
 
 
+def test_labels_stand_below_their_positions() -> None:
+    options = {"grouping": "document", "mask_rate": 0.25, "mask_share": 1.0, "random_share": 0.0}
+    found = set()
+    for variant in range(60):
+        text, row, labels = str(
+            corrupt_text({"name": "masked_lm", **options}, "It is raining.", variant=variant)
+        ).split("\n")
+        assert text == "text    It is raining ."
+        found.add((row, labels))
+    assert found == {
+        ("input   [CLS] [MASK] is raining .  [SEP]", "labels  __    It     __ __      __ __"),
+        ("input   [CLS] It [MASK] raining .  [SEP]", "labels  __    __ is     __      __ __"),
+        ("input   [CLS] It is [MASK]  .  [SEP]", "labels  __    __ __ raining __ __"),
+        ("input   [CLS] It is raining [MASK] [SEP]", "labels  __    __ __ __      .      __"),
+    }
+
+
 def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path: Path) -> None:
     """A WordPiece vocabulary has a mask and no sentinels."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hard", "work", "lead", "##s", "."]
@@ -112,7 +131,6 @@ def test_an_output_folder_has_its_own_tokenizer(tmp_path: Path) -> None:
 def test_a_notebook_shows_the_view() -> None:
     found = corrupt_text("masked_lm", TEXT)
     html = found._repr_html_()
-    assert "what the model does with it" in html
     assert "masked" in html
     assert repr(found).startswith("CorruptedText(masked_lm: input_ids [")
 
@@ -120,9 +138,9 @@ def test_a_notebook_shows_the_view() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"text": [TEXT]}, "expected a text, got list"),
-        ({"text": TEXT, "target": 5}, "expected a text, got int"),
-        ({"text": TEXT, "others": "Owls sleep."}, "expected a list of texts as others"),
+        ({"text": [TEXT]}, "expected text and target as strings"),
+        ({"text": TEXT, "target": 5}, "corrupt texts one by one"),
+        ({"text": TEXT, "others": "Owls sleep."}, "others as a list"),
     ],
 )
 def test_wrong_types_get_a_message(arguments: dict[str, Any], said: str) -> None:
@@ -130,23 +148,25 @@ def test_wrong_types_get_a_message(arguments: dict[str, Any], said: str) -> None
         corrupt_text("masked_lm", **arguments)
 
 
-def test_a_tokenizer_is_imported_once_until_its_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Importing takes seconds, and a notebook calls again and again."""
+def test_a_published_tokenizer_is_read_once_until_its_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading it takes seconds, and a notebook calls again and again."""
     path = tmp_path / "vocab.txt"
     path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n", encoding="utf-8")
-    imports: list[Path] = []
+    asked: list[str] = []
 
-    def count(source: Path, folder: Path, **options: Any) -> Any:
-        imports.append(source)
-        return import_tokenizer(source, folder, **options)
+    def count(request: Mapping[str, Any]) -> str:
+        asked.append(request["path"])
+        return ask_child(request)
 
-    monkeypatch.setattr("clozeline.pipeline.corrupt.preview.corrupted_text.import_tokenizer", count)
+    monkeypatch.setattr("clozeline.pipeline.tokenize.published.importing.ask_child", count)
     for variant in range(3):
         corrupt_text("masked_lm", "the cat sat", variant=variant, tokenizer=tmp_path)
-    assert imports == [tmp_path]
+    assert asked == [str(tmp_path)]
     path.write_text(path.read_text(encoding="utf-8") + "further\n", encoding="utf-8")
     corrupt_text("masked_lm", "the cat sat", tokenizer=tmp_path)
-    assert imports == [tmp_path] * 2
+    assert asked == [str(tmp_path)] * 2
 
 
 def passages(view: View) -> dict[str, str]:
@@ -154,11 +174,10 @@ def passages(view: View) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
-def test_a_view_has_the_text_and_what_is_learned(name: str) -> None:
+def test_a_view_begins_with_the_text(name: str) -> None:
     view = corrupt_text(name, TEXT, target="Fleiß führt zum Erfolg.").view()
-    assert passages(view)["text"].replace("|", "").startswith(" Hard work leads to success. Success brings")
-    assert isinstance(view.parts[-1], Sheet)
-    assert [row[0] for row in view.parts[-1].rows] == ["predicted", "not scored"]
+    shown = next(iter(passages(view).values()))
+    assert re.sub("[|▌]", "", shown).startswith(" Hard work leads to success. Success brings")
     assert view.title.startswith(f"{name} · ")
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
-from clozeline.pipeline.corrupt.preview.row_parts import row_parts
+from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
 from clozeline.pipeline.corrupt.preview.view import Parts, Passage
 from clozeline.pipeline.rows import Rows
 from tests.pipeline.corruption_cases import vocabulary

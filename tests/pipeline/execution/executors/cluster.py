@@ -1,121 +1,78 @@
-"""Stand-ins for Slurm's commands: a job is kept in a folder, and its tasks run when the queue is first asked for it.
+"""A stand-in for Slurm's commands: tasks run in the process of the first `squeue` after their submission.
 
-`CLUSTER` in the environment is that folder. `faults.json` there says how tasks end without having run, by job and task:
-`{"1_0": "CANCELLED"}`. Tasks with these ends do run: `slow 2` waits so many seconds first, `lost 4` is killed with all
-that it started after so many seconds, `full 8` may write no file beyond so many KiB. `accounts: off` makes `sacct`
-fail, as on clusters that keep no accounts.
+`CLUSTER` in the environment is a folder for its jobs, its log `calls`, and `facts.json`: `ends` says which tasks end
+without having run (`{"1_0": "CANCELLED"}`), `room` how many may wait or run at a time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import re
-import signal
-import subprocess
+import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "srun", "scontrol")
+COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
+CONFIGURATION = "MaxArraySize            = 2\nSchedulerParameters     = bf_interval=1\n"
 
 
-def install(folder: Path, monkeypatch: Any, faults: Mapping[str, str] | None = None) -> Path:
-    """Put the stand-ins first on PATH; return the folder that holds `calls` and the jobs."""
-    programs = folder / "bin"
-    programs.mkdir(parents=True)
+def install(folder: Path, monkeypatch: Any, ends: dict[str, str] | None = None, room: int = 100) -> Path:
+    """Put the stand-ins first on PATH; return the folder of the cluster."""
+    (folder / "bin").mkdir(parents=True)
     for name in COMMANDS:
-        script = programs / name
+        script = folder / "bin" / name
         script.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} {name} "$@"\n')
         script.chmod(0o755)
-    (folder / "faults.json").write_text(json.dumps(faults or {}))
+    (folder / "facts.json").write_text(json.dumps({"ends": ends or {}, "room": room}))
     monkeypatch.setenv("CLUSTER", str(folder))
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
     return folder
 
 
-def sbatch(folder: Path, arguments: list[str]) -> int:
-    job = str(1 + len(list(folder.glob("*.job"))))
-    text = Path(arguments[-1]).read_text()
-    exports = dict(pair.split("=") for argument in arguments for pair in re.findall(r"\w+=\w+", argument))
-    (folder / f"{job}.job").write_text(json.dumps({"script": text, "exports": exports}))
-    print(f"Submitted batch job {job}")
+def run(cluster: Path, command: str, words: list[str]) -> int:
+    with (cluster / "calls").open("a") as calls:
+        calls.write(" ".join([command, *words]) + "\n")
+    options = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
+    jobs = {path.stem: json.loads(path.read_text()) for path in sorted(cluster.glob("*.job"))}
+    facts = json.loads((cluster / "facts.json").read_text())
+    if command == "scontrol":
+        print(CONFIGURATION)
+    elif command == "sbatch":
+        tasks = 1 + int(options["array"].partition("%")[0].removeprefix("0-"))
+        if tasks + sum(state == "PENDING" for job in jobs.values() for state in job["states"]) > facts["room"]:
+            print("sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
+                  "Job violates accounting/QOS policy", file=sys.stderr)  # fmt: skip
+            return 1
+        job = {**options, "script": Path(words[-2]).read_text(), "first": words[-1], "states": ["PENDING"] * tasks}
+        (cluster / f"{len(jobs) + 1}.job").write_text(json.dumps(job))
+        print(len(jobs) + 1)
+    else:
+        for number, job in jobs.items():
+            if options.get("name", job["job-name"]) != job["job-name"]:
+                continue
+            for task, state in enumerate(job["states"]):
+                if command == "scancel" and state == "PENDING" and ("name" in options or number in words):
+                    job["states"][task] = "CANCELLED"
+                elif command == "squeue":
+                    print(f"{number}|{task}|{state}")
+                    if state == "PENDING":  # it has ended at the next look
+                        end = facts["ends"].get(f"{number}_{task}")
+                        job["states"][task] = end or run_task(job, number, task)
+            (cluster / f"{number}.job").write_text(json.dumps(job))
     return 0
 
 
-def squeue(folder: Path, arguments: list[str]) -> int:
-    jobs = arguments[arguments.index("--jobs") + 1].split(",")
-    waiting = [job for job in jobs if (folder / f"{job}.job").exists() and not (folder / f"{job}.states").exists()]
-    for job in waiting:
-        (folder / f"{job}.states").write_text(json.dumps(run_tasks(folder, job)))
-        print(f"{job}_0")
-    if not waiting:
-        print("slurm_load_jobs error: Invalid job id specified", file=sys.stderr)
-    return not waiting
+def run_task(job: dict[str, str], number: str, task: int) -> str:
+    from clozeline.pipeline.execution.executors.slurm import main
 
-
-def run_tasks(folder: Path, job: str) -> dict[str, str]:
-    facts = json.loads((folder / f"{job}.job").read_text())
-    faults = json.loads((folder / "faults.json").read_text())
-    last = int(re.findall(r"#SBATCH --array=0-(\d+)", facts["script"])[0])
-    output = re.findall(r"#SBATCH --output=(\S+)", facts["script"])[0]
-    script = folder / f"{job}.sh"
-    script.write_text(facts["script"])
-    states, running = {}, {}
-    for task in range(last + 1):
-        name = f"{job}_{task}"
-        fault, _, amount = faults.get(name, "").partition(" ")
-        if fault not in ("", "slow", "lost", "full"):
-            states[name] = faults[name]
-            continue
-        slurm = {"SLURM_ARRAY_TASK_ID": str(task), "SLURM_JOB_ID": job, "SLURM_NODELIST": "node"}
-        start = {"slow": f"sleep {amount}; ", "full": f"ulimit -f {amount}; "}.get(fault, "")
-        with Path(output.replace("%A", job).replace("%a", str(task))).open("w") as log:
-            environment = {**os.environ, **facts["exports"], **slurm}
-            command = ["bash", "-c", f"{start}exec bash {script}"]
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-        running[name] = (process, float(amount) if fault == "lost" else None)
-    # all tasks run at the same time; the lost ones first, because their time counts from the start
-    for name, (process, seconds) in sorted(running.items(), key=lambda task: task[1][1] is None):
-        try:
-            states[name] = "FAILED" if process.wait(seconds) else "COMPLETED"
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            states[name] = "NODE_FAIL"
-    return states
-
-
-def sacct(folder: Path, arguments: list[str]) -> int:
-    if "off" in json.loads((folder / "faults.json").read_text()).values():
-        return 1
-    for job in arguments[arguments.index("--jobs") + 1].split(","):
-        if (folder / f"{job}.states").exists():
-            for name, state in json.loads((folder / f"{job}.states").read_text()).items():
-                print(f"{name}|{state}")
-    return 0
-
-
-def scancel(folder: Path, jobs: list[str]) -> int:
-    for job in jobs:
-        (folder / f"{job}.states").write_text(json.dumps({f"{job}_0": "CANCELLED by 0"}))
-    return 0
-
-
-def srun(folder: Path, arguments: list[str]) -> int:
-    start = next(place for place, word in enumerate(arguments) if word.startswith("/"))
-    return subprocess.run(arguments[start:], check=False).returncode
-
-
-def scontrol(folder: Path, arguments: list[str]) -> int:
-    print("localhost")
-    return 0
+    file = shlex.split(job["script"])[-2]
+    log = Path(job["output"].replace("%A", number).replace("%a", str(task)))
+    with log.open("w") as output, contextlib.redirect_stdout(output):
+        os.environ["SLURM_ARRAY_TASK_ID"] = str(task)
+        return "FAILED" if main([file, job["first"]]) else "COMPLETED"
 
 
 if __name__ == "__main__":
-    name, *rest = sys.argv[1:]
-    place = Path(os.environ["CLUSTER"])
-    with (place / "calls").open("a") as calls:
-        calls.write(" ".join([name, *rest]) + "\n")
-    raise SystemExit(globals()[name](place, rest))
+    raise SystemExit(run(Path(os.environ["CLUSTER"]), sys.argv[1], sys.argv[2:]))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
-from clozeline.pipeline.ingest.readers._fields import FieldOptions, make_record
+from clozeline.pipeline.ingest.readers._rows import FieldOptions, make_record
 from tests.pipeline.captures import read
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clozeline.pipeline.execution.exchange import Exchange
+from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
@@ -87,7 +87,7 @@ def encode(
     shards: int,
     order: Callable[[range], Sequence[int]] = list,
 ) -> Counts:
-    runs = Exchange("runs", parts, shards)
+    runs = Shuffle("runs", parts, shards)
     passes: list[Pass] = [
         TokenizeDocuments(
             "tokenise", parts, source, tokenizer, choose("clozeline.pipeline.text.sentences", "regex"), runs, SEED

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.execution.exchange import Exchange, PieceWriter
+from clozeline.pipeline.execution.shuffle import PieceWriter, Shuffle
 from clozeline.pipeline.tokenize.encode import sorted_runs as runs
 from tests.pipeline.tokenize.encode import encode_passes as passes
 
@@ -20,7 +20,7 @@ def test_a_damaged_run_is_an_integrity_error(source, tokenizer, tmp_path):
     path = tmp_path / "tmp/runs/000000.pieces"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(IntegrityError, match=r"000000\.pieces: its end is not what"):
-        runs.read_range(tmp_path, Exchange("runs", passes.PARTS, passes.SHARDS), 0, np.uint16)
+        runs.read_range(tmp_path, Shuffle("runs", passes.PARTS, passes.SHARDS), 0, np.uint16)
 
 
 @settings(max_examples=30)
@@ -30,28 +30,28 @@ def test_each_shard_gets_its_documents_in_order_from_every_flush(data, shards, f
     documents = [
         document.replace(uid=bytes([97 * n % 251]) * 16) for n, document in enumerate(passes.documents(len(orders)))
     ]
-    exchange = Exchange("runs", 1, shards)
+    shuffle = Shuffle("runs", 1, shards)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(runs, "_FLUSH_BYTES", flush_bytes)
         sink = io.BytesIO()
-        pieces = PieceWriter(sink, exchange.file(0))
+        pieces = PieceWriter(sink, shuffle.file(0))
         writer = runs.RunWriter(pieces, np.uint16, shards)
         for place, (document, order) in enumerate(zip(documents, orders, strict=True)):
             target = np.arange(place % 2, dtype=np.uint16)
             writer.add(document, order, np.arange(place, dtype=np.uint16), np.array([0, place], np.uint32), target)
         writer.close()
         pieces.close()
-        path = Path(folder) / exchange.file(0)
+        path = Path(folder) / shuffle.file(0)
         path.parent.mkdir(parents=True)
         path.write_bytes(sink.getvalue())
         found = [
             row
             for shard in range(shards)
-            for batch in runs.read_range(Path(folder), exchange, shard, np.uint16)
+            for batch in runs.read_range(Path(folder), shuffle, shard, np.uint16)
             for row in batch.to_pylist()
             if row["order"] * shards // 2**64 == shard
         ]
-        flushes = [runs.read_range(Path(folder), exchange, shard, np.uint16) for shard in range(shards)]
+        flushes = [runs.read_range(Path(folder), shuffle, shard, np.uint16) for shard in range(shards)]
     for batches in flushes:
         assert all(keys == sorted(keys) for batch in batches for keys in [_keys(batch)])
     assert sorted((row["uid"], row["order"], row["token_ids"], row["target_language"]) for row in found) == sorted(

@@ -7,8 +7,8 @@ import psutil
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.execution import exchange
-from clozeline.pipeline.execution.exchange import PieceFile
+from clozeline.pipeline.execution import shuffle
+from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode import sorted_runs as runs
@@ -76,8 +76,8 @@ def test_the_manifest_leads_to_the_tokenizer(encoded, tokenizer):
 
 
 def test_bundles_of_runs_change_no_byte(source, tokenizer, encoded, tmp_path, monkeypatch):
-    monkeypatch.setattr(exchange, "_GROUP", 2)
-    monkeypatch.setattr(exchange, "_FEWEST", 4)
+    monkeypatch.setattr(shuffle, "_GROUP", 2)
+    monkeypatch.setattr(shuffle, "_FEWEST", 4)
     passes.encode(source, tmp_path, tokenizer, parts=passes.PARTS, shards=passes.SHARDS)
     assert len(list((tmp_path / "tmp" / "runs-bundles").iterdir())) == -(-passes.PARTS // 2)
     published = {name: digest for name, digest in passes.tree(encoded).items() if not name.startswith("records/")}

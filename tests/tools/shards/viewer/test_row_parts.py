@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clozeline.pipeline.corrupt.preview.pieces import Pieces
-from clozeline.pipeline.corrupt.preview.row_parts import row_parts
+from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.shards.inspect_shard import view_of

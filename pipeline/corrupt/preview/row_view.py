@@ -1,0 +1,147 @@
+"""Show token ids as readable text in the styles of their roles, and a row of any set as passages and tables."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text
+
+from clozeline.pipeline.corrupt.preview.view import Parts, Passage, Sheet
+from clozeline.pipeline.corrupt.preview.words import Words
+from clozeline.pipeline.rows import Row
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.pipeline.vocabulary import Vocabulary
+
+_UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+# The text column of each type of set.
+_TEXTS: Final = ("input_ids", "ids", "token_ids")
+# Pairs of columns that hold two texts, and their titles.
+_PAIRS: Final = {
+    ("ids", "partner_ids"): ("text", "partner, from another document"),
+    ("ids", "target_ids"): ("text", "other side"),
+    ("input_ids", "input_ids_b"): ("one text", "the text it belongs to"),
+    ("input_ids", "target_ids"): ("input", "target"),
+    ("token_ids", "target_ids"): ("text", "other side"),
+}
+_BOUNDARIES: Final = {"sentence_starts": "|", "segment_starts": "‖", "document_starts": "▌"}
+
+
+def visible(text: str) -> str:
+    """Replace line ends, tabs and invisible characters with visible symbols, so that text cannot control a terminal."""
+    shown = text.replace("\n", "⏎\n").replace("\t", "⇥\t")
+    return _UNSEEN.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
+
+
+class Pieces:
+    """Show token ids as texts and passages of at most `limit` tokens; ids of a vocabulary alone as numbers."""
+
+    def __init__(self, tokenizer: Tokenizer | Words | Vocabulary, limit: int = 1024) -> None:
+        self._decoder = None if isinstance(tokenizer, Vocabulary) else tokenizer
+        self.vocabulary = tokenizer if isinstance(tokenizer, Vocabulary) else tokenizer.vocabulary
+        self._limit = limit
+
+    def text(self, ids: Sequence[int]) -> str:
+        """Return the decoded text of some tokens."""
+        if self._decoder is None:
+            return "".join(f"{token} " for token in ids)
+        return visible(self._decoder.decode_part(ids))
+
+    def piece(self, token: int) -> str:
+        """Return the text of one token, or its piece as the model writes it if it holds only a part of a character."""
+        text = self.text([token])
+        return self._decoder.piece(token) if self._decoder is not None and "\ufffd" in text else text
+
+    def label(self, token: int, role: str) -> Text:
+        """Return one token on one line; a token of blanks is shown by signs."""
+        text = self.piece(token).replace("\n", "")
+        return Text.assemble((text if text.strip() else "␣" * len(text), role))
+
+    def passage(
+        self,
+        title: str,
+        ids: NDArray[Any],
+        roles: Mapping[int, str] | None = None,
+        signs: Mapping[int, str] | None = None,
+    ) -> Passage:
+        """Return a passage, cut at the limit, with roles of tokens and signs in front of them, by position."""
+        tokens, text, signs = ids[: self._limit].tolist(), Text(), signs or {}
+        styles = [(roles or {}).get(position) or self._role(token) for position, token in enumerate(tokens)]
+        # tokens of one role, up to the next sign, are decoded together: a character may have several tokens
+        first = 0
+        for last in range(1, len(tokens) + 1):
+            if last == len(tokens) or last in signs or styles[last] != styles[first]:
+                text.append(signs.get(first, ""), "marker").append(self.text(tokens[first:last]), styles[first])
+                first = last
+        if len(tokens) < len(ids):
+            text.append(f" … {len(ids) - len(tokens):,} more tokens", "marker")
+        return Passage(f"{title} ({len(ids):,} tokens)", text)
+
+    def _role(self, token: int) -> str:
+        if token in self.vocabulary.sentinels:
+            return "sentinel"
+        return "special" if token < self.vocabulary.size and self.vocabulary.special[token] else ""
+
+
+def row_parts(show: Pieces, row: Row) -> Parts:
+    """Return everything to show of a row."""
+    row = fragment_as_labels(row)
+    columns = row.columns
+    # boundaries recorded next to a target are of the target's text before it was corrupted
+    is_denoised = {"input_ids", "target_ids"} <= columns.keys()
+    names = () if is_denoised else _BOUNDARIES.items()
+    signs = {int(at): sign for name, sign in names for at in columns.get(name, ())}
+    if "label_positions" in columns:
+        return _label_parts(show, row, signs)
+    for (first, second), (title, other) in _PAIRS.items():
+        if first in columns and has_values(row, second):
+            return [show.passage(title, row[first], None, signs), show.passage(other, row[second])]
+    name = next(name for name in _TEXTS if name in columns)
+    if "prediction_order" not in columns:
+        prefix = dict.fromkeys(range(prefix_length(row)), "prefix")
+        return [show.passage(name, row[name], prefix, signs)]
+    order = row["prediction_order"].tolist()
+    lines = tuple(
+        (str(rank), str(position), show.label(int(row[name][position]), "predicted"))
+        for rank, position in enumerate(order, 1)
+    )
+    sheet = Sheet(f"order of prediction ({len(lines)})", ("number", "position", "token"), lines)
+    return [show.passage(name, row[name], dict.fromkeys(order, "predicted"), signs), sheet]
+
+
+def _label_parts(show: Pieces, row: Row, signs: Mapping[int, str]) -> Parts:
+    """Show a row with labels: input, original, and both at each label."""
+    ids, original = row["input_ids"], row["input_ids"].astype(np.int64)
+    original[row["label_positions"]] = row["label_ids"]
+    roles = dict.fromkeys(range(prefix_length(row)), "prefix")
+    lines = []
+    for position in row["label_positions"].tolist():
+        shown, label = int(ids[position]), int(original[position])
+        is_mask = shown == show.vocabulary.specials.get("mask", -1)
+        roles[position] = role = "masked" if is_mask else "kept" if shown == label else "replaced"
+        lines.append((str(position), show.label(label, role), show.label(shown, role), role))
+    return [
+        show.passage("input", ids, roles, signs),
+        show.passage("original", original, roles, signs),
+        Sheet(f"labels ({len(lines)})", ("position", "original", "input", "what"), tuple(lines)),
+    ]
+
+
+def fragment_as_labels(row: Row) -> Row:
+    """Return a row whose `target_ids` begin at `target_start` of its input as a row with labels; others as they are."""
+    if not has_values(row, "target_start"):
+        return row
+    positions = int(row["target_start"][0]) + np.arange(len(row["target_ids"]))
+    columns = {"input_ids": row["input_ids"], "label_positions": positions, "label_ids": row["target_ids"]}
+    return Row(row.fixed, columns)
+
+
+def prefix_length(row: Row) -> int:
+    """Return the number of tokens of the prefix; 0 without one."""
+    return int(row["prefix_length"][0]) if has_values(row, "prefix_length") else 0
+
+
+def has_values(row: Row, name: str) -> bool:
+    """Return whether a row has values in a column."""
+    return len(row.columns.get(name, ())) > 0

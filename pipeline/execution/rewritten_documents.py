@@ -1,0 +1,59 @@
+"""Rewrite the documents of a part without those that a stage drops, and count what goes in and out."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, require_equal
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, write_documents, write_rejects
+from clozeline.recorded_file import RecordedFile
+
+Decision: TypeAlias = Callable[[int, Document], Document | Rejection]
+"""Maps the row of a document in its part, and the document, to what is left of it, or to its rejection."""
+
+
+class RewriteCounts(Counts, total=False):
+    """Counts of a stage that drops or edits documents."""
+
+    rejected: dict[str, int]  # dropped documents, by reason
+    characters_in: int
+    characters_out: int
+    characters_removed: dict[str, int]
+
+
+def rewrite_part(output: Output, unit: int, source: RecordedFile, decide: Decision) -> RewriteCounts:
+    """Write what `decide` leaves of the documents of a part, in their order, and the rejections."""
+    counts: RewriteCounts = {
+        "documents_in": 0, "documents_out": 0, "characters_in": 0, "characters_out": 0, "rejected": {},
+        "characters_removed": {},
+    }  # fmt: skip
+    rejections = list[Rejection]()
+
+    def iter_kept() -> Iterator[Document]:
+        for row, document in enumerate(read_documents(source)):
+            size, left = document.characters, decide(row, document)
+            add_counts(counts, {"documents_in": 1, "characters_in": size})
+            if isinstance(left, Rejection):
+                rejections.append(left)
+                add_counts(counts, {"rejected": {left.reason: 1}, "characters_removed": {left.reason: size}})
+            else:
+                add_counts(counts, {"documents_out": 1, "characters_out": left.characters})
+                yield left
+
+    with output.file(f"documents/{unit:06d}.arrow") as path:
+        kept = write_documents(path, iter_kept())
+    with output.file(f"rejects/{unit:06d}.arrow") as path:
+        rejected = write_rejects(path, rejections)
+    where = f"{output.folder.name}: part {unit}"
+    require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
+    require_equal(where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected)
+    return counts
+
+
+def check_rewritten(stage: str, counts: RewriteCounts) -> None:
+    """Check that every document is kept or rejected, and every character kept or removed."""
+    rejected = sum(counts.get("rejected", {}).values())
+    require_equal(stage, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",
+                  counts.get("documents_out", 0) + rejected)  # fmt: skip
+    kept = counts.get("characters_out", 0) + sum(counts.get("characters_removed", {}).values())
+    require_equal(stage, "characters_in", counts.get("characters_in", 0), "characters_out + removed", kept)

@@ -1,0 +1,192 @@
+"""Turn rows of named fields into records, and read files whose lines are rows; a bad byte costs only its row."""
+
+import json
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from math import isfinite
+from typing import Any, ClassVar, Final
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
+from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
+from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+
+FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
+_TYPES: Final = {int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "an object"}
+_EXTRA_BYTES: Final = 1 << 16
+_NAMES: Final = 10
+_NAME_CHARACTERS: Final = 40
+_SAFE_INTEGER: Final = 2**63
+
+
+@config_class
+class FieldOptions:
+    """Names of the fields; other fields go to `extra`."""
+
+    text_key: str = "text"
+    """field with the text"""
+    url_key: str = "url"
+    """field with the URL, if any"""
+
+
+def make_record(
+    row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int
+) -> RawRecord | Counted:
+    """Return the record of a row, or the reason why its text is missing, empty or not text."""
+    text = row.get(options.text_key)
+    if text is None:
+        why = f"{options.text_key!r} is null" if options.text_key in row else explain_missing(options.text_key, row)
+        return Counted("malformed", "no_text", locator, why)
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError:
+            return Counted("malformed", "bad_utf8", locator)
+    if not isinstance(text, str):
+        why = f"{options.text_key!r} is {_TYPES.get(type(text), 'no text')}"
+        return Counted("malformed", "text_type", locator, why)
+    if not text or text.isspace():
+        return Counted("malformed", "empty", locator)
+    repaired = _repair(text)
+    flags = 0 if repaired is text else FLAG_REPLACEMENTS
+    url = row.get(options.url_key)
+    url = _repair(url) if isinstance(url, str) and url else None
+    others = dict(row)
+    del others[options.text_key]
+    others.pop(options.url_key, None)
+    return RawRecord(locator, kind, length, repaired, False, url, None, flags, None, _keep_fields(others))
+
+
+def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields as JSON, or a mark that they were dropped because their JSON takes too many bytes."""
+    with suppress(RecursionError, ValueError):
+        plain: dict[str, Any] = _to_json(fields)
+        if len(json.dumps(plain)) <= _EXTRA_BYTES:
+            return plain
+    return {"dropped": True}
+
+
+def explain_missing(text_key: str, names: Iterable[str]) -> str:
+    """Return a message that the text key is not among the names of a row or table."""
+    keys = sorted(str(name)[:_NAME_CHARACTERS] for name in names)
+    shown = ", ".join(keys[:_NAMES]) + (f" and {len(keys) - _NAMES} more" if len(keys) > _NAMES else "")
+    return f"no {text_key!r} among the keys: {shown or 'none'}"
+
+
+def explain_unusable(text_key: str, names: list[str]) -> str:
+    """Return a message why a table with these columns has no usable text; "" if it has."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1 and name)
+    if twice:
+        return f"two columns have the name {twice[0]!r}; rename one"
+    return "" if text_key in names else explain_missing(text_key, names)
+
+
+def _repair(text: str) -> str:
+    r"""Join surrogate pairs and replace lone surrogates (JSON's `\ud800`): Arrow requires valid Unicode."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _to_json(value: Any) -> Any:
+    """Return the value in a form that every JSON parser accepts: no NaN, 65-bit integer or lone surrogate."""
+    if isinstance(value, Mapping):
+        return {_repair(str(name)): _to_json(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_to_json(item) for item in value]
+    if isinstance(value, str):
+        return _repair(value)
+    if value is None or (isinstance(value, int) and abs(value) < _SAFE_INTEGER):
+        return value
+    if isinstance(value, float) and isfinite(value):
+        return value
+    return str(value)[:1000]
+
+
+def parse_integer(digits: str) -> Any:
+    """Return an integer; one with 20 digits or more, which no column holds, stays text."""
+    return int(digits) if len(digits) < 20 else digits
+
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+@config_class
+class EncodingOptions:
+    """The encoding of a file of lines."""
+
+    encoding: str = "utf-8"
+    """encoding of the file by its name on the web, such as `windows-1252` or `shift_jis`; rows that are not of it are
+    counted as `bad_utf8`; UTF-16 is known by its byte order mark"""
+
+    def __post_init__(self) -> None:
+        if (codec := find_encoding(self.encoding)) is None or codec.startswith("utf-16"):
+            raise ValueError(
+                f"encoding {self.encoding!r}: expected a name of the Encoding Standard, such as utf-8, windows-1252, "
+                "shift_jis, gbk or euc-kr"
+            )
+
+    def decode(self, line: bytes) -> str:
+        """Return the text of a line; UnicodeDecodeError if it has another encoding."""
+        return line.decode(find_encoding(self.encoding) or self.encoding)
+
+
+class LineFile(Reader):
+    r"""A reader of lines split at `\n`; a subclass parses a line.
+
+    The locator is the offset of the line in the decompressed stream. Of a truncated or damaged stream, all complete
+    lines before the damage and in later members are read.
+    """
+
+    self_delimiting: ClassVar[bool] = False
+    """true if a partial line is never a record, so that a record right after damage is a complete line"""
+    line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "line_bytes")
+
+    Options = EncodingOptions
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        # the options of a reader of somebody else need not have an encoding
+        self._encoding = options if isinstance(options, EncodingOptions) else EncodingOptions()
+
+    @staticmethod
+    def splittable(head: bytes) -> bool:
+        """Return whether the file is uncompressed and not UTF-16, so that lines can be found from the middle."""
+        return detect_codec(head) is None and detect_utf16(head) is None
+
+    def first(self, path: InputFile, position: int) -> int:
+        return find_line_start(path, position)
+
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        """Yield the lines that start in [start, end); all lines of a compressed file."""
+        lines = ByteLines(path, start, end, self._limits)
+        for offset, line in lines:
+            item = self._make_item(line, offset)
+            is_partial = not self.self_delimiting or isinstance(item, Counted)
+            yield Counted("note", "resync") if lines.rest and is_partial and not isinstance(line, Cut) else item
+
+    def _make_item(self, line: Line, offset: int) -> Item:
+        if isinstance(line, Cut):
+            return Counted("malformed", line.reason, offset)
+        if isinstance(line, int):
+            return Counted("malformed", "line_bytes", offset)
+        raw = line.removeprefix(_BOM) if offset == 0 else line
+        if not raw or raw.isspace():
+            return Counted("ignored", "blank_line")
+        try:
+            return self.parse(self._encoding.decode(raw), offset, len(line))
+        except UnicodeDecodeError:
+            return Counted("malformed", "bad_utf8", offset)
+
+    @abstractmethod
+    def parse(self, line: str, offset: int, length: int) -> Item:
+        """Return the record of a line that is not blank; `length` is in bytes."""

@@ -1,0 +1,98 @@
+"""Noise spans of rows: draw lengths that add up to a given number of tokens, and keep spans inside single documents."""
+
+import numpy as np
+
+from clozeline.arrays import Int64, UInt64
+from clozeline.pipeline.kernels.distributions import inverse_cdf
+from clozeline.pipeline.kernels.sampling import draw, exclusive_cumsum, list_indices, offsets_of, rows_of
+from clozeline.pipeline.rows import Ragged
+from clozeline.seeding import LENGTHS
+
+
+def draw_lengths(keys: UInt64, totals: Int64, thresholds: UInt64, counts: Int64) -> Ragged:
+    """Draw lengths for each row until their sum reaches `totals[i]`, shape [n]; the last one is cut to fit (int64).
+
+    `thresholds` is a table of `distributions`. The result does not depend on `counts`, how many to draw at first.
+    """
+    # draw twice as many for rows whose lengths do not suffice
+    while True:
+        offsets = offsets_of(counts)
+        drawn = inverse_cdf(draw(keys, LENGTHS, counts), thresholds)
+        before = exclusive_cumsum(drawn, offsets)
+        reached = before[offsets[1:] - 1] + drawn[offsets[1:] - 1]
+        if (reached >= totals).all():
+            break
+        counts = np.where(reached < totals, 2 * counts, counts)
+    # keep the lengths that start below the total, and cut the last one
+    total = np.repeat(totals, counts)
+    used = before < total
+    lengths = np.minimum(drawn, total - before)[used]
+    row = np.repeat(np.arange(len(totals)), counts)[used]
+    return Ragged(lengths, offsets_of(np.bincount(row, minlength=len(totals))))
+
+
+def limit_spans(lengths: Ragged, limit: Int64) -> Ragged:
+    """Reduce each row to at most `limit` spans: drop zero lengths, the last ones first, then merge the last spans."""
+    spans = lengths.lengths
+    if (spans <= limit).all():
+        return lengths
+    # drop as many zero lengths as there are spans too many
+    zero = lengths.values == 0
+    zeros_before = exclusive_cumsum(zero, lengths.offsets)
+    zeros = np.bincount(rows_of(lengths)[zero], minlength=len(spans))
+    rows = rows_of(lengths)
+    excess = np.minimum(zeros, np.maximum(spans - limit, 0))
+    keep = ~(zero & (zeros_before >= (zeros - excess)[rows]))
+    kept = Ragged(lengths.values[keep], offsets_of(spans - excess))
+    # add every span from the limit on to the last span that is allowed
+    offsets = offsets_of(np.minimum(kept.lengths, limit))
+    span = np.minimum(list_indices(kept.lengths), (limit - 1)[rows_of(kept)])
+    sums = np.bincount(span + offsets[rows_of(kept)], kept.values, minlength=offsets[-1]).astype(np.int64)
+    return Ragged(sums, offsets)
+
+
+def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64, Int64]:
+    """Clip each span that crosses a document boundary to its longest part in one document, the first of equal ones.
+
+    Args:
+        begins: starts of the spans in the stream of all rows, ascending; spans do not overlap.
+        sizes: tokens of each span, 0 allowed.
+        bounds: document starts in the stream, ascending; every row starts with a document.
+
+    Example:
+        >>> [part.tolist() for part in clip_to_documents(np.array([1, 4, 8]), np.array([2, 3, 2]), np.array([0, 5, 9]))]
+        [[1, 5, 8], [2, 2, 1]]
+    """
+    ends = begins + sizes
+    first, last = np.searchsorted(bounds, begins, side="right"), np.searchsorted(bounds, ends, side="left")
+    crossing = np.flatnonzero(last > first)
+    if not len(crossing):
+        return begins, sizes
+    # enumerate the parts of all crossing spans, flat: the span that each belongs to, and its index in that span
+    parts = (last - first)[crossing] + 1
+    span, index = np.repeat(crossing, parts), list_indices(parts)
+    # bounds of the parts: the span's own, and the document starts inside it
+    cuts = np.append(bounds, 0)
+    begin = np.where(index == 0, begins[span], cuts[first[span] + index - 1])
+    end = np.where(index == np.repeat(parts, parts) - 1, ends[span], cuts[first[span] + index])
+    # replace each crossing span by its longest part
+    longest = np.lexsort((index, begin - end, span))[offsets_of(parts)[:-1]]
+    begins, sizes = begins.copy(), sizes.copy()
+    begins[crossing], sizes[crossing] = begin[longest], (end - begin)[longest]
+    return begins, sizes
+
+
+def count_noise_before(documents: Ragged, starts: Ragged, sizes: Int64) -> tuple[Int64, Int64]:
+    """Count the spans, and their tokens, before each document in its row; flat, as `documents.values`.
+
+    Starts of documents (first 0) and spans ascend in each row; a span that starts where a document starts belongs to
+    it. `sizes` are the tokens of the spans, flat; no span crosses into another document.
+    """
+    row = rows_of(documents)
+    # positions that ascend over all rows: the row in the high 32 bits
+    span_positions, document_positions = (
+        lists.values.astype(np.int64) + (rows_of(lists) << 32) for lists in (starts, documents)
+    )
+    spans = np.searchsorted(span_positions, document_positions, side="left")
+    tokens = np.concatenate(([0], np.cumsum(sizes)))
+    return spans - starts.offsets[row], tokens[spans] - tokens[starts.offsets[row]]

@@ -1,0 +1,172 @@
+"""Shuffles: every piece arrives once, in the order of the sources, with or without bundles; opens grow linearly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.corpus_size import opens_of
+from clozeline.errors import IntegrityError, StorageError
+from clozeline.pipeline.dedup.parts import count_ranges
+from clozeline.pipeline.execution import shuffle as shuffles
+from clozeline.pipeline.execution.shuffle import Bundles, PieceFile, PieceWriter, Shuffle
+from clozeline.pipeline.execution.unit_record import Output
+
+
+def fill(folder: Path, shuffle: Shuffle, rounds: int = 1) -> dict[int, list[bytes]]:
+    """Write the files of all sources; return what each destination gets."""
+    wanted: dict[int, list[bytes]] = {destination: [] for destination in range(shuffle.destinations)}
+    for source in range(shuffle.sources):
+        name = shuffle.file(source)
+        with Output(folder).file(name) as path, path.open("wb") as sink:
+            writer = PieceWriter(sink, name)
+            for turn in range(rounds * (source % 3 > 0)):
+                for destination in range(shuffle.destinations):
+                    piece = f"{source}>{destination}.{turn};".encode() * (destination % 2 + turn)
+                    writer.add([piece])
+                    wanted[destination].append(piece)
+            writer.close()
+    return wanted
+
+
+def run_passes(folder: Path, shuffle: Shuffle) -> int:
+    passes = shuffle.passes()
+    for work in passes:
+        for unit in reversed(range(work.units)):
+            work.run(unit, Output(folder))
+    return sum(work.units for work in passes)
+
+
+@pytest.mark.parametrize(("sources", "bundles"), [(1, 0), (3, 0), (4, 1), (5, 2), (8, 2), (9, 3)])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, sources, bundles, rounds):
+    monkeypatch.setattr(shuffles, "_GROUP", 4)
+    monkeypatch.setattr(shuffles, "_FEWEST", 16)
+    shuffle = Shuffle("x", sources, 5)
+    wanted = fill(tmp_path, shuffle, rounds)
+    assert run_passes(tmp_path, shuffle) == bundles
+    for destination, pieces in wanted.items():
+        assert b"".join(shuffle.read(tmp_path, destination)) == b"".join(pieces)
+
+
+def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(shuffles, "_GROUP", 2)
+    monkeypatch.setattr(shuffles, "_FEWEST", 4)
+    shuffle = Shuffle("x", 3, 2)
+    fill(tmp_path, shuffle)
+    with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
+        list(shuffle.read(tmp_path, 0))
+
+
+def opens(folder: Path, monkeypatch: pytest.MonkeyPatch, units: int) -> int:
+    """Files opened for a shuffle of as many units on both sides."""
+    shuffle = Shuffle("x", units, units)
+    fill(folder, shuffle)
+    counted: Counter[str] = Counter()
+
+    class Counting(PieceFile):
+        def __init__(self, folder: Path, name: str) -> None:
+            counted["opens"] += 1
+            super().__init__(folder, name)
+
+    monkeypatch.setattr(shuffles, "PieceFile", Counting)
+    run_passes(folder, shuffle)
+    for destination in range(units):
+        list(shuffle.read(folder, destination))
+    return counted["opens"]
+
+
+def test_opens_grow_with_units_and_not_with_their_square(tmp_path, monkeypatch):
+    monkeypatch.setattr(shuffles, "_GROUP", 8)
+    monkeypatch.setattr(shuffles, "_FEWEST", 64)
+    few, many = (opens(tmp_path / str(units), monkeypatch, units) for units in (7, 56))
+    assert few == 7 * 7
+    assert (few + 7, many + 56 + 7) == tuple(opens_of(Shuffle("x", units, units)) for units in (7, 56))
+    assert many == 56 + 56 * 56 // 8 < 9 * few + 56
+
+
+def test_at_the_defaults_a_terabyte_takes_fewer_than_a_hundred_thousand_opens():
+    units = -(-(10**12) // (1 << 28))
+    shuffle = Shuffle("x", units, units)
+    ranges = count_ranges(units)
+    hashes, drops, inner = Shuffle("x", units, ranges), Shuffle("x", ranges, units), Shuffle("x", ranges, ranges)
+    assert opens_of(shuffle) + 3 * units < 100_000
+    assert 3 * sum(map(opens_of, (hashes, drops, inner))) + 7 * units < 100_000
+    assert shuffle.bundles == -(-units // 256)
+
+
+def test_a_bundle_is_missed_only_for_a_later_pass():
+    assert Bundles(Shuffle("x", 300, 2)).intermediate
+
+
+PIECES = [[b"first ", b"piece"], [], [b"second"], [b"second"]]
+
+
+def write(folder, name, pieces):
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    with (folder / name).open("wb") as sink:
+        writer = PieceWriter(sink, name)
+        for parts in pieces:
+            writer.add(iter(parts))
+        writer.close()
+    return folder / name
+
+
+def read(folder, name):
+    with PieceFile(folder, name) as file:
+        return [file.piece(number) for number in range(len(file))]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.binary(max_size=9), max_size=3), max_size=6))
+def test_pieces_come_back_in_any_order(tmp_path_factory, pieces):
+    folder = tmp_path_factory.mktemp("pieces")
+    write(folder, "tmp/a", pieces)
+    assert read(folder, "tmp/a") == [b"".join(parts) for parts in pieces]
+    with PieceFile(folder, "tmp/a") as file:
+        backwards = [file.piece(number) for number in reversed(range(len(file)))]
+    assert backwards == [b"".join(parts) for parts in reversed(pieces)]
+
+
+def test_every_changed_bit_and_every_cut_is_noticed(tmp_path):
+    path = write(tmp_path, "a", PIECES)
+    content, found = path.read_bytes(), 0
+    for place in range(8 * len(content)):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(changed)
+        try:
+            assert read(tmp_path, "a") == [b"".join(parts) for parts in PIECES]
+        except IntegrityError:
+            found += 1
+    assert 8 * len(content) - 64 <= found < 8 * len(content), "only the place of an empty piece may change"
+    for size in range(len(content)):
+        path.write_bytes(content[:size])
+        with pytest.raises(IntegrityError):
+            read(tmp_path, "a")
+
+
+def test_files_and_pieces_cannot_change_places(tmp_path):
+    write(tmp_path, "a", PIECES).replace(tmp_path / "b")
+    with pytest.raises(IntegrityError, match="b: its end"):
+        read(tmp_path, "b")
+    path = write(tmp_path, "c", [[b"x"], [b"y"]])
+    content = path.read_bytes()
+    path.write_bytes(b"yx" + content[26:50] + content[2:26] + content[50:])
+    with pytest.raises(IntegrityError):
+        read(tmp_path, "c")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(StorageError, match=r"a: missing; delete .*tmp and run the stage"):
+        PieceFile(tmp_path, "a")
+
+
+def test_a_piece_that_is_not_there_is_an_error(tmp_path):
+    write(tmp_path, "a", PIECES)
+    with PieceFile(tmp_path, "a") as file, pytest.raises(IntegrityError, match="4 pieces"):
+        file.piece(4)
