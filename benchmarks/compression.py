@@ -42,7 +42,7 @@ STUDENT_LAYERS: Final = "[1,3]"
 STORED: Final = ("top", "drawn")
 LEVELS: Final = (30, 50, 70, 90)
 """Percent that pruning removes; of 4 layers at most 3 go, of 6 heads at most 5."""
-REMOVED: Final = ("magnitude", "wanda", "heads", "rows", "layers")
+REMOVED: Final = ("magnitude", "heads", "rows", "layers")
 """Methods of `clozeline compress`; those that need training are keys of the trainer."""
 TRAINED: Final = ("magnitude", "movement")
 CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
@@ -207,14 +207,9 @@ class Experiment:
         rows = []
         for task in self.tasks:
             rows.append(_row("quantization", "dense", task, 32, self.tune(task, "dense", self.teacher)))
-            for name, bits, words in (
-                ("int8", 8, ["method=int8"]),
-                ("int8, tables too", 8, ["method=int8", "embeddings=true"]),
-                ("int4, nearest", 4, ["method=int4", "rows=0"]),
-                ("int4, GPTQ", 4, ["method=int4"]),
-            ):
-                scores = self.compressed(task, name.replace(", ", "-").replace(" ", "-"), words)
-                rows.append(_row("quantization", name, task, bits, scores))
+            for method, bits in (("int8", 8), ("int8_dynamic", 8), ("int4", 4)):
+                scores = self.compressed(task, method, [f"method={method}"])
+                rows.append(_row("quantization", method, task, bits, scores))
         return rows
 
     def exit_early(self) -> list[dict[str, Any]]:

@@ -101,7 +101,7 @@ def experiments() -> dict[str, Experiment]:
         **{f"update {name}": replace(bert, update=name) for name in ("adamw", "adafactor", "muon")},
         "product 2:4": Experiment(rows=16384, columns=1, sparse=True),
         "forward dense": replace(bert, forward=True),
-        "forward int8": replace(bert, forward=True, number_format="int8"),
+        "forward int8": replace(bert, forward=True, number_format="int8_dynamic"),
         "student alone": replace(bert, preset="tinybert_6"),
         "student of stored scores": replace(bert, preset="tinybert_6", scores="stored"),
         "student of a live teacher": replace(bert, preset="tinybert_6", scores="live"),

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from benchmarks.model import LABELS, VOCABULARY
 from clozeline.model.build import Model, build_model
-from clozeline.model.checkpoints import Checkpoint, build_checkpoint, quantize_checkpoint
+from clozeline.model.checkpoints import Checkpoint, build_checkpoint
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.configuration.model_config import ModelConfig
@@ -52,7 +52,7 @@ class Experiment:
     forward: bool = False
     """The forward pass alone."""
     number_format: str | None = None
-    """Format that the linear maps are stored in."""
+    """Method of compression that stores the linear maps as integers."""
     scores: str | None = None
     """Scores of a teacher, BERT-base: stored or live."""
     stage: int | None = None
@@ -77,8 +77,8 @@ def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
     if experiment.number_format is not None:
         tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
         dense = Checkpoint(model.config, vocabulary, tensors, {}, None, ())
-        number_format = choose("clozeline.model.quantization.formats", {"name": experiment.number_format})
-        model = build_checkpoint(quantize_checkpoint(dense, number_format))
+        method = choose("clozeline.model.compression", experiment.number_format).build()
+        model = build_checkpoint(method.compress(dense, ()).checkpoint)
     model.to(device=device, dtype=torch.float32 if tiny or experiment.update is not None else torch.bfloat16)
     if experiment.compiled:
         compile_layers(model, "eager" if tiny else "inductor")

@@ -21,7 +21,7 @@ from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
-from clozeline.model.quantization import attach_format, count_quantized
+from clozeline.model.quantization import round_while_training
 from clozeline.registry import find
 
 PONDER: Final = "ponder"
@@ -52,7 +52,7 @@ class Model(nn.Module):
             self.family: Family = find("clozeline.model.families", config.family)(config, rows)
             self.use_heads(config, build_heads(config, self.family, vocab_size))
         if config.quantization is not None:
-            attach_format(self, config.quantization)
+            round_while_training(self, config.quantization)
         self.adapters = cast("dict[str, Adapter]", nn.ModuleDict())
         self.adapter_in_use: str | None = None
         if (chosen := config.adapter) is not None:
@@ -181,10 +181,9 @@ class Model(nn.Module):
     def recount(self) -> None:
         """Count the parameters of each part again, after an adapter has been added."""
         self.parameters_by_part: dict[str, int] = {}  # of the token table, each stack and each head; a tied one once
-        sizes = {name: full_shape(parameter).numel() for name, parameter in self.named_parameters()}
-        for name, size in {**sizes, **count_quantized(self)}.items():
+        for name, parameter in self.named_parameters():
             part = name.split(".")[1]
-            self.parameters_by_part[part] = self.parameters_by_part.get(part, 0) + size
+            self.parameters_by_part[part] = self.parameters_by_part.get(part, 0) + full_shape(parameter).numel()
 
     def num_parameters(self) -> int:
         """Return the number of parameters, tied ones once."""

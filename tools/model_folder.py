@@ -23,6 +23,7 @@ from clozeline.model.checkpoints import (
     Checkpoint,
     find_published,
 )
+from clozeline.model.quantization import flatten_integers, holds_integers
 from clozeline.sealed_json import seal
 
 TOKENIZER: Final = "tokenizer"
@@ -49,16 +50,20 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
 def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
     """Write a model in our format: model.yaml, model.safetensors, then model.json; the tokenizer is already there.
 
-    `source` is a folder of transformers or peft, or one in our format.
+    `source` is a folder of transformers or peft, one in our format, or a run.
     """
-    described = next(source / name for name in (MODEL, "config.json", PEFT_CONFIG) if (source / name).is_file())
+    files = (MODEL, "config.json", PEFT_CONFIG, "config.yaml")
+    described = next(source / name for name in files if (source / name).is_file())
     config: dict[str, Any] = adapter_of(type(checkpoint.config)).dump_python(
         checkpoint.config, mode="json", exclude_none=True
     )
     origin = origin_of(source)
     publish_text(folder / MODEL, f"# Imported from {origin}, type {checkpoint.model_type}\n{dump_yaml(config)}")
     unread = {f"{UNREAD}{name}": tensor for name, tensor in checkpoint.unread.items()}
-    write_tensors(folder / WEIGHTS, {**checkpoint.tensors, **unread})
+    tensors, metadata = {**checkpoint.tensors, **unread}, None
+    if any(map(holds_integers, tensors.values())):
+        tensors, metadata = flatten_integers(tensors)
+    write_tensors(folder / WEIGHTS, tensors, metadata)
     facts = {
         "format": IMPORT_RECORD_FORMAT,
         "model_type": checkpoint.model_type,

@@ -21,13 +21,6 @@ from clozeline.model.checkpoints._conversion.import_record import (
 )
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice
 from clozeline.model.checkpoints._conversion.published_keys import continue_published
-from clozeline.model.checkpoints._conversion.quantized import (
-    dequantize_checkpoint,
-    is_quantized,
-    iterate_weights,
-    quantizable_weights,
-    quantize_checkpoint,
-)
 from clozeline.model.checkpoints._conversion.split import split, with_heads
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import build_heads_of_class, map_for, map_of_type
@@ -35,8 +28,7 @@ from clozeline.model.checkpoints._conversion.type_selection import build_heads_o
 __all__ = [
     "IMPORT_RECORD", "IMPORT_RECORD_FORMAT", "MODEL", "PEFT_CONFIG", "UNREAD", "WEIGHTS", "AdapterExport",
     "Checkpoint", "Export", "KeyMap", "Slice", "build_checkpoint", "build_heads_of_class", "computation",
-    "continue_published", "dequantize_checkpoint", "differences", "export_adapter", "export_checkpoint",
-    "find_imported_tokenizer", "find_published", "import_adapter", "is_quantized", "iterate_weights",
-    "keep_published", "map_for", "map_of_type", "parameter_shapes", "quantizable_weights", "quantize_checkpoint",
+    "continue_published", "differences", "export_adapter", "export_checkpoint", "find_imported_tokenizer",
+    "find_published", "import_adapter", "keep_published", "map_for", "map_of_type", "parameter_shapes",
     "read_checkpoint", "split", "with_heads",
 ]  # fmt: skip

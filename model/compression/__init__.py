@@ -2,5 +2,6 @@
 
 from clozeline.model.compression._calibration import build_sharing
 from clozeline.model.compression._method import Batch, Compressed, Method
+from clozeline.model.compression._quantization import integer_weights
 
-__all__ = ["Batch", "Compressed", "Method", "build_sharing"]
+__all__ = ["Batch", "Compressed", "Method", "build_sharing", "integer_weights"]

@@ -1,4 +1,4 @@
-"""Run a model over calibration rows: gradients of gates, and statistics of the inputs of linear maps."""
+"""Run a model over calibration rows, for the gradients of gates."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,8 +11,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch
-from clozeline.model.layers.masks import padding_mask
-from clozeline.model.quantization import share_integers
 
 
 def build_sharing(checkpoint: Checkpoint) -> Model:
@@ -44,7 +42,6 @@ def build_sharing(checkpoint: Checkpoint) -> Model:
                 wide = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
                 parameters[name] = nn.Parameter(wide, requires_grad=False)
             setattr(module, key, parameters[name])
-    share_integers(model, checkpoint.tensors)
     return model.eval()
 
 
@@ -94,44 +91,6 @@ def score_parts(
         return {path: by_weights(path) for path in gates}, "weights"
     rows = sum(len(batch["row_weight"]) for batch in batches)
     return gate_importance(build_sharing(checkpoint), gates, batches), f"|dL/d gate| over {rows} rows"
-
-
-def sum_inputs(
-    model: Model, paths: Collection[str], batches: Sequence[Batch], statistic: Callable[[Tensor], Tensor]
-) -> dict[str, Tensor]:
-    """Return the sum of a statistic of the inputs of linear maps over all rows; padding is not counted.
-
-    Args:
-        model: in evaluation mode.
-        paths: of the linear maps; those that no row reaches are not in the result.
-        batches: calibration rows.
-        statistic: from fp64 inputs [positions, features] to a tensor that adds up over batches.
-    """
-    sums: dict[str, Tensor] = {}
-    current: Batch = {}
-
-    def add(path: str, x: Tensor) -> None:
-        real = real_positions(current, "decoder_" if _reads_target(path) else "")
-        states = x[real] if real.shape == x.shape[:2] else x.flatten(0, -2)
-        sums[path] = sums.get(path, 0.0) + statistic(states.double())
-
-    with torch.no_grad(), _hooks(model, paths, add):
-        for batch in batches:
-            current = batch
-            model.views(batch)
-    return sums
-
-
-def real_positions(batch: Batch, prefix: str = "") -> Tensor:
-    """Return [B, T] bool: positions of a batch that are not padding; `prefix` as in `decoder_input_ids`."""
-    ids, left = batch[f"{prefix}input_ids"], None if prefix else batch.get("left_padding")
-    padding = padding_mask(batch[f"{prefix}lengths"], ids.shape[1], ids.device, left)
-    return torch.ones(ids.shape, dtype=torch.bool) if padding is None else padding[:, 0, 0]
-
-
-def _reads_target(path: str) -> bool:
-    """Return whether a linear map reads the rows of a decoder: keys and values of cross-attention do not."""
-    return ".decoder." in path and not path.endswith(("cross.body.key", "cross.body.value"))
 
 
 @contextmanager

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from torch import Tensor
 
 from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.configuration.model_config import Quantization
 
 Batch: TypeAlias = Mapping[str, Tensor]
 """Tensors of rows with their labels, as the heads of the model read them in training."""
@@ -18,8 +19,8 @@ class Compressed:
     """A smaller model."""
 
     checkpoint: Checkpoint
-    """the model as every reader sees it: its configuration and parameters; a quantized one has integers and scales in
-    place of some weights"""
+    """the model as every reader sees it: its configuration and parameters; a quantized one has integers of torchao as
+    some weights"""
     lines: tuple[str, ...]
     """removed parts, for people"""
 
@@ -35,8 +36,10 @@ class Method(ABC):
     """Options, a frozen pydantic dataclass; the docstring of each field gives unit and range."""
     claim: ClassVar[str]
     """Result that the paper reports, with its arXiv id; the row shows it next to what was measured."""
-    calibration: ClassVar[Literal["none", "optional", "required"]] = "none"
-    """Use of batches of training rows by `compress`."""
+    calibrates: ClassVar[bool] = False
+    """`compress` reads batches of training rows, if there are any."""
+    quantization: ClassVar[Quantization | None] = None
+    """Integers that the method makes, which only a folder of transformers holds."""
 
     def __init__(self, options: Any) -> None:
         self.options = options

@@ -27,12 +27,6 @@ def split_name(name: str) -> tuple[str, int, str] | None:
     return None if match is None else (match[1], int(match[2]), match[3])
 
 
-def layer_of(name: str) -> str:
-    """Return the layer of a parameter, `family.stack.layers.3.`; outside of layers the name itself."""
-    match = re.match(r".*?layers\.\d+\.", name)
-    return name if match is None else match[0]
-
-
 def change_config(config: ModelConfig, method: str, **changes: Any) -> ModelConfig:
     """Return a configuration with other values; one that contradicts itself is refused in the name of the method."""
     plain = adapter_of(type(config)).dump_python(config, mode="json", exclude_none=True)

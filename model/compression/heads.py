@@ -38,7 +38,7 @@ class Heads(Method):
     claim: ClassVar = (
         "20 % to 40 % of heads go without a noticeable loss; half of them: up to 17.5 % faster (1905.10650)"
     )
-    calibration: ClassVar = "optional"
+    calibrates: ClassVar = True
 
     @config_class
     class Options(StructureOptions):

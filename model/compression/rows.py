@@ -28,7 +28,7 @@ class Rows(Method):
 
     options: Options
     claim: ClassVar = "with heads: nearly twice as fast for less than 0.5 F1 on Natural Questions, trained (1910.06360)"
-    calibration: ClassVar = "optional"
+    calibrates: ClassVar = True
 
     @config_class
     class Options(StructureOptions):

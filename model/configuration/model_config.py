@@ -19,6 +19,7 @@ from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.registry import Chosen, OneOf, find, names
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+Quantization = Literal["int8", "int8_dynamic", "int4"]
 
 
 def _validate_for_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
@@ -130,9 +131,9 @@ class ModelConfig:
     adapter: Annotated[Chosen, OneOf("clozeline.model.adapters")] | None = None
     """A file of model/adapters with its keys: only its parameters, and those of heads that are not in `init_from`, are
     trained. null = everything is."""
-    quantization: Annotated[Chosen, OneOf("clozeline.model.quantization.formats")] | None = None
-    """A file of model/quantization/formats with its keys: the linear maps of the body compute with weights that are
-    rounded to it. null = weights as they are."""
+    quantization: Quantization | None = None
+    """A training in which the linear maps of the body compute with rounded weights: int8, int4, or int8_dynamic, which
+    also rounds what they read. null = weights as they are."""
     heads: dict[str, HeadEntry]
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0}; the long form is
     {masked_lm: {weight: 1.0, normalise: row}}."""

@@ -8,11 +8,9 @@ import torch
 from clozeline.model.build import build_model
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
-from clozeline.registry import choose
 from tests.model.small_models import SPELLINGS, batch_for, small_config
 
 STEPS = 4
-FORMATS = "clozeline.model.quantization.formats"
 SHARED = {"layers": 3, "share": ShareConfig(groups=1, stacks=True)}
 RELATIVE = PositionConfig(kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3, mask_decoder=2))
 CASES = {
@@ -23,8 +21,8 @@ CASES = {
     "elmo": ("elmo", {}),
     "shared layers": ("encoder_decoder", SHARED),
     "relative places": ("encoder", {"position": RELATIVE}),
-    "int8": ("encoder", {"quantization": choose(FORMATS, {"name": "int8", "embeddings": True})}),
-    "int4": ("encoder", {"quantization": choose(FORMATS, {"name": "int4", "group": 4, "embeddings": True})}),
+    "int8": ("encoder", {"quantization": "int8"}),
+    "int8_dynamic": ("encoder", {"quantization": "int8_dynamic"}),
     "generator": ("replaced_tokens", {"embedding_sharing": "all"}),
     "disentangled": ("replaced_tokens", {"embedding_sharing": "disentangled"}),
 }

@@ -1,9 +1,10 @@
 """Make a trained model smaller: `clozeline compress RUN_OR_DIR method=NAME [keep=... sparsity=...] output=DIR`.
 
 RUN_OR_DIR is a run, a folder that import_model wrote, or one of transformers. DIR becomes a run, or a folder as
-import_model writes it: evaluate, generate, fill-mask, export-model and `model.init_from` read it. Methods are layers,
-heads, rows and others, listed below with their keys. A method that calibrates reads `rows` rows of the run's training
-set, or of `data=SHARDS`. At the end the row of the table is printed, with `task=FOLDER` also the scores.
+import_model writes it: evaluate, generate, fill-mask, export-model and `model.init_from` read it. Integers (int8,
+int8_dynamic, int4) are written as transformers loads them, by torchao: pip install 'clozeline[torchao]'. Methods are
+listed below with their keys. `heads` and `rows` read `rows` rows of the run's training set, or of `data=SHARDS`. At the
+end the row of the table is printed, with `task=FOLDER` also the scores.
 
 `clozeline compress --compare DENSE DIR ... [task=FOLDER] [--html FILE]` prints the table of several models, the first
 of which is the dense one. A folder of finetune with runs seed-0, seed-1, ... is one row.
@@ -21,20 +22,25 @@ from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class, to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.files import publish_text
-from clozeline.model.checkpoints import WEIGHTS, is_quantized
-from clozeline.model.compression import Batch, Method
+from clozeline.files import publish_json, publish_text
+from clozeline.model.checkpoints import WEIGHTS, export_checkpoint
+from clozeline.model.compression import Batch, Compressed, Method
+from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
+from clozeline.sealed_json import seal
 from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
+from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.compression.comparison import MeasureOptions, Row, comparison_page, measure_row, table_lines
 from clozeline.tools.models.compression.written_models import (
+    RECORD,
     CompressionRecord,
     model_folder,
-    read_record,
     write_compressed,
 )
-from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.tools.models.export.exportable import Exportable, open_exportable
+from clozeline.tools.models.export.torchao_format import integers_of_class
+from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.tools.settings import add_settings, settings_of, split_settings
@@ -50,7 +56,7 @@ class CompressOptions(MeasureOptions):
     """A method, its calibration rows, and the output; further keys belong to the method."""
 
     method: str
-    """a file of model/compression: layers, heads, rows, magnitude, wanda, int8, int4"""
+    """a file of model/compression: layers, heads, rows, magnitude, int8, int8_dynamic, int4"""
     output: Annotated[Path, HOME_EXPANDED]
     """new folder"""
     data: Annotated[Path, HOME_EXPANDED] | None = None
@@ -69,14 +75,13 @@ def compress(source: Path, words: Sequence[str]) -> Row:
     """
     options, rest = split_settings(CompressOptions, words)
     kind = find(_METHODS, options.method)
-    method: Method = kind(settings_of(kind.Options, rest))
+    opened = _write_smaller(source, options, kind(settings_of(kind.Options, rest)))
+    return measure_row(options.output, source, options, opened=opened)
+
+
+def _write_smaller(source: Path, options: CompressOptions, method: Method) -> list[Exportable]:
+    """Write the smaller model; return the model before and this one, which share what is equal in memory."""
     exportable = open_exportable(source)
-    if is_quantized(exportable.checkpoint):
-        before = read_record(source)
-        raise ConfigurationError(
-            f"{source}: is quantized{f' by {before.method}' if before else ''}; compress the model that it was made "
-            f"from{f', {before.source}' if before else ''}: a second rounding would only add to the first"
-        )
     if exportable.checkpoint.absent:
         raise ConfigurationError(f"{source}: holds a body without a head, which no tool reads; fine-tune it first")
     with model_folder(options.output, source, exportable.tokenizer):
@@ -85,31 +90,40 @@ def compress(source: Path, words: Sequence[str]) -> Row:
         record = CompressionRecord(
             method=options.method,
             options=to_plain(method.options),
-            claim=kind.claim,
+            claim=method.claim,
             lines=compressed.lines,
-            quantized=is_quantized(compressed.checkpoint),
             source=str(source.absolute()),
         )
-        write_compressed(options.output, source, compressed, record)
+        publish_json(options.output / RECORD, seal(to_plain(record)))
+        if method.quantization is None:
+            write_compressed(options.output, source, compressed, options.method)
+        else:
+            _write_integers(exportable, source, options.output, compressed, method.quantization)
     sys.stdout.write("".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines)))
-    # what the models share is in memory once
     smaller = replace(compressed.checkpoint, files=(options.output / WEIGHTS,))
-    opened = [exportable, replace(exportable, checkpoint=smaller)]
-    del exportable, compressed, smaller, batches
-    return measure_row(options.output, source, options, opened=opened)
+    rule = exportable.token_rule if method.quantization is None else {}  # a folder of transformers holds none
+    return [exportable, replace(exportable, checkpoint=smaller, token_rule=rule)]
+
+
+def _write_integers(
+    exportable: Exportable, source: Path, output: Path, compressed: Compressed, quantization: Quantization
+) -> None:
+    """Write a folder that transformers loads; in our format, if no class of it holds the model."""
+    try:
+        export_checkpoint(exportable.checkpoint)
+        integers_of_class(exportable.checkpoint, quantization)
+    except ConfigurationError as error:
+        write_imported(output, compressed.checkpoint, source)
+        sys.stdout.write(f"{output}: in our format, which transformers does not load: {error}\n")
+    else:
+        export_quantized(exportable, source, output, quantization)
 
 
 def _calibration(source: Path, method: Method, options: CompressOptions) -> list[Batch]:
     """Return the calibration rows that a method reads, a batch each."""
     has_set = options.data is not None or bool(steps_in(source / "checkpoints"))
-    if method.calibration == "none" or (method.calibration == "optional" and not (options.rows and has_set)):
+    if not (method.calibrates and options.rows and has_set):
         return []
-    if not has_set:
-        raise ConfigurationError(
-            f"method={options.method}: needs calibration rows, and {source} names none: give data=SHARDS"
-        )
-    if not options.rows:
-        raise ConfigurationError(f"rows: method={options.method} needs calibration rows, expected 1 or more, got 0")
     if options.data is not None:
         shards = open_shards(options.data)
     else:

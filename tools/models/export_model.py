@@ -12,7 +12,6 @@ import argparse
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +26,7 @@ from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_po
 
 if TYPE_CHECKING:
     from clozeline.model.checkpoints import Export
+    from clozeline.model.configuration.model_config import Quantization
     from clozeline.tools.models.export.exportable import Exportable
 
 _SHOWN: Final = 80
@@ -36,17 +36,26 @@ _SHOWN: Final = 80
 def _export(options: argparse.Namespace) -> None:
     if options.step is None:
         require_model(options.source)
-    from clozeline.model.checkpoints import dequantize_checkpoint, export_checkpoint, split, with_heads
     from clozeline.tools.model_folder import require_empty
     from clozeline.tools.models.export.exportable import open_exportable
-    from clozeline.tools.models.export.model_card import load_and_call
-    from clozeline.tools.models.export.torchao_format import int8_weights, write_torchao
-    from clozeline.tools.models.export.weight_files import write_weights
 
     require_empty(options.output)
-    exportable = open_exportable(options.source, options.step)
-    integers = int8_weights(exportable.checkpoint, options.source) if options.format == "torchao" else []
-    exportable = replace(exportable, checkpoint=dequantize_checkpoint(exportable.checkpoint))
+    _write_exports(open_exportable(options.source, options.step), options)
+
+
+def export_quantized(exportable: Exportable, source: Path, output: Path, quantization: Quantization) -> None:
+    """Write a model that a class of transformers holds, with integer weights of its linear maps."""
+    _write_exports(exportable, _arguments().parse_args([str(source), str(output)]), quantization)
+
+
+def _write_exports(
+    exportable: Exportable, options: argparse.Namespace, quantization: Quantization | None = None
+) -> None:
+    """Write the folders of a model, and load each once."""
+    from clozeline.model.checkpoints import export_checkpoint, split, with_heads
+    from clozeline.tools.models.export.model_card import load_and_call
+    from clozeline.tools.models.export.weight_files import write_weights
+
     checkpoint = with_heads(exportable.checkpoint, options.head) if options.head else exportable.checkpoint
     if options.pooling:
         alone, named = options.parts == "encoder", exportable.tokenizer is not None
@@ -59,10 +68,12 @@ def _export(options: argparse.Namespace) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = _export_tokenizer(folder, exportable, export.config)
         parameters = sum(tensor.numel() for tensor in export.tensors.values())
-        if integers:
-            export = write_torchao(folder, export, checkpoint, integers, options.type)
-        else:
+        if quantization is None:
             write_weights(folder, export.tensors, options.max_shard_size)
+        else:
+            from clozeline.tools.models.export.torchao_format import write_torchao
+
+            export = write_torchao(folder, export, checkpoint, quantization)
         _write_folder(folder, options, exportable, export, parameters)
         try:
             loaded = load_and_call(folder, export.loader, export.loader_options)
@@ -155,13 +166,11 @@ def _changed_keys(exportable: Exportable, export: Export) -> list[str]:
     return sorted(key for key in keys if published.get(key, absent) != export.config.get(key, absent))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def _arguments() -> Arguments:
     parser = Arguments(__doc__)
     parser.add_argument("source", type=model_path, metavar="RUN_OR_DIR", help="training run, or folder with a model")
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--parts", choices=["all", "encoder"], default="all", help="encoder: the model without heads")
-    dequantized = "transformers: weights of a quantized model are dequantized; torchao: its int8 weights (%(default)s)"
-    parser.add_argument("--format", choices=["transformers", "torchao"], default="transformers", help=dequantized)
     parser.add_argument("--head", action="append", default=[], metavar="NAME", help="a head; may be repeated (all)")
     parser.add_argument("--pooling", choices=POOLINGS, help="with --parts encoder: for sentence-transformers")
     size = "largest file of weights (%(default)s)"
@@ -170,7 +179,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--step", type=natural, metavar="N", help="step of the checkpoint (the newest complete one)")
     parser.add_argument("--licence", default="unknown", metavar="TEXT", help="for the model card (%(default)s)")
     parser.add_argument("--language", action="append", default=[], metavar="CODE", help="for the card; may be repeated")
-    return run_tool(parser, arguments, _export)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run_tool(_arguments(), arguments, _export)
 
 
 if __name__ == "__main__":

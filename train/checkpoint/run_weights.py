@@ -7,7 +7,6 @@ from pathlib import Path
 from torch import Tensor
 
 from clozeline.errors import CheckpointError, ConfigurationError, message_text
-from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.train.checkpoint.find_checkpoint import check_share, find_newest
 from clozeline.train.checkpoint.format import WEIGHT, Index, step_of, steps_in
 from clozeline.train.checkpoint.part_reader import CheckpointReader
@@ -47,12 +46,11 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
 
 
 def read_weights(directory: Path, index: Index) -> dict[str, Tensor]:
-    """Return the fp32 master weights of a checkpoint by name, or their averages; with integers, if it is quantized.
+    """Return the fp32 master weights of a checkpoint by name, or their averages.
 
     Projections of distillation are left out: they belong to its losses.
     """
     reader = CheckpointReader(directory, index)
     kept = {name: record for name, record in index.parameters.items() if not name.startswith("distillation.")}
     keys = {name: AVERAGE if AVERAGE in record.keys else WEIGHT for name, record in kept.items()}
-    stored = {name: reader.buffer(name) for name in index.buffers if name.endswith((INTEGERS, SCALES))}
-    return {name: reader.parameter(key, name) for name, key in keys.items()} | stored
+    return {name: reader.parameter(key, name) for name, key in keys.items()}

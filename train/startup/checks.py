@@ -13,7 +13,6 @@ from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.logs.trackers import check_tracker
 from clozeline.train.optim.early_stopping import check_metric
 from clozeline.train.startup.branch import resolve_branch
-from clozeline.train.startup.initial_weights import refuse_integers
 from clozeline.train.startup.run_directory import read_config
 from clozeline.train.startup.source_heads import leave_out_heads
 
@@ -34,7 +33,6 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     The files of the shards are checked here for a single process; several ranks call `Datasets.check_files` together.
     """
     config = resolve_branch(config)
-    refuse_integers(config.model, config.model.init_from or "model.quantization.stored=true: the model")
     check_world(config, world_size)
     check_tracker(config.log.tracker)
     config, left_out = leave_out_heads(config)

@@ -163,25 +163,14 @@ def open_model(source: Path, key: str = "model.init_from", *, adapter: Chosen | 
         if config.adapter is not None:
             remedy = f"start from a folder into which `clozeline export-model {source} FOLDER` has merged it"
             raise ConfigurationError(f"{key}: {source} trained an adapter: {remedy}")
-        refuse_integers(config, source)
         return Opened(config, read_weights(directory, index))
     if not source.is_dir():
         raise ConfigurationError(f"{key}: {source}: expected a folder, it is none")
     checkpoint = read_checkpoint(source)
-    refuse_integers(checkpoint.config, source)
     if (own := checkpoint.config.adapter) is not None and (adapter is None or adapter.plain() != own.plain()):
         remedy = f"leave out model.adapter to train it further, or merge it: clozeline export-model {source} FOLDER"
         raise ConfigurationError(f"{key}: {source} holds another adapter, {own.name}: {remedy}")
     return Opened(replace(checkpoint.config, adapter=None), checkpoint.tensors, checkpoint.notes)
-
-
-def refuse_integers(config: ModelConfig, source: object) -> None:
-    """Refuse a model whose weights are stored as integers: they have no gradient."""
-    if config.quantization is not None and config.quantization.options.stored:
-        raise ConfigurationError(
-            f"model.init_from: {source} is quantized, and integers are not trained: start from the model that it was "
-            f"made from; to train for this format, set model.quantization={config.quantization.name}"
-        )
 
 
 def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:

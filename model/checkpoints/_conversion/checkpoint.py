@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 import yaml
-from torch import Tensor
+from torch import Tensor, nn
 
 from clozeline.configuration.config import adapter_of
 from clozeline.errors import ConfigurationError, WeightsError
@@ -16,12 +16,17 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.import_record import CONFIG, IMPORT_RECORD, read_import_record
 from clozeline.model.checkpoints._conversion.original_names import from_origin
 from clozeline.model.checkpoints._conversion.task_heads import label_note
-from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensors, refuse_invalid_values
+from clozeline.model.checkpoints._conversion.tensor_files import (
+    read_json,
+    read_metadata,
+    read_tensors,
+    refuse_invalid_values,
+)
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.quantization import INTEGERS, stored_tensors
+from clozeline.model.quantization import has_integers, holds_integers, restore_integers
 
 MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"
@@ -37,7 +42,7 @@ _NO_MATTER: Final = frozenset(
         *("classifier_dropout", "classifier_dropout_prob", "qa_dropout", "seq_classif_dropout"),
         *("encoder_layerdrop", "decoder_layerdrop"),
         *("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"),
-        "summary_last_dropout",
+        *("summary_last_dropout", "quantization_config"),
         *("classifier_pooling", "deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
         *("sparse_prediction", "sparse_pred_ignore_index"),
         *("early_stopping", "max_length", "min_length", "num_beams", "no_repeat_ngram_size", "length_penalty"),
@@ -54,7 +59,7 @@ class Checkpoint:
     vocab_size: int
     """ids that the model predicts; rows of the token table if the directory is not a run"""
     tensors: Mapping[str, Tensor]
-    """our parameters, in the dtype of the file"""
+    """our parameters, in the dtype of the file; integers of torchao for some of them, in a quantized folder"""
     token_ids: Mapping[str, Any]
     """`pad_token_id`, `decoder_start_token_id` and the like"""
     model_type: str | None
@@ -72,19 +77,20 @@ class Checkpoint:
     """texts of the config.json and generation_config.json that an export begins from"""
 
 
-def read_checkpoint(folder: Path, *, strict: bool = False) -> Checkpoint:
+def read_checkpoint(folder: Path, *, strict: bool = False, quantized: bool = False) -> Checkpoint:
     """Read a directory of transformers (config.json) or of our own (model.yaml).
 
-    Heads that the type does not have are left out, with a note; `strict` refuses them.
+    Heads that the type does not have are left out, with a note; `strict` refuses them. Integer weights of torchao are
+    refused, too, unless `quantized` is true: they can be computed with, and neither trained nor converted.
 
     Raises:
         ConfigurationError: the directory is neither, or describes a model that we do not build.
         WeightsError: tensors are damaged, unknown, missing, of a wrong shape, or contradict each other.
     """
     if (folder / MODEL).is_file():
-        return _read_own(folder)
+        return _read_own(folder, quantized=quantized)
     if (folder / CONFIG).is_file():
-        return _read_transformers_folder(folder, strict=strict)
+        return _read_transformers_folder(folder, strict=strict, quantized=quantized)
     if (folder / IMPORT_RECORD).is_file():
         raise ConfigurationError(f"{folder / MODEL}: missing; import the model again")
     raise ConfigurationError(
@@ -103,12 +109,17 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
         raise WeightsError(f"the checkpoint holds no head: {join_names(checkpoint.absent)} are not there")
     model = Model(checkpoint.config, checkpoint.vocab_size)
     with torch.no_grad():
-        for name, tensor in stored_tensors(model).items():
-            tensor.copy_(checkpoint.tensors[name])
+        for name, parameter in list(model.named_parameters()):
+            tensor = checkpoint.tensors[name]
+            if holds_integers(tensor):
+                module = model.get_submodule(name.removesuffix(".weight"))
+                module.weight = nn.Parameter(tensor.float(), requires_grad=False)
+            else:
+                parameter.copy_(tensor)
     return model.eval()
 
 
-def _read_own(folder: Path) -> Checkpoint:
+def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:
     try:
         plain = yaml.safe_load((folder / MODEL).read_text(encoding="utf-8"))
         config: ModelConfig = adapter_of(ModelConfig).validate_python(plain)
@@ -117,6 +128,8 @@ def _read_own(folder: Path) -> Checkpoint:
         raise ConfigurationError(f"{folder / MODEL}: cannot be read as a model's configuration: {why}") from error
     record = read_import_record(folder / IMPORT_RECORD)
     stored, files = read_tensors(folder)
+    if has_integers(metadata := read_metadata(files)):
+        stored = _restore(stored, metadata, folder / MODEL, quantized=quantized)
     unread = {name.removeprefix(UNREAD): tensor for name, tensor in stored.items() if name.startswith(UNREAD)}
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
     for path, digest in ((folder / MODEL, record.config), (files[0], record.weights)):
@@ -126,22 +139,21 @@ def _read_own(folder: Path) -> Checkpoint:
     rows, absent = record.vocab_size, record.absent
     shapes = {name: list(shape) for name, shape in parameter_shapes(config, rows).items() if name not in absent}
     refuse_differing(tensors, shapes, str(folder / WEIGHTS))
-    floats = {name: tensor for name, tensor in stored.items() if not name.endswith(INTEGERS)}
-    refuse_invalid_values(floats, str(folder / WEIGHTS))
+    refuse_invalid_values(stored, str(folder / WEIGHTS))
     ids, kind = record.token_ids, record.model_type
     trained = tuple(record.trained)
     return Checkpoint(config, rows, tensors, ids, kind, tuple(files), tuple(absent), (), unread, trained)
 
 
-def _read_transformers_folder(folder: Path, *, strict: bool) -> Checkpoint:
+def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) -> Checkpoint:
     plain = read_json(folder / CONFIG)
-    if "quantization_config" in plain:
-        raise ConfigurationError(f"{folder / CONFIG}: quantized weights are not read; take the original ones")
     try:
         key_map = map_of_class(plain)
     except ConfigurationError as error:
         raise ConfigurationError(f"{folder / CONFIG}: {error}") from error
     stored, files = read_tensors(folder)
+    if "quantization_config" in plain:
+        stored = _restore(stored, read_metadata(files), folder / CONFIG, quantized=quantized)
     config = key_map.read_config(plain, stored)
     rows = key_map.vocab_size(plain)
     # names in the file → names of the class with its heads
@@ -186,6 +198,22 @@ def _read_transformers_folder(folder: Path, *, strict: bool) -> Checkpoint:
     converted = to_ours(key_map, config, tensors, stored_shapes)
     kind = key_map.model_type
     return Checkpoint(config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread)
+
+
+def _restore(
+    stored: dict[str, Tensor], metadata: dict[str, str], described: Path, *, quantized: bool
+) -> dict[str, Tensor]:
+    """Return the tensors of a file with integers of torchao, which `described` names."""
+    if not quantized:
+        raise ConfigurationError(
+            f"{described}: quantized weights are not read here; take the model they were made from"
+        )
+    try:
+        return restore_integers(stored, metadata)
+    except ValueError as error:
+        raise WeightsError(
+            f"{described}: its integers cannot be read, expected those of torchao: {error}; quantize the model again"
+        ) from error
 
 
 def _without_copies(tensors: dict[str, Tensor], ties: Mapping[str, str], where: str, tied: bool) -> dict[str, Tensor]:

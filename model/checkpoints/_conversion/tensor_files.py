@@ -3,16 +3,17 @@
 import json
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
 from clozeline.errors import WeightsError
+from clozeline.model.quantization import holds_integers
 
 INDEX_LIMIT: Final = 64 << 20
 """Largest JSON file that is parsed, in bytes."""
@@ -55,11 +56,21 @@ def refuse_invalid_values(tensors: Mapping[str, Tensor], where: str) -> None:
     for name, tensor in tensors.items():
         if tensor.dtype not in _FLOATS:
             raise WeightsError(f"{where}: {name}: expected floating-point values, got {tensor.dtype}; is it quantized?")
+        tensor = tensor.scale if holds_integers(tensor) else tensor  # type: ignore[attr-defined]
         # the extremes need no memory; entries are compared only if one of them is not finite
         if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):
             wrong = int((~torch.isfinite(tensor)).sum())
             values = f"{wrong} of {tensor.numel()} values"
             raise WeightsError(f"{where}: {name}: {values} are nan or infinite; take another copy")
+
+
+def read_metadata(files: Iterable[Path]) -> dict[str, str]:
+    """Return the metadata of safetensors files, in one mapping."""
+    metadata: dict[str, str] = {}
+    for path in (path for path in files if path.suffix == ".safetensors"):
+        with safe_open(path, framework="pt") as file:
+            metadata |= file.metadata() or {}
+    return metadata
 
 
 def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:

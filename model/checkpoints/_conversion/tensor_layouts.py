@@ -1,20 +1,22 @@
 """Convert tensors between a checkpoint and our parameters: split fused ones, transpose, reshape."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from clozeline.errors import WeightsError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.quantization import stored_tensors
+from clozeline.model.quantization import holds_integers
 
 
 def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:
-    """Return the names and shapes of a model's parameters, and of stored integers, without allocating them."""
+    """Return the names and shapes of a model's parameters, without allocating them."""
     with torch.device("meta"):
-        return {name: tensor.shape for name, tensor in stored_tensors(Model(config, vocab_size)).items()}
+        return {name: parameter.shape for name, parameter in Model(config, vocab_size).named_parameters()}
 
 
 def their_shapes(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size]) -> dict[str, list[int]]:
@@ -34,6 +36,11 @@ def to_ours(
     ours = {}
     for name, target in key_map.targets(config, names).items():
         tensor = theirs[target.name]
+        if holds_integers(tensor):  # integers and scales have the outputs of the weight
+            if target.shape is not None or target.transposed:
+                raise WeightsError(f"{target.name}: expected floating-point values, got integers")
+            ours[name] = tensor._apply_fn_to_data(partial(part_of, target=target))  # type: ignore[attr-defined]
+            continue
         if target.shape is not None:
             tensor = tensor.flatten(1 if target.shape[0] < 0 else 0)
         tensor = tensor.T if target.transposed else tensor

@@ -3,8 +3,8 @@
 import torch
 
 from clozeline.model.build import build_model
-from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.quantization import stored_tensors
+from clozeline.model.checkpoints import Checkpoint, build_checkpoint
+from clozeline.model.quantization import holds_integers
 from clozeline.registry import choose
 from tests.model.small_models import RECURRENT, SPELLINGS, VOCABULARY, small_config
 
@@ -22,16 +22,23 @@ def odd_checkpoint(family="encoder", seed=0, **changes):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw, dtype=torch.float64), alpha=0.3)
+    return checkpoint_of(model)
+
+
+def checkpoint_of(model):
+    """A checkpoint with the parameters of a model."""
     tensors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    return Checkpoint(config, VOCABULARY, tensors, {"pad_token_id": 0}, None, ())
+    return Checkpoint(model.config, VOCABULARY, tensors, {"pad_token_id": 0}, None, ())
 
 
 def model_of(checkpoint):
-    """The model of a checkpoint in its own precision."""
+    """The model of a checkpoint in its own precision; integers of torchao are computed with as they are."""
+    if any(map(holds_integers, checkpoint.tensors.values())):
+        return build_checkpoint(checkpoint)
     model = build_model(checkpoint.config, checkpoint.vocab_size, {"pad": 0}, SPELLINGS).double().eval()
     with torch.no_grad():
-        for name, tensor in stored_tensors(model).items():
-            tensor.copy_(checkpoint.tensors[name])
+        for name, parameter in model.named_parameters():
+            parameter.copy_(checkpoint.tensors[name])
     return model
 
 

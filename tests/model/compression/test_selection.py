@@ -92,7 +92,7 @@ def test_either_a_count_or_a_share_in_0_1(method: str, options: dict[str, float]
         choose("clozeline.model.compression", {"name": method, **options})
 
 
-@pytest.mark.parametrize("method", ["magnitude", "wanda"])
+@pytest.mark.parametrize("method", ["magnitude", "rows"])
 @pytest.mark.parametrize("sparsity", [0, 1, 1.5, -0.1])
 def test_a_share_of_zeros_is_in_0_1(method: str, sparsity: float) -> None:
     with pytest.raises(ConfigurationError, match="sparsity"):

@@ -19,8 +19,8 @@ import yaml
 from clozeline.configuration.config import load_config
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens, write_rule
-from clozeline.model.checkpoints import read_checkpoint
-from clozeline.tools.models.compare_logits import main as compare
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.quantization import holds_integers
 from clozeline.tools.models.compress import compress, main
 from clozeline.tools.models.compression import comparison
 from clozeline.tools.models.compression.measurements import random_batch
@@ -29,8 +29,6 @@ from clozeline.tools.models.compression.written_models import find_claim, read_r
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluate import main as evaluate
-from clozeline.tools.runs.fill_mask import main as fill_mask
-from clozeline.tools.runs.generate import main as generate
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.configuration.config import TrainConfig
@@ -41,7 +39,6 @@ from tests.matrices import mark_slow_but
 from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.runs.inference.test_trained_model import write_run
-from tests.tools.runs.test_generate import DECODER
 from tests.tools.small_run import example_sets
 
 FAST = ["length=16", "repeats=1"]
@@ -61,8 +58,6 @@ METHODS = {
     "heads": ["sparsity=0.5"],
     "rows": ["sparsity=0.5"],
     "magnitude": ["sparsity=0.5"],
-    "wanda": ["sparsity=0.5"],
-    "int8": ["embeddings=true"],
 }
 
 
@@ -82,7 +77,7 @@ def test_a_compressed_run_is_read_like_a_run(
     assert json.loads(capsys.readouterr().out)["n"] == 21
     record = read_record(output)
     assert record is not None
-    assert (record.method, record.source, record.quantized) == (method, str(tuned), method == "int8")
+    assert (record.method, record.source) == (method, str(tuned))
 
 
 def test_a_run_that_drops_tokens_keeps_its_rule(
@@ -102,7 +97,7 @@ def test_a_run_that_drops_tokens_keeps_its_rule(
     assert any(not torch.equal(mine[head], other) for head, other in models[1].logits(batch).items())
     # a model of the same depth keeps the rule; one of fewer layers cannot
     small = [str(pruned), *FAST, "rows=8", f"output={tmp_path / 'small'}"]
-    assert main([*small, "method=int8"]) == 0
+    assert main([*small, "method=magnitude", "sparsity=0.5"]) == 0
     kept = load_trained(tmp_path / "small").model
     assert isinstance(kept, TokenPruning)
     assert kept.rule == rule
@@ -129,34 +124,31 @@ def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one_ran
         one_rank.run(start, tmp_path / "resumed.yaml")
 
 
-@pytest.mark.slow
-def test_integers_start_no_training(tuned: Path, tmp_path: Path, one_rank: RankPool) -> None:
-    small, student = tmp_path / "small", tmp_path / "student"
-    assert main([str(tuned), "method=int8", *FAST, f"output={small}"]) == 0
-    plain = yaml.safe_load((tuned / "config.yaml").read_text())
-    models = {"init_from": str(small)}, {**plain["model"], "init_from": str(small)}
-    for model in models:  # the keys of the source, or those of the model before
-        (tmp_path / "config.yaml").write_text(yaml.safe_dump(plain | {"model": model, "output": str(student)}))
-        with pytest.raises(AssertionError, match=r"small is quantized, .* model\.quantization=int8"):
-            one_rank.run(start, tmp_path / "config.yaml")
-    plain |= {"model": yaml.safe_load((small / "config.yaml").read_text())["model"], "output": str(small)}
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(plain))
-    with pytest.raises(AssertionError, match=r"model\.quantization\.stored=true: the model is quantized"):
-        one_rank.run(start, tmp_path / "config.yaml")
-
-
+INTEGERS = ("int8", "int8_dynamic", "int4")
 QUANTIZED = [(1, 0), (1, 3), *((2, stage) for stage in range(4))]
 """Numbers of ranks and ZeRO stages of a training with rounded weights."""
+LOADS = pytest.mark.filterwarnings("ignore")
+"""torchao and transformers warn about names that they are going to change."""
 
 
+def integer_logits(folder: Path, ids: torch.Tensor) -> torch.Tensor:
+    """Scores of a folder with integers."""
+    model, count = build_checkpoint(read_checkpoint(folder, quantized=True)), ids.shape[1]
+    ours = {"input_ids": ids, "position_ids": torch.arange(count)[None], "lengths": torch.tensor([count])}
+    with torch.no_grad():
+        (found,) = model.logits(ours).values()
+    return found
+
+
+@LOADS
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "stage"), mark_slow_but([(1, 0)], QUANTIZED))
-def test_a_training_for_int8_computes_what_its_compressed_run_does(
+def test_a_training_for_int8_computes_what_its_integers_do(
     tuned: Path, tmp_path: Path, one_rank: RankPool, two_ranks: RankPool, size: int, stage: int
 ) -> None:
-    """Stopped and resumed, it has the same weights; the export's logits are those of the training."""
+    """Stopped and resumed, it has the same weights; the logits of the integers are those of the training."""
     plain = yaml.safe_load((tuned / "config.yaml").read_text())
-    plain["model"] = {**plain["model"], "init_from": str(tuned), "quantization": {"name": "int8", "embeddings": True}}
+    plain["model"] = {**plain["model"], "init_from": str(tuned), "quantization": "int8"}
     plain["zero"] = {**(plain.get("zero") or {}), "stage": stage}
     weights = []
     for name in ("at once", "resumed"):
@@ -170,48 +162,55 @@ def test_a_training_for_int8_computes_what_its_compressed_run_does(
         weights.append(load_trained(tmp_path / name).model)
     for first, second in zip(*(model.parameters() for model in weights), strict=True):
         assert torch.equal(first, second)
-    small = tmp_path / "small"
-    assert main([str(tmp_path / "at once"), "method=int8", "embeddings=true", *FAST, f"output={small}"]) == 0
-    model, ids = load_trained(small).model, torch.arange(10, 19)[None]
+    small, ids = tmp_path / "small", torch.arange(10, 19)[None]
+    assert main([str(tmp_path / "at once"), "method=int8", *FAST, f"output={small}"]) == 0
     ours = {"input_ids": ids, "position_ids": torch.arange(9)[None], "lengths": torch.tensor([9])}
     with torch.no_grad():
-        (found,), (expected,) = (each.logits(ours).values() for each in (model, weights[0]))
-    assert (found - expected).abs().max() <= 1e-5
+        (expected,) = weights[0].logits(ours).values()
+    assert (integer_logits(small, ids) - expected).abs().max() <= 1e-5
     before = dict(load_trained(tuned).model.named_parameters())
     assert any(not torch.equal(before[name], parameter) for name, parameter in weights[0].named_parameters())
 
 
-@pytest.mark.parametrize("embeddings", ["false", "true"])
-def test_tools_read_quantized_runs(
-    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], embeddings: str
+@LOADS
+@pytest.mark.parametrize("method", INTEGERS)
+def test_integers_are_what_transformers_loads(
+    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
 ) -> None:
-    """A decoder generates with a cache, an encoder fills masks, and a folder compares with its run."""
-    runs = {"causal_lm": DECODER, "masked_lm": {}}
-    for label, changes in runs.items():
-        write_run(tmp_path / label, shard_sets, [4], 1, label, **changes)
-        words = [f"embeddings={embeddings}", *FAST, f"output={tmp_path / label / 'int8'}"]
-        assert main([str(tmp_path / label), "method=int8", *words]) == 0
-    capsys.readouterr()
-    assert generate([str(tmp_path / "causal_lm" / "int8"), "the page", "max_tokens=3"]) == 0
-    assert "the page" in capsys.readouterr().out
-    assert fill_mask([str(tmp_path / "masked_lm" / "int8"), "--text", "the <mask> page"]) == 0
-    assert "guesses" in capsys.readouterr().out
-    assert compare([str(tmp_path / "masked_lm" / "int8"), str(tmp_path / "masked_lm"), "--close", "9"]) == 0
-
-
-def test_an_int4_run_goes_out_dequantized(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    even = tmp_path / "even"
-    write_run(even, shard_sets, [4], 2, **BERT, model__ffn_dim=40)
-    assert main([str(even), "method=int4", "group=2", "rows=4", *FAST, f"output={tmp_path / 'small'}"]) == 0
-    assert "12 rounded by GPTQ with 4 rows" in capsys.readouterr().out
-    assert export([str(tmp_path / "small"), str(tmp_path / "out")]) == 0
-    theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "out")
+    sizes = {"model__dim": 32, "model__attention_heads": 2, "model__ffn_dim": 64}
+    write_run(tmp_path / "run", shard_sets, [4], 2, **BERT, **sizes)
+    small = tmp_path / "small"
+    assert main([str(tmp_path / "run"), f"method={method}", *FAST, f"output={small}"]) == 0
+    printed = capsys.readouterr().out
+    assert "loaded by AutoModelForMaskedLM" in printed
+    assert "saves disk" in printed
     ids = torch.arange(10, 19)[None]
-    ours = {"input_ids": ids, "position_ids": torch.arange(9)[None], "lengths": torch.tensor([9])}
     with torch.no_grad():
-        logits = load_trained(tmp_path / "small").model.logits(ours)["masked_lm"]
-        assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
-    assert export([str(tmp_path / "small"), str(tmp_path / "other"), "--format", "torchao"]) == 64
+        theirs = transformers.BertForMaskedLM.from_pretrained(small).eval()(input_ids=ids).logits
+    found = integer_logits(small, ids)
+    assert (found - theirs).norm() <= (1e-2 if method == "int8_dynamic" else 1e-5) * theirs.norm()
+    transformers.AutoTokenizer.from_pretrained(small, local_files_only=True)
+    # the table reads the folder again; other tools refuse what they cannot train or convert
+    assert main(["--compare", str(tmp_path / "run"), str(small), *FAST]) == 0
+    assert f"the paper's claim: {method}: " in capsys.readouterr().out
+    for refused in (
+        lambda: main([str(small), "method=layers", "keep=[0]", f"output={tmp_path / 'out'}"]),
+        lambda: export([str(small), str(tmp_path / "out")]),
+        lambda: import_model([str(small), str(tmp_path / "out")]),
+    ):
+        assert refused() == 64
+        assert "quantized weights are not read here; take the model they were made from" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+
+@LOADS
+def test_integers_are_scored(tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
+    words = [str(tuned), "method=int8", f"task={task}", *FAST, f"output={tmp_path / 'small'}"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    assert "in our format, which transformers does not load: no model type" in printed
+    assert "accuracy, %" in printed
 
 
 @pytest.fixture(scope="module")
@@ -260,11 +259,11 @@ def test_a_folder_becomes_a_folder(
         assert export([str(output), str(tmp_path / f"{source}-again")]) == 0
     # rows for calibration are of a set with the same tokenizer, or none at all
     manifest = example_sets(shard_sets)["masked_lm"][0]
-    words = [str(tmp_path / "ours"), "method=wanda", "rows=4", *FAST]
-    assert main([*words, f"output={tmp_path / 'w'}"]) == 64
-    assert "give data=SHARDS" in capsys.readouterr().err
-    assert not (tmp_path / "w").exists()
-    assert main([*words, f"data={manifest}", f"output={tmp_path / 'w'}"]) == 0
+    words = [str(tmp_path / "ours"), "method=rows", "keep=5", "rows=4", *FAST]
+    for more, said in (([], "by weights"), ([f"data={manifest}"], "over 4 rows")):
+        capsys.readouterr()
+        assert main([*words, *more, f"output={tmp_path / said}"]) == 0
+        assert said in capsys.readouterr().out
     for name in ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json"):
         (tmp_path / "theirs" / name).unlink(missing_ok=True)
     assert main([str(tmp_path / "theirs"), "method=layers", "keep=[1]", f"output={tmp_path / 'x'}"]) == 64
@@ -278,7 +277,6 @@ REFUSED = {
     "sparsity of everything": (["method=rows", "sparsity=1"], "sparsity"),
     "no such method": (["method=heds", "keep=1"], "did you mean 'heads'"),
     "a key of another method": (["method=heads", "keep=1", "scope=global"], "scope"),
-    "no rows for calibration": (["method=wanda", "rows=0"], "expected 1 or more, got 0"),
     "nothing to compare": (["--compare"], "expected the dense model and others"),
     "a picture of one": (["method=layers", "keep=[0]", "--html", "a.html"], "--compare"),
 }
@@ -292,18 +290,11 @@ def test_mistakes(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert not (tmp_path / "out").exists()
 
 
-def test_a_quantized_model_is_not_compressed_again(
-    bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([str(bert), "method=int8", *FAST, f"output={tmp_path / 'int8'}"]) == 0
-    assert main([str(tmp_path / "int8"), "method=layers", "keep=[0]", f"output={tmp_path / 'out'}"]) == 64
-    assert f"is quantized by int8; compress the model that it was made from, {bert}: " in capsys.readouterr().err
-
-
 def _storages() -> dict[int, int]:
     """Bytes of every storage of a live tensor on the CPU, by its address."""
     gc.collect()
-    live = [each.untyped_storage() for each in gc.get_objects() if isinstance(each, torch.Tensor)]
+    tensors = [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and not holds_integers(each)]
+    live = [each.untyped_storage() for each in tensors]
     return {storage.data_ptr(): storage.nbytes() for storage in live if storage.device.type == "cpu"}
 
 
@@ -324,8 +315,8 @@ def test_weights_are_in_memory_once(tmp_path: Path, tuned: Path, method: str, ex
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparison, "measure_latencies", lambda *_: note({}))
         patch.setattr(comparison, "score", lambda *_: note(Score("accuracy", (0.5,))))
-        words = [f"method={method}", *METHODS[method], "task=" + str(task), f"output={tmp_path / 'out'}"]
-        row = compress(tuned, [word for word in words if word != "embeddings=true"])
+        words = [f"method={method}", *METHODS.get(method, []), "task=" + str(task), f"output={tmp_path / 'out'}"]
+        row = compress(tuned, words)
     assert row.dense.stored <= seen[0] <= (1 + extra) * row.dense.stored
     assert seen[1:] == [0, 0]
 
@@ -350,7 +341,10 @@ print(max(rises))
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["layers", "int8"])
 def test_peak_resident_memory(bert: Path, shard_sets: Path, tmp_path: Path, method: str) -> None:
-    """At most 2.2 times the weights of 146 MB. Rows have 16 tokens, so that activations are small next to them."""
+    """Multiples of the weights of 146 MB. Rows have 16 tokens, so that activations are small next to them.
+
+    Integers are made from a dense export, and transformers loads them once.
+    """
     sizes = {"model__dim": 768, "model__ffn_dim": 3072, "model__layers": 5, "model__attention_heads": 12}
     write_run(tmp_path / "run", shard_sets, [4], 2, **BERT | sizes)
     assert export([str(tmp_path / "run"), str(tmp_path / "dense")]) == 0
@@ -359,7 +353,7 @@ def test_peak_resident_memory(bert: Path, shard_sets: Path, tmp_path: Path, meth
     done = subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=True)
     stored = (tmp_path / "dense/model.safetensors").stat().st_size
     assert stored > 140e6
-    assert int(done.stdout.splitlines()[-1]) <= 2.2 * stored
+    assert int(done.stdout.splitlines()[-1]) <= (3.3 if method == "int8" else 2.2) * stored
 
 
 def test_seeds_are_one_row_with_their_deviation(

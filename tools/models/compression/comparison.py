@@ -113,7 +113,7 @@ def measure_row(
     """
     runs, before = seeds_of(folder), seeds_of(dense)
     measured = [before[0]] if runs == before else [before[0], runs[0]]
-    opened = opened or [open_exportable(path) for path in measured]
+    opened = opened or [open_exportable(path, quantized=True) for path in measured]
     models = [build_opened(each) for each in opened]
     sizes = [
         measure_sizes(path, each.checkpoint, model, options.length)

@@ -14,10 +14,10 @@ from torch import Tensor
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning, prune_by
 from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint, is_quantized, iterate_weights
+from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression import build_sharing
 from clozeline.model.heads._vocabulary_head import VocabularyHead
-from clozeline.model.quantization import INTEGERS, SCALES
+from clozeline.model.quantization import holds_integers
 from clozeline.seeding import hash64
 from clozeline.tools.models.export.exportable import Exportable
 from clozeline.train.checkpoint.format import WEIGHT, part_name, steps_in
@@ -60,13 +60,15 @@ def build_opened(opened: Exportable) -> Model:
 
 def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: int) -> Sizes:
     """Return the sizes of a model; `length` is the tokens of a row."""
-    counts = [int(torch.count_nonzero(tensor)) for _, tensor in iterate_weights(checkpoint)]
+    weights = (tensor.dequantize() if holds_integers(tensor) else tensor for tensor in checkpoint.tensors.values())
+    nonzero = sum(int(torch.count_nonzero(weight)) for weight in weights)
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
     forward = model.flops(length, target) / 3  # it counts the backward pass, too
     if isinstance(model, TokenPruning):
         forward -= _saved_flops(model, length)
     stored = stored_bytes(folder, checkpoint.files)
-    return Sizes(model.num_parameters(), sum(counts), stored, forward, is_quantized(checkpoint))
+    integers = any(map(holds_integers, checkpoint.tensors.values()))
+    return Sizes(model.num_parameters(), nonzero, stored, forward, integers)
 
 
 @torch.inference_mode()
@@ -78,10 +80,7 @@ def _saved_flops(model: TokenPruning, length: int) -> float:
 
 
 def stored_bytes(folder: Path, files: Sequence[Path]) -> int:
-    """Return the bytes of the weights of a run, or of a model folder with these files, without optimizer states.
-
-    Of a run's part its weights count, and the integers and scales that are stored in place of some.
-    """
+    """Return the bytes of the weights of a run, or of a model folder with these files, without optimizer states."""
     if not steps_in(folder / "checkpoints"):
         return sum(path.stat().st_size for path in files)
     directory, index = find_checkpoint(folder)
@@ -90,7 +89,7 @@ def stored_bytes(folder: Path, files: Sequence[Path]) -> int:
         with safe_open(directory / part_name(part), framework="pt") as file:
             for key in file.keys():  # noqa: SIM118 (it is no dictionary)
                 kind, _, name = key.partition("/")
-                if (kind == WEIGHT and name in index.parameters) or name.endswith((INTEGERS, SCALES)):
+                if kind == WEIGHT and name in index.parameters:
                     total += file.get_tensor(key).nbytes
     return total
 

@@ -9,6 +9,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.model.checkpoints import IMPORT_RECORD, MODEL, build_checkpoint, find_imported_tokenizer, read_checkpoint
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.tools.model_folder import TOKENIZER
+from clozeline.tools.models.compression.written_models import RECORD
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.predictions import set_rows
 from clozeline.tools.runs.evaluation.scores import predict_task_share, score_shares
@@ -59,17 +61,18 @@ def _metrics_of(folder: Path, split: str, task: Path) -> dict[str, float]:
 
 
 def _open_folder(folder: Path, split: str, task: Path) -> TaskRun:
-    """Open a model folder in our format with a split, as `open_task_run` opens a run."""
-    tokenizer = find_imported_tokenizer(folder)
+    """Open a model folder in our format, or with integers, with a split, as `open_task_run` opens a run."""
+    record = next((name for name in (IMPORT_RECORD, RECORD) if (folder / name).is_file()), IMPORT_RECORD)
+    tokenizer = folder / TOKENIZER if record == RECORD else find_imported_tokenizer(folder)
     if tokenizer is None:
         raise ConfigurationError(
             f"{folder}: expected a run, or a folder in our format with its tokenizer, to score; import the folder with "
             "clozeline import-model, and give that"
         )
     shards, facts = open_split(task, split)
-    checkpoint = read_checkpoint(folder)
+    checkpoint = read_checkpoint(folder, quantized=True)
     head = find_head(folder, checkpoint.config, facts, shards)
     trained = TrainedModel(build_checkpoint(checkpoint), load_tokenizer(tokenizer), (), 0)
     refuse_other_ids(folder, shards, "task")
     train, _ = open_split(task, "train")
-    return TaskRun(trained, facts, head, shards, train, 0, file_hash(folder / IMPORT_RECORD))
+    return TaskRun(trained, facts, head, shards, train, 0, file_hash(folder / record))

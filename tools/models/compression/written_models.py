@@ -7,18 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from torch import Tensor
-
 from clozeline.configuration.config import config_class, save_yaml, to_plain, validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
-from clozeline.files import publish, publish_json, read_json, sync
+from clozeline.files import publish, read_json, sync
 from clozeline.model.adaptive_computation.token_rules import read_rule
 from clozeline.model.checkpoints import keep_published
 from clozeline.model.compression import Compressed
-from clozeline.model.quantization import INTEGERS, SCALES
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.repair import cannot_write
-from clozeline.sealed_json import seal, unseal
+from clozeline.sealed_json import unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 from clozeline.train.checkpoint.find_checkpoint import LATEST
 from clozeline.train.checkpoint.format import FROZEN, WEIGHT, Index, ParameterRecord, part_name, steps_in
@@ -47,21 +44,18 @@ class CompressionRecord:
     """result that the paper reports"""
     lines: tuple[str, ...]
     """removed parts"""
-    quantized: bool
-    """weights are stored as integers"""
     source: str
     """folder of the model before"""
 
 
-def write_compressed(output: Path, source: Path, compressed: Compressed, record: CompressionRecord) -> None:
+def write_compressed(output: Path, source: Path, compressed: Compressed, method: str) -> None:
     """Write the smaller model next to the tokenizer that `model_folder` has put there.
 
     A run becomes a run: config.yaml with the smaller model, sets.json, and a checkpoint of the same step with the
     weights alone, from which no training resumes. Another folder becomes one as `clozeline import-model` writes it.
     """
-    publish_json(output / RECORD, seal(to_plain(record)))
     if steps_in(source / "checkpoints"):
-        _write_run(output, source, compressed, record.method)
+        _write_run(output, source, compressed, method)
     else:
         write_imported(output, compressed.checkpoint, source)
 
@@ -140,24 +134,21 @@ def _write_run(output: Path, source: Path, compressed: Compressed, method: str) 
     keep_published(source, output)
     with publish(output / "config.yaml") as temporary:
         save_yaml(to_plain(config), temporary)
-    # the part: weights in a row, and as buffers the integers and scales that a quantized model has in their place
-    checkpoint, tensors = compressed.checkpoint, dict[str, Tensor]()
-    records: dict[str, ParameterRecord] = {}
-    buffers = sorted(name for name in checkpoint.tensors if name.endswith((INTEGERS, SCALES)))
-    for name, tensor in checkpoint.tensors.items():
-        if name in buffers:
-            tensors[f"buffer/{name}"] = tensor
-            continue
-        tensors[f"{WEIGHT}/{name}"] = tensor.reshape(-1)
-        records[name] = ParameterRecord(list(tensor.shape), FROZEN, [WEIGHT], [(0, 0, tensor.numel())])
+    # the part: weights in a row
+    weights = compressed.checkpoint.tensors
+    tensors = {f"{WEIGHT}/{name}": tensor.reshape(-1) for name, tensor in weights.items()}
+    records = {
+        name: ParameterRecord(list(tensor.shape), FROZEN, [WEIGHT], [(0, 0, tensor.numel())])
+        for name, tensor in weights.items()
+    }
     folder = output / "checkpoints" / f"step-{state.step:08d}"
     hidden = folder.with_name(f".{folder.name}")
     hidden.mkdir(parents=True)
-    written = write_part(Snapshot(tensors, [], {}, buffers, {}), hidden / part_name(0))
+    written = write_part(Snapshot(tensors, [], {}, [], {}), hidden / part_name(0))
     # the index: a training with this output is refused, as its configuration has no such key
     keys = frozen(config) | {"compress.method": method}
     smaller = replace(state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys)
-    Index(smaller.plain(), {}, records, buffers, {part_name(0): written.file}).write(hidden)
+    Index(smaller.plain(), {}, records, [], {part_name(0): written.file}).write(hidden)
     sync(hidden)
     hidden.rename(folder)
     with publish(folder.with_name(LATEST)) as temporary:

@@ -75,13 +75,14 @@ class Adapted:
     step: int
 
 
-def open_exportable(source: Path, step: int | None = None) -> Exportable:
+def open_exportable(source: Path, step: int | None = None, *, quantized: bool = False) -> Exportable:
     """Read a run (its fp32 master weights), an imported model, or a transformers folder.
 
-    `step` None: the newest complete checkpoint.
+    `step` None: the newest complete checkpoint; `quantized`: as in `read_checkpoint`.
     """
     if not steps_in(source / "checkpoints") and step is None:
-        checkpoint = replace(_merge_imported(read_checkpoint(source)), published=find_published(source))
+        merged = _merge_imported(read_checkpoint(source, quantized=quantized))
+        checkpoint = replace(merged, published=find_published(source))
         facts = {"model type": str(checkpoint.model_type), "imported from": origin_of(source)}
         return Exportable(checkpoint, facts, (), find_imported_tokenizer(source))
     directory, index = find_checkpoint(source, step)

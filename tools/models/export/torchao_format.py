@@ -1,100 +1,54 @@
-"""Write the int8 weights of a quantized model as torchao stores them, in a folder that transformers loads."""
+"""Write a model with integer weights of torchao, in a folder that transformers loads."""
 
-import io
-from collections.abc import Mapping
-from contextlib import redirect_stderr
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
-
-from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import Checkpoint, Export, is_quantized, map_for
-from clozeline.model.quantization import INTEGERS
-from clozeline.model.quantization.formats.int8 import Int8
+from clozeline.model.checkpoints import Checkpoint, Export, map_for, split
+from clozeline.model.compression import integer_weights
+from clozeline.model.configuration.model_config import Quantization
+from clozeline.model.quantization import flatten_integers, quantize_weight, torchao_config
 from clozeline.tools.model_folder import write_tensors
 
-_TABLES: Final = ("family.tokens", "heads.")
 
-
-def int8_weights(checkpoint: Checkpoint, source: Path) -> list[str]:
-    """Return the names of the linear maps that torchao's format can hold as integers.
-
-    Tables stay in floating point there, as torchao's configurations of linear maps do not read them.
+def integers_of_class(checkpoint: Checkpoint, quantization: Quantization) -> set[str]:
+    """Return the tensors of the class of transformers that become integers.
 
     Raises:
-        ConfigurationError: the model is not quantized to int8.
+        ConfigurationError: no class holds the model, or it has other matrices than linear maps.
     """
-    quantization = checkpoint.config.quantization
-    if quantization is None or not is_quantized(checkpoint) or quantization.name != "int8":
-        stored = "no integers" if quantization is None else quantization.name
-        raise ConfigurationError(
-            f"--format torchao: expected a model of `clozeline compress method=int8`, {source} holds {stored}; "
-            "compress it first, or export it without this option"
-        )
-    paths = [name.removesuffix(INTEGERS) for name in checkpoint.tensors if name.endswith(INTEGERS)]
-    return [f"{path}.weight" for path in paths if not path.startswith(_TABLES)]
+    if len(split(checkpoint)) > 1:
+        raise ConfigurationError("no class of transformers holds a generator and a discriminator")
+    key_map = map_for(checkpoint.config, checkpoint.token_ids, checkpoint.model_type)
+    targets = key_map.targets(checkpoint.config, integer_weights(checkpoint, quantization)).values()
+    if any(target.transposed or target.shape is not None for target in targets):
+        raise ConfigurationError(f"the class of type {key_map.model_type} multiplies by transposed weights")
+    return {target.name for target in targets}
 
 
-def write_torchao(
-    folder: Path, export: Export, checkpoint: Checkpoint, names: list[str], model_type: str | None
-) -> Export:
-    """Write `model.safetensors` with torchao's tensors; return the export with what its config.json must say.
-
-    Integers and scales of weights are those of our folder. torchao rounds activations with another scale, max / 127.5,
-    so that its logits differ from ours as far as int8 does from fp32.
+def write_torchao(folder: Path, export: Export, checkpoint: Checkpoint, quantization: Quantization) -> Export:
+    """Write `model.safetensors` with integers; return the export with what its config.json must say.
 
     Args:
         folder: that exists.
-        export: of the dequantized model.
-        checkpoint: the dequantized model.
-        names: of `int8_weights`.
-        model_type: as for `export_checkpoint`.
-
-    Raises:
-        ConfigurationError: torchao is not installed, or the class of transformers has no linear maps.
+        export: of the model; its tensors are taken.
+        checkpoint: the model, floating-point.
+        quantization: kind of integers.
     """
-    library = _import_torchao()
-    key_map = map_for(checkpoint.config, checkpoint.token_ids, model_type or checkpoint.model_type)
-    targets = key_map.targets(checkpoint.config, [name for name in names if name in checkpoint.tensors]).values()
-    if any(target.transposed for target in targets):
-        raise ConfigurationError(
-            f"--format torchao: the class of type {key_map.model_type} stores transposed weights, which are no linear "
-            "maps for torchao; export the dequantized weights without this option"
-        )
-    # by their names, with and without the prefix that a body alone lacks
-    theirs = {target.name for target in targets} | {target.name.removeprefix(key_map.base) for target in targets}
-    int8, settings = Int8(Int8.Options()), library["config"]()
-    tensors: dict[str, Any] = {}
-    for name, tensor in export.tensors.items():
-        tensors[name] = tensor
-        if name in theirs:  # dequantized weights round to the integers that they were made from
-            integers, scales = int8.quantize(tensor)
-            tensors[name] = library["tensor"](
-                integers, scales[:, None], [1, tensor.shape[1]], tensor.dtype, act_quant_kwargs=library["activations"]
-            )
-    flat: Mapping[str, Tensor]
-    flat, metadata = library["flatten"](tensors)
-    write_tensors(folder / "model.safetensors", flat, {**metadata, "format": "pt"})
-    entry = {"quant_method": "torchao", "quant_type": {"default": library["to_dict"](settings)}}
-    return replace(export, config={**export.config, "quantization_config": entry})
+    config, names = torchao_config(quantization), integers_of_class(checkpoint, quantization)
+    from torchao.core.config import config_to_dict
 
-
-def _import_torchao() -> dict[str, Any]:
-    """Return what is used of torchao; its import prints harmless lines about kernels of other machines."""
-    try:
-        with redirect_stderr(io.StringIO()):
-            from torchao.core.config import config_to_dict
-            from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
-            from torchao.quantization import Int8DynamicActivationInt8WeightConfig, Int8Tensor, PerRow
-            from torchao.quantization.quantize_.workflows.int8.int8_tensor import QuantizeTensorToInt8Kwargs
-    except ImportError as error:
-        raise ConfigurationError("--format torchao needs torchao: pip install 'clozeline[torchao]'") from error
-    return {
-        "config": Int8DynamicActivationInt8WeightConfig,
-        "tensor": Int8Tensor,
-        "activations": QuantizeTensorToInt8Kwargs(PerRow()),
-        "flatten": flatten_tensor_state_dict,
-        "to_dict": config_to_dict,
+    others, tensors = [], {}
+    while export.tensors:  # a matrix and its integers are in memory one at a time
+        name, tensor = export.tensors.popitem()
+        tensors[name] = quantize_weight(tensor, quantization) if name in names else tensor
+        if tensor.ndim == 2 and name.endswith(".weight") and name not in names:
+            others.append(name.removesuffix(".weight"))
+    plain, metadata = flatten_integers(tensors)
+    write_tensors(folder / "model.safetensors", plain, metadata)
+    entry = {
+        "quant_method": "torchao",
+        "quant_type": {"default": config_to_dict(config)},
+        "modules_to_not_convert": sorted(others),
     }
+    return replace(export, config={**export.config, "quantization_config": entry})

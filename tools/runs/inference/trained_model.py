@@ -74,7 +74,6 @@ def load_checkpoint(run: Path, directory: Path, index: Index, set_paths: SetPath
 
     from clozeline.model.adaptive_computation.token_pruning import prune_by
     from clozeline.model.build import build_model
-    from clozeline.model.quantization import stored_tensors
     from clozeline.train.checkpoint.part_reader import CheckpointReader
     from clozeline.train.checkpoint.state import read_state
     from clozeline.train.startup.merged_weights import read_all_weights
@@ -87,7 +86,7 @@ def load_checkpoint(run: Path, directory: Path, index: Index, set_paths: SetPath
     facts, tokenizer = sets[0].tokenizer, load_tokenizer(tokenizer_of_run(run, sets[0]))
     spellings = spellings_by(config.model, lambda: tokenizer)
     model = build_model(config.model, facts.vocab_size, facts.special_ids, spellings)
-    ours = stored_tensors(model)
+    ours = dict(model.named_parameters())
     shapes = {name: tensor.shape for name, tensor in ours.items()}
     reader, weights = CheckpointReader(directory, index), read_all_weights(config.model, directory, index, shapes)
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:

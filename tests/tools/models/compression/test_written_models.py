@@ -22,9 +22,7 @@ from clozeline.tools.models.compression.written_models import (
 )
 from tests.train.synthetic import plain_config
 
-WRITTEN = CompressionRecord(
-    method="layers", options={"keep": [0]}, claim="less", lines=("kept: 0",), quantized=False, source="runs/a"
-)
+WRITTEN = CompressionRecord(method="layers", options={"keep": [0]}, claim="less", lines=("kept: 0",), source="runs/a")
 
 
 def test_a_record_is_read_back(tmp_path: Path) -> None:

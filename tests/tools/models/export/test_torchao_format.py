@@ -1,82 +1,117 @@
-"""Folders with torchao's int8 weights: transformers loads them, with the integers of our folder."""
+"""Folders with integers of torchao: transformers and our reader compute the same, which is what transformers makes."""
 
 import json
-import sys
 
 import pytest
 import torch
+import transformers
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import (
-    build_checkpoint,
-    dequantize_checkpoint,
-    export_checkpoint,
-    quantize_checkpoint,
-    read_checkpoint,
-)
+from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.model.checkpoints import WEIGHTS, build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.quantization import holds_integers
 from clozeline.registry import choose
-from clozeline.tools.models.export import torchao_format
-from clozeline.tools.models.export.torchao_format import int8_weights, write_torchao
-from tests.model.checkpoints.published import saved
-from tests.model.quantization.quantized_models import checkpoint_of, chosen
-from tests.model.small_models import VOCABULARY, built
+from clozeline.tools.model_folder import write_imported
+from clozeline.tools.models.export.torchao_format import integers_of_class, write_torchao
+from tests.model.checkpoints.published import loaded, rows, saved
 
-LOADED = pytest.mark.filterwarnings("ignore")
-"""torchao and transformers warn about names that they are going to change."""
+pytest.importorskip("torchao")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SIZES = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 96}
+T5 = {"d_model": 64, "num_heads": 2, "d_kv": 32, "d_ff": 96, "num_layers": 2, "num_decoder_layers": 2}
+TYPES = {
+    "bert": SIZES,
+    "llama": SIZES | {"num_key_value_heads": 1, "head_dim": 32},
+    "gpt_neox": SIZES,  # queries, keys and values of each head are rows of one matrix
+    "modernbert": SIZES,
+    "t5": T5,
+}
 
 
-def quantized(tmp_path, **entry):
-    dense = checkpoint_of(built("encoder").eval())
-    return quantize_checkpoint(dense, chosen({"name": "int8", **entry}))
+def configs():
+    from torchao import quantization
+
+    return {
+        "int8": quantization.Int8WeightOnlyConfig(),
+        "int8_dynamic": quantization.Int8DynamicActivationInt8WeightConfig(),
+        "int4": quantization.IntxWeightOnlyConfig(torch.int4, quantization.PerGroup(32)),
+    }
 
 
-@LOADED
-@pytest.mark.parametrize("embeddings", [False, True])
-def test_transformers_loads_the_integers(tmp_path, embeddings):
-    pytest.importorskip("torchao")
-    import transformers
-    from torchao.quantization import Int8Tensor
+def quantized(tmp_path, model_type, kind):
+    """A folder with integers, and its export."""
+    saved(tmp_path / "dense", model_type, **TYPES.get(model_type, {}))
+    dense = read_checkpoint(tmp_path / "dense")
+    (tmp_path / "integers").mkdir()
+    export = write_torchao(tmp_path / "integers", export_checkpoint(dense), dense, kind)
+    (tmp_path / "integers" / "config.json").write_text(json.dumps(export.config))
+    return tmp_path / "integers", export
 
-    stored = quantized(tmp_path, embeddings=embeddings)
-    names, dense = int8_weights(stored, tmp_path), dequantize_checkpoint(stored)
-    export = write_torchao(tmp_path, export_checkpoint(dense), dense, names, None)
-    (tmp_path / "config.json").write_text(json.dumps(export.config))
-    loader = getattr(transformers, export.loader)
-    model, report = loader.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(report.values())
-    tensors = {name: value for name, value in model.state_dict().items() if isinstance(value, Int8Tensor)}
-    ours = [tensor for name, tensor in stored.tensors.items() if f"{name.removesuffix('.integers')}.weight" in names]
-    assert len(tensors) == len(names) == len(ours) > 0
-    for integers in ours:
-        assert any(torch.equal(integers, other.qdata) for other in tensors.values() if other.shape == integers.shape)
-    # logits: both are int8 of the same weights, with activations rounded by slightly different scales
-    ids = torch.randint(VOCABULARY, (3, 9), generator=torch.Generator().manual_seed(0))
-    batch = {"input_ids": ids, "position_ids": torch.arange(9)[None].expand(3, -1), "lengths": torch.full((3,), 9)}
+
+@pytest.mark.parametrize("kind", ["int8", "int8_dynamic", "int4"])
+@pytest.mark.parametrize("model_type", TYPES)
+def test_transformers_computes_what_we_do(tmp_path, model_type, kind):
+    folder, export = quantized(tmp_path, model_type, kind)
+    theirs, remarks = loaded(folder, export.loader)
+    assert not remarks
+    stored = read_checkpoint(folder, quantized=True)
+    assert any(map(holds_integers, stored.tensors.values()))
+    # what transformers itself makes of the dense model, except for the matrices that stay
+    left = export.config["quantization_config"]["modules_to_not_convert"]
+    rounding = transformers.TorchAoConfig(configs()[kind], modules_to_not_convert=left)
+    expected, _ = loaded(tmp_path / "dense", export.loader, quantization_config=rounding)
+    ours, their, valid = rows(theirs)
     with torch.no_grad():
-        found, (expected,) = model.eval()(input_ids=ids).logits, build_checkpoint(stored).logits(batch).values()
-    assert (found - expected).norm() < 0.03 * expected.norm()
+        scores = [model(**their).logits[valid] for model in (theirs, expected)]
+        (found,) = build_checkpoint(stored).logits(ours).values()
+        (dense,) = build_checkpoint(read_checkpoint(tmp_path / "dense")).logits(ours).values()
+    limit = 1e-2 if kind == "int8_dynamic" else 1e-5  # an input may round to the next integer
+    held = theirs.state_dict()
+    for name, tensor in expected.state_dict().items():
+        assert holds_integers(tensor) == holds_integers(held[name])
+        pairs = [(tensor.qdata, held[name].qdata), (tensor.scale, held[name].scale)] if holds_integers(tensor) else []
+        assert all(torch.equal(*pair) for pair in pairs or [(tensor, held[name])])
+    assert (scores[1] - scores[0]).norm() <= limit * scores[0].norm()
+    assert (found[valid] - scores[0]).norm() <= limit * scores[0].norm()
+    assert (dense[valid] - scores[0]).norm() > 1e-3 * scores[0].norm()
 
 
-def test_other_models_are_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"expected a model of .*method=int8.* holds no integers"):
-        int8_weights(checkpoint_of(built("encoder")), tmp_path)
-    int4 = quantize_checkpoint(checkpoint_of(built("encoder")), chosen({"name": "int4", "group": 4}))
-    with pytest.raises(ConfigurationError, match="holds int4"):
-        int8_weights(int4, tmp_path)
+def test_integers_are_a_quarter(tmp_path):
+    folder, _ = quantized(tmp_path, "bert", "int8")
+    stored, dense = read_checkpoint(folder, quantized=True), read_checkpoint(tmp_path / "dense")
+    names = [name for name, tensor in stored.tensors.items() if holds_integers(tensor)]
+    saved_bytes = 3 * sum(dense.tensors[name].numel() for name in names)
+    files = [(path / WEIGHTS).stat().st_size for path in (tmp_path / "dense", folder)]
+    assert files[0] - files[1] == pytest.approx(saved_bytes, rel=0.1)
 
 
-@LOADED
+@pytest.mark.parametrize("kind", ["int8", "int8_dynamic", "int4"])
+def test_our_own_format_gives_back_the_integers(tmp_path, kind):
+    saved(tmp_path / "dense", "gpt_neox", **SIZES)
+    dense = read_checkpoint(tmp_path / "dense")
+    stored = choose("clozeline.model.compression", kind).build().compress(dense, ()).checkpoint
+    (tmp_path / "ours").mkdir()
+    write_imported(tmp_path / "ours", stored, tmp_path / "dense")
+    found = read_checkpoint(tmp_path / "ours", quantized=True).tensors
+    assert found.keys() == stored.tensors.keys()
+    for name, tensor in stored.tensors.items():
+        parts = ("qdata", "scale") if holds_integers(tensor) else ("data",)
+        assert all(torch.equal(getattr(tensor, part), getattr(found[name], part)) for part in parts)
+    with pytest.raises(ConfigurationError, match="quantized weights are not read here"):
+        read_checkpoint(tmp_path / "ours")
+
+
+def test_metadata_of_other_tensors_are_refused(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder, _ = quantized(tmp_path, "bert", "int8")
+    save_file(load_file(folder / WEIGHTS), folder / WEIGHTS, {"format": "pt"})
+    with pytest.raises(WeightsError, match="its integers cannot be read"):
+        read_checkpoint(folder, quantized=True)
+
+
 def test_transposed_weights_are_refused(tmp_path):
-    pytest.importorskip("torchao")
-    # GPT-2's class multiplies by transposed matrices
-    saved(tmp_path / "gpt2", "gpt2")
+    saved(tmp_path / "gpt2", "gpt2")  # its class multiplies by transposed matrices
     dense = read_checkpoint(tmp_path / "gpt2")
-    stored = quantize_checkpoint(dense, choose("clozeline.model.quantization.formats", "int8"))
-    with pytest.raises(ConfigurationError, match="stores transposed weights"):
-        write_torchao(tmp_path, export_checkpoint(dense), dense, int8_weights(stored, tmp_path), None)
-
-
-def test_without_torchao_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchao.core.config", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'clozeline\[torchao\]'"):
-        torchao_format._import_torchao()
+    with pytest.raises(ConfigurationError, match="type gpt2 multiplies by transposed weights"):
+        integers_of_class(dense, "int8")

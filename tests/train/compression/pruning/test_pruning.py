@@ -48,7 +48,7 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name: str) -> None:
     own = case(name)
     prune, run = {"name": name, **own["prune"]}, own.get("run", {})
     ways: dict[str, dict[str, Any]] = {
-        "model.quantization": {"model__quantization": {"name": "int8"}},
+        "model.quantization": {"model__quantization": "int8"},
         "model.adapter": {"model__adapter": {"name": "lora"}, "model__init_from": "elsewhere"},
         "model.share": {"model__share": {"groups": 1}},
         "average": {"average": {"decay": 0.9}},
