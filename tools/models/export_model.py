@@ -39,7 +39,7 @@ def _export(options: argparse.Namespace) -> None:
     from clozeline.model.checkpoints import dequantize_checkpoint, export_checkpoint, split, with_heads
     from clozeline.tools.model_folder import require_empty
     from clozeline.tools.models.export.exportable import open_exportable
-    from clozeline.tools.models.export.first_call import load_and_call
+    from clozeline.tools.models.export.model_card import load_and_call
     from clozeline.tools.models.export.torchao_format import int8_weights, write_torchao
     from clozeline.tools.models.export.weight_files import write_weights
 
