@@ -35,7 +35,6 @@ from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files, find_file
 
-MERGE_VERSION: Final = 1
 _LANGUAGE_LIMIT: Final = 255
 _CODES: Final = "tmp/codes.json"
 

@@ -16,10 +16,12 @@ from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
-from clozeline.pipeline.tokenize.encode.merge_runs import MERGE_VERSION, Codes, Merge, TokenManifest
-from clozeline.pipeline.tokenize.encode.tokenize_documents import TOKENIZE_VERSION, EncodeCounts, TokenizeDocuments
+from clozeline.pipeline.tokenize.encode.merge_runs import Codes, Merge, TokenManifest
+from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
 from clozeline.terminal import size_text
 
+_VERSION: Final = 5
+"""raised when the same documents give other shards"""
 _BASE_BYTES: Final = 300e6
 """Memory of Python and its libraries."""
 _PER_DOCUMENT_BYTE: Final = 15.0
@@ -55,7 +57,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     def version(self) -> int:
         tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
-        return TOKENIZE_VERSION + MERGE_VERSION + int(self.config.sentences.type.VERSION) + tokenizer
+        return _VERSION + int(self.config.sentences.type.VERSION) + tokenizer
 
     def mistakes(self) -> Iterator[str]:
         """Check that the recipe has a tokenizer."""

@@ -27,7 +27,6 @@ from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen
 from clozeline.seeding import hash64, order_key
 
-TOKENIZE_VERSION: Final = 4
 _BATCH_DOCUMENTS: Final = 256
 _BATCH_CHARACTERS: Final = 1 << 22
 

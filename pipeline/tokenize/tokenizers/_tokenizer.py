@@ -1,4 +1,4 @@
-"""How to save, load and find tokenizers."""
+"""Saving, loading and finding tokenizers."""
 
 from __future__ import annotations
 
