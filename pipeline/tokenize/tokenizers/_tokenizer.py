@@ -1,4 +1,4 @@
-"""Saving, loading and finding tokenizers."""
+"""Save, load and find tokenizers."""
 
 from __future__ import annotations
 
