@@ -131,7 +131,8 @@ ROWS_NO_TASK_KEEPS: list[tuple[dict[str, object], dict[str, str]]] = [
     ({"name": "multiple_choice", "context": "sent1", "choices": ["ending0", "ending1"]},
      {"a.csv": f"sent1,sent2,ending0,ending1\n{SAID},x,a,b\nv,{SAID}\n"}),
     ({"name": "trec", "classes": ["NUM"]}, {"a.label": f"HUM:ind {SAID}\nHUM {SAID}\n"}),
-    ({"name": "text_to_text", "source": "de", "target": "en"}, {"a.de": f"{SAID}\n{SAID}\n", "a.en": "\n"}),
+    ({"name": "text_to_text", "columns": ["de", "en"], "source": "de", "target": "en"},
+     {"a.tsv": f"{SAID}\t\n{SAID}\n"}),
     ({"name": "conll", "entities": ["PER"]}, {"a.txt": "".join(f"{word} B-LOC\n" for word in SAID.split())}),
     ({"name": "conllu", "tags": ["NOUN"]},
      {"a.conllu": "".join(f"{at + 1}\t{word}{chr(9) + '_' if at else ''}\t_\tVERB\t_\t_\t_\t_\t_\t_\n"

@@ -292,21 +292,6 @@ def blocks_of(shards: ShardSet) -> Iterator[Any]:
     return (row for block in range(len(shards.index)) for row in shards.read_block(block))
 
 
-def test_other_answers_are_other_sets(tmp_path: Path) -> None:
-    """A file that is read beside the rows counts as they do."""
-    (files := tmp_path / "files").mkdir()
-    rows = [json.dumps({"context": "a film", "choices": ["good", "bad"]}) for _ in range(4)]
-    (files / "train.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    make = ["--config", str(write_recipe(tmp_path)), f"tokenizer.path={write_vocabulary(tmp_path / 'words')}",
-            f"input={files}", f"output={tmp_path / 'out'}",
-            "tasks.reader={name: multiple_choice, task: toy, labels: -labels.lst}"]  # fmt: skip
-    for answers in (["0"] * 4, ["0", "1", "1", "1"]):
-        (files / "train-labels.lst").write_text("\n".join(answers) + "\n", encoding="utf-8")
-        assert main(make) == 0
-        manifest = open_split(tmp_path / "out" / "tasks" / "toy", "train").manifest
-        assert manifest.config["examples_by_label"] == Counter(answers)
-
-
 def test_records_hold_the_hash_of_what_was_read(tmp_path: Path) -> None:
     make_sets(tmp_path)
     record = UnitRecord.load(tmp_path / "out" / "tasks", "main", 0)
