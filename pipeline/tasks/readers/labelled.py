@@ -24,7 +24,7 @@ from clozeline.pipeline.tasks.readers import (
     Unfit,
     strings_in,
 )
-from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
+from clozeline.pipeline.tasks.readers._column_files import open_folder, open_table, value_at
 from clozeline.pipeline.tasks.readers._labels import (
     MOST_CLASSES,
     ClassNames,
@@ -46,14 +46,19 @@ from clozeline.pipeline.tasks.readers._labels import (
     word_classes,
 )
 from clozeline.pipeline.tasks.readers._task_items import GROUP
+from clozeline.pipeline.tasks.readers._text_lines import text_files
 
 _ANSWERS: Final = ("label", "labels", "score")
+_FOLDER: Final = "folder"
 _SHOWN: Final = 10
 """Values that a message shows."""
 
 
 class Labelled(TaskReader):
     """Rows of named columns: a text or two with a class, several classes or a number, or words with a class each.
+
+    With `label: folder`, a split may be a folder of folders of text files, `train/pos/0_9.txt`, as in IMDB (Maas et al.
+    2011): a row is a file, and its folder is the class.
 
     The classes are those of the training rows in a fixed order (integers by value, names by characters), or the ones
     that the files store (ClassLabel), or `classes`. Rejected: `fields`, a damaged row, or other numbers of words and
@@ -65,6 +70,7 @@ class Labelled(TaskReader):
 
     unit: ClassVar[str] = "row"
     has_parts: ClassVar[bool] = True
+    in_folders: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ()
     """metrics of the task, main metric first; empty: those of the type of label"""
     hint: ClassVar[str] = " of the training rows; tasks.reader.classes=[...] names others"
@@ -82,7 +88,7 @@ class Labelled(TaskReader):
         words: str | None = None
         """column of the words to tag, a list or a text split at white space, instead of `text`"""
         label: str | None = None
-        """column of the class: a name, or an integer; with `words`, of a class for each word"""
+        """column of the class: a name, or an integer; with `words`, of one for each word; of text files, `folder`"""
         labels: str | None = None
         """column of any number of classes: a list, a text split at `separator`, or, with `classes`, 1 or 0 for each;
         an empty text has none of them"""
@@ -153,6 +159,8 @@ class Labelled(TaskReader):
 
     def open(self, path: Path) -> TaskFile:
         spec = self.spec
+        if spec.label == _FOLDER and path.suffix == ".txt":
+            return open_folder(path, text_files(path), self.limits, "a folder per class", _text_in_folder)
         file = open_table(path, self.limits, spec.delimiter, spec.columns)
         texts = [*spec.text, *spec.text_pair] if spec.words is None else [spec.words]
         file.require(*texts, *spec.keep)
@@ -356,11 +364,16 @@ class Labelled(TaskReader):
             yield json.dumps({**texts, **fixed, self._answer: answer}, ensure_ascii=False)
 
 
+def _text_in_folder(path: Path, text: str) -> list[Row | Rejected]:
+    return [{_FOLDER: path.parent.name, "text": text}]
+
+
 class OfficialLayout(Labelled):
     """Base of the readers of official layouts: their `spec` names the columns and classes that their files have."""
 
     unit: ClassVar[str] = "line"
     has_parts: ClassVar[bool] = False
+    in_folders: ClassVar[bool] = False
     hint: ClassVar[str] = ""
 
     @cached_property

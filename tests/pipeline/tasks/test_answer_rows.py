@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from clozeline.pipeline.tasks.config import FrameName
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskFacts
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form, FrameName
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import AnswerRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer

@@ -325,7 +325,11 @@ def test_files_of_one_name_in_several_folders_count_each(tmp_path: Path) -> None
     for name, text in texts.items():
         (tmp_path / "files" / "train" / name).parent.mkdir(parents=True)
         (tmp_path / "files" / "train" / name).write_text(text, encoding="utf-8")
-    given = [f"input={tmp_path / 'files'}", f"output={tmp_path / 'out'}", "tasks.reader={name: class_folders}"]
+    given = [
+        f"input={tmp_path / 'files'}",
+        f"output={tmp_path / 'out'}",
+        "tasks.reader={name: labelled, label: folder}",
+    ]
     found = []
     for name in ("", *texts):
         if name:
