@@ -143,9 +143,8 @@ def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, fl
     return [_draw_split(_root(parents, row[0]), shares, own, seed) if row else own for row in keys]
 
 
-def exclude_overlaps(items: Iterable[TaskItem | Rejected], others: Iterable[TaskItem]) -> list[TaskItem | Rejected]:
-    """Reject rows, as `excluded`, that share a document or a text with `others`; return all."""
-    known = {key for item in others for key in overlap_keys(item)}
+def exclude_overlaps(items: Iterable[TaskItem | Rejected], known: Set[str]) -> list[TaskItem | Rejected]:
+    """Reject rows, as `excluded`, that share a document or a text with rows whose `keys_of` are `known`; return all."""
     return [
         item if isinstance(item, Rejected) or known.isdisjoint(overlap_keys(item)) else Rejected("excluded", item.index)
         for item in items
