@@ -31,18 +31,17 @@ from clozeline.pipeline.tasks.readers._labels import (
     are_entities,
     are_numbers,
     as_texts,
+    bio_classes,
     cell_text,
     cell_texts,
     class_indices,
     class_names,
     is_integer,
     is_vector,
-    normalize,
     number_of,
     printed_list,
     sort_classes,
     to_bio,
-    to_bioes,
     word_classes,
 )
 from clozeline.pipeline.tasks.readers._task_items import GROUP
@@ -178,12 +177,15 @@ class Labelled(TaskReader):
         spec = self.spec
         if spec.score is not None:
             return self.options if spec.range is not None else replace(self.options, range=self._score_range(splits))
-        if spec.classes:
-            return self.options
-        training = [path for split, path in splits.items() if split.partition("_")[0] == "train"] or [*splits.values()]
-        stored = (self.open(path).class_names.get(self._answer) for path in training)
-        classes = next((list(names) for names in stored if names), None)
-        return replace(self.options, classes=classes or self._find_classes(training))
+        classes: Sequence[str] | Mapping[str, str] = spec.classes
+        if not classes:
+            training = [path for split, path in splits.items() if split.partition("_")[0] == "train"]
+            training = training or [*splits.values()]
+            stored = (self.open(path).class_names.get(self._answer) for path in training)
+            classes = next((list(names) for names in stored if names), None) or self._find_classes(training)
+        if spec.words is not None and not isinstance(classes, Mapping) and are_entities(classes):
+            classes = bio_classes(classes)
+        return self.options if classes is spec.classes else replace(self.options, classes=classes)
 
     def _find_classes(self, paths: Sequence[Path]) -> list[str]:
         """Return the classes of training rows in order; ConfigurationError for a column that holds no classes."""
@@ -322,20 +324,18 @@ class Labelled(TaskReader):
         tags = self._labels(row)
         if len(tags) != count:
             raise Unfit("fields", f"it has {count} words and {len(tags)} labels")
-        names, marks = self._scheme
-        if marks:
+        if names := self._entities:
             try:
                 tags = to_bio([names[self._indices[tag]] if tag in self._indices else tag for tag in tags])
             except ValueError as error:
                 raise Unfit("bad_label", f"the column {self._answer}: {error}") from error
-            tags = to_bioes(tags) if marks & {*"ES"} else tags
         return tuple(map(self._index_of, tags))
 
     @cached_property
-    def _scheme(self) -> tuple[tuple[str, ...], set[str]]:
-        """The classes, and the letters of their scheme; none if they are not those of entities."""
+    def _entities(self) -> tuple[str, ...]:
+        """The classes, if they are those of entities."""
         names = class_names(self.spec.classes)
-        return names, {normalize(name)[0] for name in names} if are_entities(names) else set()
+        return names if are_entities(names) else ()
 
     @cached_property
     def _indices(self) -> dict[str, int]:
