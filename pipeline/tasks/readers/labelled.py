@@ -350,10 +350,8 @@ class Labelled(TaskReader):
         return index
 
     def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
-        """Yield JSON lines with the columns of the task; ConfigurationError for a task without classes."""
+        """Yield JSON lines with the columns of a task of classes."""
         spec = self.spec
-        if not spec.classes or spec.words is not None:
-            yield from super().format_lines(items)
         values = {index: value for value, index in reversed(self._indices.items())}
         fixed = {name: kept[0] for name, kept in spec.keep.items()}
         for item in items:
