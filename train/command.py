@@ -7,6 +7,7 @@ once.
 import argparse
 import os
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Sequence
@@ -55,10 +56,13 @@ def main(arguments: Sequence[str]) -> int:
         options = parser.parse_intermixed_args(list(arguments))
         if options.help:
             if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0":
+                from clozeline.model.configuration.sizes import all_sizes
                 from clozeline.train.configuration.config import TrainConfig
 
                 parser.print_help()
                 print_keys(keys_of(TrainConfig, _ALGORITHMS))
+                sizes = textwrap.fill(", ".join(all_sizes()), 118, initial_indent="  ", subsequent_indent="  ")
+                sys.stdout.write(f"\nsizes of models, for model=size:NAME:\n{sizes}\n")
             return 0
         if options.config is None:
             parser.error("--config is missing")
