@@ -43,7 +43,7 @@ SHOWN_NOTES: Final = (
 
 
 def split_files(
-    files: Sequence[SourceFile], reader: type[TaskReader]
+    files: Sequence[SourceFile], reader: TaskReader | type[TaskReader]
 ) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
     """Return the files of a task by split, and the other files.
 
@@ -96,7 +96,7 @@ def _folder_of(file: SourceFile) -> PurePosixPath | None:
     return folder if path.suffix == ".txt" and is_split else None
 
 
-def _split_of(file: SourceFile, reader: type[TaskReader]) -> str | None:
+def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | None:
     if file.entry.source != _UNNAMED:
         if not _LABEL.fullmatch(file.entry.source):
             raise ConfigurationError(

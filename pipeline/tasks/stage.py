@@ -211,7 +211,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         """The file of each split, and the other files."""
         if not self.recipe.input:
             raise ConfigurationError("tasks: no input: add input=FOLDER with files named train, dev and test")
-        return split_files(source_files(self.recipe.input, self.recipe.output), self.config.reader.type)
+        reader: TaskReader = self.config.reader.build(self.recipe.limits)
+        return split_files(source_files(self.recipe.input, self.recipe.output), reader)
 
     @cached_property
     def _complete_config(self) -> TasksConfig:

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,
@@ -69,7 +70,6 @@ class Labelled(TaskReader):
 
     unit: ClassVar[str] = "row"
     has_parts: ClassVar[bool] = True
-    in_folders: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ()
     """metrics of the task, main metric first; empty: those of the type of label"""
     hint: ClassVar[str] = " of the training rows; tasks.reader.classes=[...] names others"
@@ -122,6 +122,10 @@ class Labelled(TaskReader):
             if not self.text:
                 raise ValueError("text: expected a column, got none")
 
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        self.in_folders = self.spec.label == _FOLDER
+
     @cached_property
     def spec(self) -> Options:
         """Columns and classes of the task: the options; a reader of an official layout makes them of its own."""
@@ -158,7 +162,7 @@ class Labelled(TaskReader):
 
     def open(self, path: Path) -> TaskFile:
         spec = self.spec
-        if spec.label == _FOLDER and path.suffix == ".txt":
+        if self.in_folders and path.suffix == ".txt":
             return open_folder(path, text_files(path), self.limits, "a folder per class", _text_in_folder)
         file = open_table(path, self.limits, spec.delimiter, spec.columns)
         texts = [*spec.text, *spec.text_pair] if spec.words is None else [spec.words]
@@ -371,7 +375,6 @@ class OfficialLayout(Labelled):
 
     unit: ClassVar[str] = "line"
     has_parts: ClassVar[bool] = False
-    in_folders: ClassVar[bool] = False
     hint: ClassVar[str] = ""
 
     @cached_property
