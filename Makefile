@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo hybrid ablation data compress test try test-all check fix objectives docs site bench clean
+.PHONY: help install demo test try test-all check fix objectives docs site bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,23 +31,6 @@ install: $(STAMP)  ## make .venv with the pinned dependencies
 
 demo: $(STAMP)  ## clean, shard, train: the whole chain, on Python's documentation
 	$(BIN)/clozeline demo --output runs/demo
-
-hybrid: $(STAMP)  ## causal, masked and mixed rows at equal arithmetic, and the published orderings judged
-	$(BIN)/clozeline study configs/studies/hybrid --output runs/hybrid
-
-ablation: $(STAMP)  ## which corruption for which architecture, at equal arithmetic and with one score
-	$(BIN)/clozeline study configs/studies/ablation --output runs/ablation
-
-data: $(STAMP)  ## what each step of a pipeline is worth, on clean prose with known dirt: make data TEXT=FILE [FOREIGN=FILE] [PAIRS=DIR] [QUALITY=MODEL] [DOCUMENTS=4000]
-	test -d runs/data/corpus || $(BIN)/python -m benchmarks.spoil_corpus --text $(TEXT) $(addprefix --foreign ,$(FOREIGN)) \
-	  --documents $(or $(DOCUMENTS),4000) --output runs/data/corpus
-	$(BIN)/clozeline study configs/studies/data --output runs/data/study --input runs/data/corpus/documents \
-	  $(addprefix --quality ,$(QUALITY)) \
-	  --truth runs/data/corpus/truth.jsonl $(foreach name,prose leaked unseen,--heldout $(name)=runs/data/corpus/$(name).jsonl) \
-	  $(addprefix --items runs/data/corpus/,leaked.jsonl unseen.jsonl) $(addprefix --pairs ,$(PAIRS))
-
-compress: $(STAMP)  ## what compression costs in scores: make compress TEXT="FILE ..." STUDENT_TEXT=FILE TASKS="sst2=TRAIN,DEV pos=FILE"
-	$(BIN)/python -m benchmarks.compression runs/compression --text $(TEXT) --student-text $(STUDENT_TEXT) $(addprefix --task ,$(TASKS)) --json runs/compression/figures.json
 
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
@@ -72,10 +55,10 @@ fix: $(STAMP)  ## repair what lint and format can
 objectives: $(STAMP)  ## make the golden bytes and the page of objectives and groupings again, after one was added or changed
 	$(BIN)/python -m tests.pipeline.corrupt.objectives.golden
 	$(BIN)/python -m tests.pipeline.group.groupings.test_grouping_bytes
-	$(BIN)/clozeline make-gallery
+	$(BIN)/python -m docs.generate.page
 
 docs: $(STAMP)  ## make the generated parts of docs/ again
-	$(BIN)/clozeline make-gallery
+	$(BIN)/python -m docs.generate.page
 
 site: $(STAMP)  ## build the documentation as a site, with search and the Python reference, into site/
 	$(BIN)/pip install -q -c constraints.txt -e '.[site]'
@@ -86,7 +69,6 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install -q --upgrade 'pip>=26'
 	$(PEERS)/bin/pip install -q torch==2.13.0 -r benchmarks/peers/requirements.txt
-	$(PEERS)/bin/pip install -q --no-deps mosaicml-streaming==0.13.0
 	touch $@
 
 bench: $(STAMP) $(PEERS)/.installed  ## every benchmark that needs nothing, with its peers, and one table of all rows

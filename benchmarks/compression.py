@@ -8,7 +8,8 @@
 without its scores, with those of the teacher in memory, and with stored ones. Dense models of the tasks are the teacher
 fine-tuned, one for each seed; each method compresses them, or is fine-tuned from the same teacher. Every step is a
 command of Clozeline, printed before it runs. The same call goes on after an interruption: what has a result is not run
-again. Tasks and their files are those of `benchmarks.transfer`.
+again. A task is a recipe of `configs/recipes/tasks`, or cola, mrpc or rte, with its file and perhaps a test file; else
+30 % of the rows are the test.
 """
 
 import json
@@ -27,7 +28,7 @@ from benchmarks.harness import ROOT, parser, print_table, system_load, write_jso
 from scipy.stats import ttest_rel
 
 from benchmarks.early import measure_exits, measure_tokens
-from benchmarks.transfer import recipe_of, write_parts
+from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.files import publish_text
 from clozeline.tools.experiments.multirun.runner import run_at_once
 from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_picture

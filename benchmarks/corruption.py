@@ -53,7 +53,6 @@ _VARIETIES: tuple[tuple[str, dict[str, Any], float], ...] = (
     ("replaced tokens, unigram", {"name": "replaced_token_detection", "replacement": "unigram"}, 30.0),
     ("replaced tokens, shuffle", {"name": "replaced_token_detection", "replacement": "shuffle"}, 30.0),
     ("sentence order, single tokens", {"name": "sentence_order_prediction", "max_span_length": 0}, 30.0),
-    ("token_reordering, distance 3", {"name": "token_reordering", "max_shuffle_distance": 3}, 30.0),
 )
 """Objectives with options other than their defaults: case, recipe entry, target."""
 _STAGE_TARGETS = {"masked_lm": 15.0, "whole_word_masking": 10.0}

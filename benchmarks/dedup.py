@@ -1,11 +1,9 @@
-"""Speed and recall of dedup, ours and datatrove's in the same run: exact hashes and MinHash signatures of a part.
+"""Speed and recall of dedup: exact hashes and MinHash signatures of a part.
 
-    python -m benchmarks.dedup [--megabytes 4] [--pairs 1000] [--peer PYTHON] [--json FILE]
+    python -m benchmarks.dedup [--megabytes 4] [--pairs 1000] [--json FILE]
 
-Both turn the same documents into files of sorted hashes: ours reads an Arrow part, datatrove gets the documents in
-memory and splits words with spaCy, in an environment of its own: benchmarks/peers/datatrove_steps.py names its
-packages. The peer of a row is in its name: the numpy form (without the compiled module), rensa, or else datatrove.
-Figures are MB of text per CPU second, the best of three runs.
+A pass reads an Arrow part and writes files of sorted hashes. The peer of the signatures is our numpy form, without the
+compiled module. Figures are MB of text per CPU second, the best of three runs.
 
 Recall is the share of pairs with an equal band key, by the Jaccard similarity of their 5-grams, counted with sets.
 Theory says 1 - (1 - s^8)^14 for 14 bands of 8 rows; the exit code is 1 where ours is more than three standard errors
@@ -21,9 +19,8 @@ from pathlib import Path
 from pydoc_data.topics import topics
 from typing import Any
 
-from benchmarks.harness import figure, parser, print_figures, print_table, write_json
+from benchmarks.harness import best_seconds, figure, parser, print_figures, print_table, write_json
 
-from benchmarks.peers.datatrove_steps import PEER, ask, best_seconds
 from clozeline.native.library import numpy_only
 from clozeline.pipeline.dedup.config import NearConfig
 from clozeline.pipeline.dedup.exact import ExactHashes
@@ -35,9 +32,7 @@ from clozeline.pipeline.ingest.documents.files import write_documents
 
 DOCUMENT_CHARACTERS = 2700
 TARGETS = {"exact hashes": 200.0, "MinHash signatures 14 x 8": 12.0}
-SPEEDUP = 26.0
-"""Times datatrove's speed that the signatures must reach, where it is measured."""
-
+RUNS = 3
 
 _EDGES = (0.475, 0.55, 0.625, 0.675, 0.725, 0.775, 0.825, 0.875, 0.925, 0.975)
 _PAIR_WORDS = 250
@@ -93,60 +88,47 @@ def write_pairs(low: float, high: float, count: int, draw: random.Random) -> tup
     return texts, similarities
 
 
-def recall_by_bins(count: int, peer: str | None) -> list[dict[str, Any]]:
-    """Return a row for each bin of similarity: theory, its standard error, and the share that each signature finds."""
+def recall_by_bins(count: int) -> list[dict[str, Any]]:
+    """Return a row for each bin of similarity: theory, its standard error, and the share that our signature finds."""
     draw, minhash = random.Random(2), MinHash(ngram=5, bands=14, rows=8, seed=1)
     made = [write_pairs(low, high, count, draw) for low, high in pairwise(_EDGES)]
     every = [text for texts, _ in made for text in texts]
-    keys: dict[str, Any] = {"ours": [minhash.band_keys(minhash.signature(text)).tolist() for text in every]}
-    keys |= ask(peer, "band_keys", every) if peer else {}
+    keys = [minhash.band_keys(minhash.signature(text)).tolist() for text in every]
     rows = []
     for index, ((low, high), (_, similarities)) in enumerate(zip(pairwise(_EDGES), made, strict=True)):
         chances = [1 - (1 - similarity**8) ** 14 for similarity in similarities]
         pairs = range(2 * count * index, 2 * count * (index + 1), 2)
-        found = {
-            name: sum(any(map(eq, all_keys[at], all_keys[at + 1])) for at in pairs) / count
-            for name, all_keys in keys.items()
-        }
+        found = sum(any(map(eq, keys[at], keys[at + 1])) for at in pairs) / count
         # at least one pair in nine, because nearly certain bins have almost no variance
         error = max(sum(chance * (1 - chance) for chance in chances), 1 / 9) ** 0.5 / count
-        rows.append({"bin": f"{low} to {high}", "theory": sum(chances) / count, "error": error, **found})
+        rows.append({"bin": f"{low} to {high}", "theory": sum(chances) / count, "error": error, "ours": found})
     return rows
 
 
 def main() -> int:
     """Measure speed and recall; the exit code is 1 if our recall leaves theory."""
     options = parser(
-        __doc__, megabytes=(4.0, "text to hash, in MB"), pairs=(1000, "pairs in each bin (default: %(default)s)"),
-        peer=PEER,
-    ).parse_args()  # fmt: skip
+        __doc__, megabytes=(4.0, "text to hash, in MB"), pairs=(1000, "pairs in each bin (default: %(default)s)")
+    ).parse_args()
     made = documents(options.megabytes)
     size = sum(len(document.text.encode()) for document in made) / 1e6
-    theirs = ask(options.peer, "dedup_seconds", [document.text for document in made]) if options.peer else {}
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "documents" / "000000.arrow"
         part.parent.mkdir()
         write_documents(part, made)
-        for (case, target), key, work in zip(TARGETS.items(), ("exact", "near"), passes(Path(folder)), strict=True):
+        for (case, target), work in zip(TARGETS.items(), passes(Path(folder)), strict=True):
+
+            def run(work: Callable[[str], None] = work) -> None:
+                with tempfile.TemporaryDirectory() as output:
+                    work(output)
+
             with numpy_only():
-                numpy_form = size / best_seconds(work)
-            ours, peer = size / best_seconds(work), size / theirs[key] if theirs else None
-            rows.append(figure(case, "MB/s", ours, peer, "datatrove", target, holds=ours >= target))
-            if key == "near":
-                rows.append(figure("MinHash, numpy form", "MB/s", ours, numpy_form, "numpy", None, holds=True))
-            if key == "near" and theirs:
-                bound = SPEEDUP * size / theirs["near"]
-                rows.append(
-                    figure("MinHash, times datatrove", "MB/s", ours, peer, "datatrove", bound, holds=ours >= bound)
-                )
-            if key == "near" and "rensa" in theirs:  # most of its time goes into the shingles, which Python joins
-                rensa = size / theirs["rensa"]
-                rows.append(
-                    figure("MinHash, rensa", "MB/s", ours, rensa, "rensa", 1.2 * rensa, holds=ours >= 1.2 * rensa)
-                )
-    print_figures(rows, ("case", "ours MB/s", "peer MB/s", "ratio", "target MB/s", "holds"))
-    recall = recall_by_bins(options.pairs, options.peer)
+                numpy_form = size / best_seconds(run, RUNS)
+            ours = size / best_seconds(run, RUNS)
+            rows.append(figure(case, "MB/s", ours, numpy_form, "numpy form", target, holds=ours >= target))
+    print_figures(rows, ("case", "ours MB/s", "numpy MB/s", "ratio", "target MB/s", "holds"))
+    recall = recall_by_bins(options.pairs)
     head = list(recall[0])
     shown = [[row["bin"], *(f"{row[name]:.3f}" for name in head[1:])] for row in recall]
     print_table(head, shown, f"recall by Jaccard similarity, {options.pairs:,} pairs a bin")

@@ -30,11 +30,8 @@ from benchmarks.peers.workload import BATCH, Loader, checksums, document_lengths
 
 CASES: dict[str, type[Loader]] = {
     MAIN: Ours, ZSTD: OursZstd, "numpy memmap, whole batch": loaders.Memmap, "memmap + DataLoader": loaders.Indexed,
-    "torchdata, memmap": loaders.Stateful,
-    "datatrove, files in sequence": loaders.DatatroveFolder, "litdata": loaders.LitData,
-    "datasets, map-style": loaders.DatasetsMap, "datasets, streaming whole batches": loaders.DatasetsBatches,
+    "litdata": loaders.LitData, "datasets, map-style": loaders.DatasetsMap,
     "datasets, streaming + DataLoader": loaders.DatasetsStreaming, "webdataset, per-sample tar": loaders.WebDataset,
-    "mosaicml-streaming": loaders.Mosaic,
 }  # fmt: skip
 Figures = Mapping[str, float]
 _COLUMNS: dict[str, Callable[[Figures], str]] = {
@@ -60,7 +57,7 @@ def _counts(figures: Figures, what: str) -> str:
 
 def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | None = None) -> None:
     """Write what every case gets: ids padded to 512, their lengths, and their checksums."""
-    from benchmarks.filters import natural_texts
+    from benchmarks.texts import natural_texts
 
     if documents:
         natural = [json.loads(line)["text"] for line in texts.read_bytes().splitlines()] if texts else natural_texts()

@@ -151,7 +151,7 @@ def t5_theirs() -> tuple[Step, int]:
 
 
 def document_sizes(count: int = 16) -> list[int]:
-    from benchmarks.filters import natural_texts
+    from benchmarks.texts import natural_texts
 
     texts = natural_texts()
     chosen = np.random.default_rng(1).choice(len(texts), count, replace=len(texts) < count)

@@ -1,7 +1,6 @@
-"""The most shards of a set, 100,000 units and 512 ranks: what a start, a plan and a save cost, without any data.
+"""The most shards of a set and 512 ranks: what a start and a save cost, without any data.
 
-    python -m benchmarks.scale [--shards 100000] [--ranks 10000] [--units 100000] [--files 20000] [--savers 512]
-        [--json FILE]
+    python -m benchmarks.scale [--shards 100000] [--ranks 10000] [--savers 512] [--json FILE]
 
 The manifest and the index are synthetic (one full block a shard) and the only files of the first table. For a sample of
 ranks it measures opening, memory, a block of the order, a round of a rank's lanes, and the origin of a row in a late
@@ -9,9 +8,6 @@ epoch.
 
 The second table runs the code of starts and saves on synthetic metadata, each part in a process of its own:
 
-- `plan`: inputs of 100 TB in sparse files are cut into units, and the plan is written and found again;
-- `inputs`: the same for many files of one short line each, which share units;
-- `resume`: the records and files of a complete stage are checked, added up and hashed;
 - `start`: a rank opens a set of all shards, which are sparse files; one rank of each machine also lists them and
   compares their sizes with the manifest;
 - `checkpoint`: the index of a 7B model's ZeRO parts of all ranks is written, read and pruned.
@@ -25,7 +21,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -36,15 +31,9 @@ import numpy as np
 
 from benchmarks.peers.clozeline import BLOCK_ROWS, finish_set
 from clozeline.configuration.config import validate
-from clozeline.pipeline.execution.plan import freeze_plan, load_plan
-from clozeline.pipeline.execution.runner import StageRun
-from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
-from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord
-from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import Block, ShardInfo, ShardSet, open_shards
 from clozeline.pipeline.shards.index import parse_index
 from clozeline.pipeline.shards.manifest import Manifest
-from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.retention import prune
 from clozeline.train.configuration.config import CheckpointConfig
@@ -121,87 +110,6 @@ def timed(steps: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
     return {**figures, "memory MiB": (resident_bytes() - before) / 2**20}
 
 
-def measure_plan(folder: Path, units: int) -> dict[str, float]:
-    """Plan 100 TB in ten files, in that many units."""
-    (folder / "in").mkdir()
-    for number in range(10):
-        with (folder / f"in/{number}.jsonl").open("wb") as file:
-            file.write(b'{"text": "a"}\n')
-            file.truncate(10**13)
-    return _time_plan(folder, {"plan": {"unit_bytes": 10**14 // units}})
-
-
-def measure_inputs(folder: Path, files: int) -> dict[str, float]:
-    """Plan that many small files."""
-    (folder / "in").mkdir()
-    for number in range(files):
-        (folder / f"in/{number:06d}.jsonl").write_text(json.dumps({"text": f"{number} " + "word " * 20}) + "\n")
-    return _time_plan(folder, {})
-
-
-def _time_plan(folder: Path, options: Mapping[str, Any]) -> dict[str, float]:
-    plain = {"corpus": "c", "input": [str(folder / "in")], "output": str(folder / "out"), "clean": {}, **options}
-    figures = timed({
-        "write": lambda: freeze_plan(validate(Recipe, plain, "scale")),
-        "find": lambda: load_plan(validate(Recipe, plain, "scale")),
-    })  # fmt: skip
-    return {**figures, "file MB": (folder / "out/clean/plan.json").stat().st_size / 1e6}
-
-
-@dataclass(frozen=True)
-class _Units(Pass[Counts]):
-    """A pass that is complete."""
-
-    units: int
-    name: str = "main"
-
-    def run(self, unit: int, output: Output) -> Counts:
-        raise NotImplementedError
-
-
-class _Complete(Stage[Any, Any]):
-    """A stage of that many units, of which every record and file is there."""
-
-    name, order = "clean", 10
-
-    def __init__(self, recipe: Recipe, units: int) -> None:
-        super().__init__(recipe)
-        self._units = units
-
-    def version(self) -> int:
-        return 1
-
-    def passes(self) -> list[Pass[Any]]:
-        return [_Units(self._units)]
-
-    def row(self, counts: Any) -> Row:
-        return Row(amount(counts["documents_in"], "document"))
-
-
-def measure_resume(folder: Path, units: int) -> dict[str, float]:
-    """Check a complete stage as a start does."""
-    stage = _Complete(validate(Recipe, {"corpus": "c", "output": str(folder)}, "scale"), units)
-    for name in ("records", "documents"):
-        (stage.folder / name).mkdir(parents=True)
-    for unit in range(units):
-        relative = f"documents/{unit:06d}.arrow"
-        (stage.folder / relative).write_bytes(b"x")
-        record = {"pass_name": "main", "unit": unit, "key": "k", "status": "ok", "counts": {"documents_in": unit},
-                  "outputs": {relative: {"bytes": 1, "xxh3_128": "0" * 32}}}  # fmt: skip
-        UnitRecord.path(stage.folder, "main", unit).write_text(json.dumps(seal(record)))
-    run = StageRun[Any](stage, "k", False)
-    return timed({
-        "check": lambda: _require(run.missing() == []),
-        "add up": lambda: _require(run.counts()["documents_in"] == units * (units - 1) // 2),
-        "hash": lambda: run.digest("upstream"),
-    })  # fmt: skip
-
-
-def _require(holds: bool) -> None:
-    if not holds:
-        raise RuntimeError("the figures would be of something else")
-
-
 def measure_start(folder: Path, shards: int) -> dict[str, float]:
     """Open a set as every rank does, then compare its files with the manifest as one rank of each machine does."""
     write_synthetic(folder, shards)
@@ -236,7 +144,6 @@ def measure_checkpoint(folder: Path, ranks: int) -> dict[str, float]:
 
 
 _PARTS: Final[dict[str, tuple[Callable[[Path, int], dict[str, float]], str]]] = {
-    "plan": (measure_plan, "units"), "inputs": (measure_inputs, "files"), "resume": (measure_resume, "units"),
     "start": (measure_start, "shards"), "checkpoint": (measure_checkpoint, "savers"),
 }  # fmt: skip
 
@@ -245,9 +152,7 @@ def main() -> int:
     """Write the synthetic set in one process, measure it in another; the exit code is 1 if a limit is exceeded."""
     folder: Any = (Path, "measure the set in this folder, which is there already")
     part: Any = (str, "measure a single part of the second table")
-    options = parser(
-        __doc__, shards=100_000, ranks=10_000, units=100_000, files=20_000, savers=512, folder=folder, part=part
-    ).parse_args()
+    options = parser(__doc__, shards=100_000, ranks=10_000, savers=512, folder=folder, part=part).parse_args()
     if options.folder:
         print(json.dumps(measure(options.folder, options.ranks)))
         return 0

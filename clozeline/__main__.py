@@ -27,10 +27,8 @@ _OWN: Final = {
 # Headings of the commands by their room in `tools/`.
 _HEADINGS: Final = {
     "start": "first steps", "shards": "documents and shard sets", "runs": "trained models",
-    "models": "import, export and tokenizers", "experiments": "experiments", "website": "documentation",
+    "models": "import, export and tokenizers", "experiments": "experiments",
 }  # fmt: skip
-# Commands for people who work on Clozeline itself; they run, but the list does not show them.
-_HIDDEN: Final = frozenset({"make-gallery"})
 
 
 @dataclass(frozen=True)
@@ -126,9 +124,8 @@ def _help() -> str:
     recipes = ", ".join(sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("pipeline.yaml")))
     lines = [_USAGE.format(recipes=recipes)]
     for heading, group in commands().items():
-        shown = sorted(set(group) - _HIDDEN, key=lambda name: (order.get(name, 0), name))
-        if shown:
-            lines += [f"{heading}:", *(f"  {name:<20}{group[name].summary}" for name in shown), ""]
+        shown = sorted(group, key=lambda name: (order.get(name, 0), name))
+        lines += [f"{heading}:", *(f"  {name:<20}{group[name].summary}" for name in shown), ""]
     lines += ["about Clozeline:", *(f"  {words:<20}{summary}" for words, summary in _OWN.items()), ""]
     return "\n".join(lines)
 

@@ -27,6 +27,7 @@ from clozeline.configuration.config import (
 )
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
+from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.registry import Chosen, choose
@@ -41,19 +42,6 @@ def part_of_stage(stage: str, part: str) -> Any:
     apart = part == "Config" and find_spec(light) is not None
     module = importlib.import_module(light if apart else stage_module(stage))
     return getattr(module, "".join(map(str.capitalize, stage.split("_"))) + part)
-
-
-@config_class
-class InputStore:
-    """Requests to a store or web server; local files need none."""
-
-    retries: Annotated[int, Field(ge=0)] = 4
-    """further tries after a request that failed by a timeout, a closed or cut connection, a short answer, or the status
-    408, 429 or 5xx; a missing file and a denied access are never tried again"""
-    timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
-    """seconds that one request may take"""
-    fsspec: dict[str, Any] = field(default_factory=dict)
-    """options of fsspec's file system, such as `endpoint_url`; http takes none"""
 
 
 @config_class
@@ -72,9 +60,7 @@ class InputEntry:
     """language code of all documents; default: identified per document"""
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
-    unknown: Literal["refuse", "skip"] = "refuse"
-    """files in a folder that no reader knows by content or name, such as pictures: an error, or skipped and listed"""
-    store: InputStore | None = None
+    store: StoreOptions | None = None
     """requests to the store of a URL: `{retries, timeout_s, fsspec}`"""
     options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)
     """options of the reader; a recipe gives them next to the keys above"""

@@ -119,11 +119,6 @@ class Vocabulary:
         reserved[list(self.modes.values())] = True
         return reserved
 
-    @property
-    def maskable(self) -> NDArray[np.bool_]:
-        """[size] bool: ids that an objective may select."""
-        return ~self.special
-
     @cached_property
     def replaceable(self) -> NDArray[np.int64]:
         """All ids that are not special, ascending: random replacement draws from them."""

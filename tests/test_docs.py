@@ -25,8 +25,8 @@ from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.registry import find, names
 from clozeline.registry import names as model_names
-from clozeline.tools.website.gallery.training import training_rows
 from clozeline.train.configuration.config import TrainConfig
+from docs.generate.training import training_rows
 from tests.crawled_chain import Chain
 from tests.distributed import run_program
 from tests.recipes import find_training

@@ -11,8 +11,7 @@ from pydoc_data.topics import topics
 
 import pytest
 
-from clozeline.tools.experiments.demo import SENTENCES
-from clozeline.tools.experiments.multirun.exported_guesses import compare_with_transformers
+from clozeline.tools.experiments.demo import SENTENCES, compare_with_transformers
 from tests.small_bert import publish_small_bert
 
 README = Path(__file__).parents[1] / "README.md"

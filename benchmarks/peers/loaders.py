@@ -3,11 +3,9 @@
 import io
 import os
 import random
-import sys
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -101,50 +99,6 @@ class MappedRows(Dataset[torch.Tensor]):
         return torch.from_numpy(self.ids[row].astype(np.int64))
 
 
-class Stateful(Indexed):
-    """torchdata's loader over the same rows, which counts what it delivered and skips that many row indices."""
-
-    module = "torchdata.stateful_dataloader"
-
-    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
-        from torchdata.stateful_dataloader import StatefulDataLoader
-
-        super().__init__(folder, None, workers)
-        self.loader = StatefulDataLoader(self.rows, BATCH, sampler=self.order(), num_workers=workers)
-        if state is not None:
-            self.loader.load_state_dict(state)
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        yield from self.loader
-
-    def state(self) -> Any:
-        return self.loader.state_dict()
-
-
-class DatatroveFolder(Indexed):
-    """datatrove's folder of files, which shuffles only files and recommends reading rows in order.
-
-    So its rows are in file order: less shuffled than those of all others. A row of `seq_len` is `seq_len` + 1 ids.
-    """
-
-    module = "datatrove.utils.dataset"
-    collate = staticmethod(lambda rows: torch.stack([row["input_ids"] for row in rows]))
-
-    @staticmethod
-    def open(folder: Path) -> Any:
-        from datatrove.utils.dataset import DatatroveFolderDataset
-
-        return DatatroveFolderDataset(str(folder), LENGTH - 1, filename_pattern="*.ds", shuffle=True)
-
-    @staticmethod
-    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
-        for number, part in enumerate(np.array_split(ids, _FILES)):
-            part.tofile(folder / f"{number:05d}.ds")
-
-    def order(self) -> Sequence[int]:
-        return range(len(self.rows))
-
-
 class ArrowFiles:
     """Storage of Hugging Face datasets: Arrow files written by `save_to_disk`."""
 
@@ -177,35 +131,22 @@ class DatasetsMap(ArrowFiles, Indexed):
         return datasets.load_from_disk(str(folder / "hf")).with_format("numpy")
 
 
-class DatasetsBatches(ArrowFiles, Loader):
-    """A stream that shuffles in a buffer and makes batches itself, with its own state."""
-
-    has_workers = False
+class DatasetsStreaming(ArrowFiles, Loader):
+    """A stream that shuffles in a buffer, with its own state, under a DataLoader: the usual way."""
 
     def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
         import datasets
 
         stream = datasets.load_from_disk(str(folder / "hf")).to_iterable_dataset(num_shards=_FILES)
-        stream = stream.shuffle(seed=1, buffer_size=_BUFFER).with_format("numpy")
-        self.data, self.workers = stream if self.has_workers else stream.batch(BATCH), workers
+        self.data, self.workers = stream.shuffle(seed=1, buffer_size=_BUFFER).with_format("numpy"), workers
         if state is not None:
             self.data.load_state_dict(state)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        for batch in self.data:
-            yield pad_rows(batch["ids"])
+        yield from DataLoader(self.data, BATCH, num_workers=self.workers, collate_fn=stacker("ids"))
 
     def state(self) -> Any:
         return self.data.state_dict()
-
-
-class DatasetsStreaming(DatasetsBatches):
-    """The same stream under a DataLoader, which takes one sample at a time: the usual way."""
-
-    has_workers = True
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        yield from DataLoader(self.data, BATCH, num_workers=self.workers, collate_fn=stacker("ids"))
 
 
 class WebDataset(Loader):
@@ -294,47 +235,3 @@ class _TokenChunks:
     def __call__(self, start: int) -> Iterator[torch.Tensor]:
         ids = np.load(self.path, mmap_mode="r")
         yield torch.from_numpy(ids[start : start + 1000].reshape(-1).copy())
-
-
-class Mosaic(Loader):
-    """mosaicml-streaming with its own defaults: MDS shards of 16-bit arrays."""
-
-    def __init__(self, folder: Path, state: Any, workers: int = 0) -> None:
-        from streaming import StreamingDataLoader, StreamingDataset
-
-        data = StreamingDataset(local=str(folder / "mds"), shuffle=True, shuffle_seed=1, batch_size=BATCH)
-        options: Any = {"num_workers": workers, "collate_fn": stacker("ids")}
-        self.loader = StreamingDataLoader(data, batch_size=BATCH, **options)
-        if state is not None:
-            self.loader.load_state_dict(state)
-
-    @classmethod
-    def load(cls) -> None:
-        """Import streaming; it imports torchvision for its image data sets, which may not be installed."""
-        import transformers  # looks for torchvision itself, and must not find the stand-in
-
-        transformers.BatchFeature, transformers.BatchEncoding  # noqa: B018
-        try:
-            import torchvision  # noqa: F401
-        except (ImportError, RuntimeError):  # absent, or built for another torch
-            modules: dict[str, dict[str, Any]] = {"datasets": {"VisionDataset": object}, "transforms": {}}
-            modules |= {"transforms.functional": {"to_tensor": None}}
-            for name in ("torchvision", *(f"torchvision.{name}" for name in modules)):
-                sys.modules[name] = ModuleType(name, "Stands in for a package that is not installed.")
-                vars(sys.modules[name]).update(modules.get(name.removeprefix("torchvision."), {}))
-        import streaming  # noqa: F401
-
-    @staticmethod
-    def write(folder: Path, ids: Ids, lengths: Lengths) -> None:
-        from streaming import MDSWriter
-
-        full = are_full(lengths)
-        with MDSWriter(out=str(folder / "mds"), columns={"ids": "ndarray:uint16" + full * f":{LENGTH}"}) as out:
-            for row, length in zip(ids, lengths, strict=True):
-                out.write({"ids": row if full else row[:length]})
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        yield from self.loader
-
-    def state(self) -> Any:
-        return self.loader.state_dict()

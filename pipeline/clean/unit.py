@@ -181,8 +181,8 @@ class CleanUnits(Pass[CleanCounts]):
         kept = tally.counts["documents_out"]
         require_equal(f"clean: unit {unit}", "documents_out", kept, "documents written", documents)
         for each in planned if self.limit is None else ():  # a preview need not read all bytes
-            name = range_name(each.source, each.start, each.end)
-            output.inputs[name] = range_hash(_find_input(each), each.start, each.end)
+            if isinstance(file := _find_input(each), Path):  # an object of a store has a version
+                output.inputs[range_name(each.source, each.start, each.end)] = range_hash(file, each.start, each.end)
             for option, path in _companion_files(each).items():
                 size = path.stat().st_size
                 output.inputs[range_name(other_name(each.source, option), 0, size)] = range_hash(path, 0, size)

@@ -113,19 +113,13 @@ class CorruptShards(Pass[CorruptCounts]):
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
     def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
-        """Return the objective and the sample set it reads; ConfigurationError if `group` does not make that set."""
+        """Return the objective and the sample set it reads."""
         tokens = Manifest.load(self.tokens)
         vocabulary = vocabulary_of(self.tokens / "manifest.json", tokens.tokenizer.fingerprint)
         objective = entry.build(replace(vocabulary, languages=tokens.languages))
-        folder = self.samples / objective.grouping.label / split
-        if not (folder / "manifest.json").is_file():
-            have = ", ".join(sorted(path.parent.parent.name for path in self.samples.glob("*/train/manifest.json")))
-            raise ConfigurationError(
-                f"corrupt: '{entry.set_label}' reads the sample set {objective.grouping.label}/{split}, but group made "
-                f"{have or 'none'}; use `groupings: auto`, or name this one too"
-            )
-        check_files(self.samples, "manifest-000000", f"{objective.grouping.label}/{split}/manifest.json")
-        return objective, open_shards(folder)
+        name = f"{objective.grouping.label}/{split}"
+        check_files(self.samples, "manifest-000000", f"{name}/manifest.json")
+        return objective, open_shards(self.samples / name)
 
     def seed_of(self, entry: ObjectiveEntry) -> int:
         """Return the seed of an entry's draws."""

@@ -20,7 +20,6 @@ import xxhash
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
-from clozeline.pipeline.ingest.readers import is_guess
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url, local_path
 
@@ -99,10 +98,7 @@ def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
             yield SourceFile(_source_name(entry, os.fsencode(name)), file, file.size, entry)
         return
     if Path(pattern).is_dir():
-        root, folder = Path(pattern), pattern
-        paths = [path for path in _files_of(root) if not _should_skip(path, entry)]
-        if not paths:
-            raise ConfigurationError(f"input {pattern!r}: no reader knows any file of the folder, and `unknown: skip`")
+        root, paths, folder = Path(pattern), _files_of(Path(pattern)), pattern
     else:
         root, paths, folder = _root(pattern), _matches(pattern), None
     for path in paths:
@@ -115,17 +111,6 @@ def _source_name(entry: InputEntry, path: bytes) -> str:
     name = path.decode("utf-8", "surrogateescape")
     name = re.sub(r"[%\x00-\x1f\udc80-\udcff]", lambda match: f"%{ord(match[0]) & 0xFF:02X}", name)
     return f"{entry.source}/{name}"
-
-
-def _should_skip(path: Path, entry: InputEntry) -> bool:
-    return entry.unknown == "skip" and entry.reader is None and path.stat().st_size > 0 and is_guess(path)
-
-
-def files_to_skip(entries: Sequence[InputEntry]) -> list[Path]:
-    """Return the files in folders that `unknown: skip` leaves out."""
-    asked = [entry for entry in entries if entry.unknown == "skip"]
-    folders = [(entry, Path(pattern)) for entry in asked for pattern in _patterns(entry) if Path(pattern).is_dir()]
-    return [path for entry, folder in folders for path in _files_of(folder) if _should_skip(path, entry)]
 
 
 def _files_of(folder: Path) -> list[Path]:
@@ -227,10 +212,8 @@ def range_name(source: str, start: int, end: int) -> str:
     return f"{source} {start}-{end}"
 
 
-def range_hash(path: Path | RemoteFile, start: int, end: int) -> str:
+def range_hash(path: Path, start: int, end: int) -> str:
     """Return the XXH3-128 (hex) of a range of a file, as far as the file goes."""
-    if isinstance(path, RemoteFile):
-        return path.range_hash(start, end)
     digest = xxhash.xxh3_128()
     with path.open("rb") as file:
         file.seek(start)

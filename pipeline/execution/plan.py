@@ -33,7 +33,7 @@ from clozeline.sealed_json import seal, unseal
 PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
 # Keys of an input that say where its files are, not how they are read.
-_OUTSIDE: Final = ("path", "source", "unknown", "store")
+_OUTSIDE: Final = ("path", "source", "store")
 # Room for no further file, not even an empty one.
 _NONE: Final = -1
 _STORED: Final = ("unit", "source", "source_group", "reader", "start", "end")
@@ -143,9 +143,8 @@ def _check_kinds(odd: Sequence[SourceFile]) -> None:
         folder = odd[0].folder
         raise ConfigurationError(
             f"input {folder!r} holds files of no known kind ({len(odd):,}): {join_names([file.path for file in odd])}; "
-            f"skip them (input='{{path: {folder}, unknown: skip}}'), move them away, name the files to read by a "
-            f"pattern (input='{folder}/**/*.jsonl'), or choose a reader for all of the folder "
-            f"(input='{{path: {folder}, reader: text}}')"
+            f"move them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or choose a reader "
+            f"for all of the folder (input='{{path: {folder}, reader: text}}')"
         )
 
 
@@ -187,19 +186,19 @@ def _observe(file: SourceFile, facts: Mapping[str, Any]) -> Iterator[tuple[str, 
 def _find_changes(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, verify: bool) -> list[str]:
     """Return the names of inputs that are new, missing or have changed content.
 
-    A file of the same size and time is taken as unchanged. Of one with another time (with `verify`, of all), as after a
-    copy, what units have read is compared with their records.
+    A file of the same size and time, or version in its store, is taken as unchanged. Of a local one with another time
+    (with `verify`, of all), as after a copy, what units have read is compared with their records.
     """
     planned = {facts["source"]: facts for facts in saved.inputs}
     changed = planned.keys() ^ {file.source for file in files}
-    doubtful: dict[str, Path | RemoteFile] = {}
+    doubtful: dict[str, Path] = {}
     for file in files:
         facts = planned.get(file.source)
         for name, path, state in () if facts is None else _observe(file, facts):
             before = saved.states.get(name, state)  # a companion of other options makes another plan
-            if state[0] != before[0]:
+            if state[0] != before[0] or (isinstance(path, RemoteFile) and state != before):
                 changed.add(name)
-            elif verify or state != before:
+            elif isinstance(path, Path) and (verify or state != before):
                 doubtful[name] = path
     for record in read_records(recipe.folder(PLAN_STAGE)) if doubtful else ():
         for part, digest in record.inputs.items():

@@ -1,10 +1,9 @@
-"""Input files of a store: found by URL or pattern, read by ranges, and hashed while they are read."""
+"""Input files of a store: found by URL or pattern, and read by ranges."""
 
 import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from glob import has_magic
 from itertools import takewhile
 from pathlib import PurePosixPath
@@ -15,9 +14,10 @@ import xxhash
 
 from clozeline.configuration.redaction import remember
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.recipe import InputEntry, InputStore
+from clozeline.pipeline.block_options import StoreOptions
+from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.file_system import ObjectMissingError, ObjectRefusedError, ObjectTooShortError
-from clozeline.pipeline.shards.store import ObjectFacts, RemoteStore, StoreOptions
+from clozeline.pipeline.shards.store import ObjectFacts, RemoteStore
 
 _REQUEST: Final = 1 << 20  # bytes of a request
 _SMALL: Final = 1 << 16  # those of the first one after a jump, and of one behind the range of a unit
@@ -34,13 +34,13 @@ class RemoteFacts(NamedTuple):
 class RemoteFile:
     """A file in a store with the size and version that it had when the inputs were listed.
 
-    `part` is the range of a unit: its bytes are hashed as they are read.
+    `part` is the range of a unit, at whose end a request ends.
     """
 
     url: str
     size: int
     version: str
-    store: InputStore
+    store: StoreOptions
     part: tuple[int, int] = (0, 0)
 
     @property
@@ -66,8 +66,8 @@ class RemoteFile:
         return True
 
     def restricted(self, start: int, end: int) -> "RemoteFile":
-        """Return the file for the unit that reads this range, the same one at each call."""
-        return self._parts.setdefault((start, end), replace(self, part=(start, end)))
+        """Return the file for the unit that reads this range."""
+        return replace(self, part=(start, end))
 
     def observe(self) -> ObjectFacts:
         """Return the present size and version; of a store without versions, the hash of both ends is the version."""
@@ -81,40 +81,6 @@ class RemoteFile:
             if self.observe() != ObjectFacts(self.size, self.version):
                 raise StorageError(f"{self.url}: changed while it was read: run again later") from error
             raise
-
-    def range_hash(self, start: int, end: int) -> str:
-        """Return the XXH3-128 (hex) of a range: of the bytes that were read, and of the rest as it is now."""
-        whole = (start, min(end, self.size))
-        file = self if self.part == whole else self.restricted(*whole)
-        while (at := file.hashed.at) < file.hashed.end:
-            file.hashed.add(at, self.read_range(at, min(at + _REQUEST, file.hashed.end)))
-        return file.hashed.digest.hexdigest()
-
-    @cached_property
-    def hashed(self) -> "_RangeHash":
-        """The hash of `part`, up to where it was read."""
-        return _RangeHash(*self.part)
-
-    @cached_property
-    def _parts(self) -> dict[tuple[int, int], "RemoteFile"]:
-        return {}
-
-    def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("hashed", "_parts")}
-
-
-class _RangeHash:
-    """The XXH3-128 of a range up to where it was read without a gap."""
-
-    def __init__(self, start: int, end: int) -> None:
-        self.at, self.end, self.digest = start, end, xxhash.xxh3_128()
-
-    def add(self, start: int, content: bytes) -> None:
-        """Add what was read from a position, as far as it continues the range."""
-        stop = min(start + len(content), self.end)
-        if start <= self.at < stop:
-            self.digest.update(memoryview(content)[self.at - start : stop - start])
-            self.at = stop
 
 
 class _RawFile(io.RawIOBase):
@@ -144,7 +110,6 @@ class _RawFile(io.RawIOBase):
         if at >= stop:
             return 0
         content = self._file.read_range(at, stop)
-        self._file.hashed.add(at, content)
         buffer[: len(content)] = content
         self._at, self._follows = stop, True
         return len(content)
@@ -159,7 +124,7 @@ def remote_files(url: str, entry: InputEntry) -> Iterator[tuple[str, RemoteFile]
         ConfigurationError: no file matches, the store cannot list, or the scheme needs a package.
         StorageError: the file does not exist, access is denied, or the store fails.
     """
-    options = entry.store or InputStore()
+    options = entry.store or StoreOptions()
     remember({"url": url, "fsspec": options.fsspec})
     store = _open_store(url, options)
     path = url.partition("?")[0] if store.is_web else url
@@ -205,12 +170,10 @@ def _observe(store: RemoteStore, url: str) -> ObjectFacts:
 _stores: dict[str, RemoteStore] = {}
 
 
-def _open_store(url: str, options: InputStore) -> RemoteStore:
+def _open_store(url: str, options: StoreOptions) -> RemoteStore:
     """Return the reader of a store; each process has one."""
     root = "/".join(url.split("/")[:3])
     key = json.dumps([root, options.retries, options.timeout_s, options.fsspec], sort_keys=True, default=str)
     if key not in _stores:
-        _stores[key] = RemoteStore(
-            url, StoreOptions(retries=options.retries, timeout_s=options.timeout_s, fsspec=options.fsspec)
-        )
+        _stores[key] = RemoteStore(url, options)
     return _stores[key]

@@ -7,7 +7,7 @@ report costs the same for any corpus.
 import heapq
 import platform
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -19,7 +19,7 @@ from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json, publish_text
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
 from clozeline.pipeline.execution.stages import Row, Stage, stage_of
-from clozeline.pipeline.execution.unit_record import C, UnitRecord, unit_marker
+from clozeline.pipeline.execution.unit_record import C, UnitRecord
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_malformed, read_rejects
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import Manifest
@@ -44,8 +44,6 @@ REPORT_FORMAT: Final = 1
 Reports: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Contents of `report.json` by stage, in the order the stages run."""
 
-# Slowest units that a report lists.
-_SLOWEST: Final = 5
 # Files of a folder that samples are drawn from.
 _FILES: Final = 16
 # Texts shown of what is kept, and for each reason; malformed records for each reason.
@@ -69,7 +67,7 @@ def write_stage_report(stage: Stage[Any, C], counts: C, records: Sequence[UnitRe
     }
     content = {
         "format": REPORT_FORMAT, "stage": stage.name, "counts": counts, "units": len(records), "bytes": size,
-        "seconds": round(seconds, 3), "slowest": slowest_units(stage.folder, records), "deciders": decided,
+        "seconds": round(seconds, 3), "deciders": decided,
     }  # fmt: skip
     publish_json(stage.folder / "report.json", seal(content))
 
@@ -91,27 +89,6 @@ def earlier_report(path: Path) -> dict[str, Any]:
         return read_report(path, "")
     except (IntegrityError, StorageError):
         return {}
-
-
-def slowest_units(folder: Path, records: Iterable[UnitRecord]) -> list[dict[str, Any]]:
-    """Return up to five units of a stage, the slowest first, with the seconds from their marker to their record.
-
-    A unit of an earlier start has no marker. No file that later stages read holds a time, so that two runs have equal
-    bytes.
-    """
-    times = []
-    for record in records:
-        try:
-            start = unit_marker(folder, "finished", record.pass_name, record.unit).stat().st_mtime_ns
-            end = UnitRecord.path(folder, record.pass_name, record.unit).stat().st_mtime_ns
-        except OSError:
-            continue
-        times.append((max(0, end - start), record))
-    slowest = heapq.nlargest(_SLOWEST, times, key=lambda item: item[0])
-    return [
-        {"pass_name": record.pass_name, "unit": record.unit, "seconds": round(elapsed / 1e9, 3)}
-        for elapsed, record in slowest
-    ]
 
 
 @cache

@@ -13,7 +13,6 @@ from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish_text, sweep
 from clozeline.pipeline.execution.executors import Deal, Executor
-from clozeline.pipeline.execution.inputs import files_to_skip, join_names
 from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, done_counter
@@ -52,8 +51,6 @@ def run_recipe(
     with one_at_a_time(recipe.output_folder, progress.waiting):
         if only in (None, PLAN_STAGE) and PLAN_STAGE in names:
             plan = freeze_plan(recipe, verify=verify)
-            if skipped := files_to_skip(recipe.input):
-                progress.report(f"input: {len(skipped):,} files of no known format skipped: {join_names(skipped)}")
         else:
             plan = load_plan(recipe, verify=verify)
         before, provided = plan.bytes, dict[str, tuple[str, int]]()

@@ -275,10 +275,9 @@ class UnitRunner:
 
     def __call__(self, unit: int) -> None:
         folder = self.stage.folder
-        marker, finished = (unit_marker(folder, state, self.work.name, unit) for state in ("running", "finished"))
+        marker = unit_marker(folder, self.work.name, unit)
         try:
-            for path in (marker, finished):
-                path.parent.mkdir(parents=True, exist_ok=True)
+            marker.parent.mkdir(parents=True, exist_ok=True)
             open_unlinked(marker, "w").close()
         except OSError as error:
             raise StorageError(cannot_write(marker, error)) from error
@@ -296,8 +295,8 @@ class UnitRunner:
         else:
             record = UnitRecord(self.work.name, unit, self.key, "ok", counts, output.files, inputs=output.inputs)
             record.save(folder)
-        with suppress(OSError):  # the time of the marker, the start of the unit, is all that is left of it
-            marker.replace(finished)
+        with suppress(OSError):
+            marker.unlink()
 
     def _fail(self, unit: int, message: str, exit_code: int, trace: str = "") -> None:
         record = UnitRecord(self.work.name, unit, self.key, "failed", {}, {}, message, exit_code, trace)
@@ -308,7 +307,7 @@ class UnitRunner:
         return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
 
     def has_started(self, unit: int) -> bool:
-        return unit_marker(self.stage.folder, "running", self.work.name, unit).exists()
+        return unit_marker(self.stage.folder, self.work.name, unit).exists()
 
     def give_up(self, unit: int, reason: str) -> None:
         self._fail(unit, reason, 69)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict, TypeVar, cast
+from typing import Any, Final, TypedDict, TypeVar, cast
 
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json, publish, publish_json
@@ -168,9 +168,9 @@ def outputs_digest(unit_records: Iterable[UnitRecord]) -> str:
     return digest.hexdigest()
 
 
-def unit_marker(folder: Path, state: Literal["running", "finished"], pass_name: str, unit: int) -> Path:
-    """Return the file whose time is the start of a unit: `running` stays where its process died."""
-    return folder / TEMPORARY / state / f"{pass_name}-{unit:06d}"
+def unit_marker(folder: Path, pass_name: str, unit: int) -> Path:
+    """Return the file that is there while a unit runs; it stays where its process died."""
+    return folder / TEMPORARY / "running" / f"{pass_name}-{unit:06d}"
 
 
 def require_equal(stage: str, left: str, left_value: int, right: str, right_value: int) -> None:

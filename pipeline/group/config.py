@@ -1,19 +1,15 @@
-"""Options of `group`: the sample sets."""
+"""Options of `group`; which sample sets it makes follows from the recipe's objectives."""
 
 from dataclasses import field
-from typing import Annotated, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.block_options import BlockRows, Compression
-from clozeline.registry import Chosen, OneOf
 
 
 @config_class
 class GroupConfig:
-    """The sample sets to make."""
+    """The sample sets: one per distinct grouping, length and separator that the recipe's objectives declare."""
 
-    groupings: Literal["auto"] | list[Annotated[Chosen, OneOf("clozeline.pipeline.group.groupings")]] = "auto"
-    """`auto`: one set per distinct grouping, length and separator that the recipe's objectives declare; or a list"""
     block_rows: BlockRows = "auto"
     """rows of a block, 1 to 65536, or `auto`: at most 4 MiB"""
     compression: Compression = field(default_factory=Compression)

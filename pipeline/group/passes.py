@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, require_written, total_counts
 from clozeline.pipeline.group.documents import heldout_documents, train_documents, with_copies
-from clozeline.pipeline.group.groupings import Context, build_grouping
-from clozeline.pipeline.group.sample_sets import SampleSet
-from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors, languages_of
+from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.layout import Splits
@@ -49,25 +48,18 @@ class SetCounts(_RowCounts, total=False):
 
 
 class ReadCounts(TypedDict):
-    """Token documents of one split, counted where they are read, before they are copied and grouped."""
+    """Token documents of one split, counted where they are read, before they are grouped."""
 
     documents: int
     tokens: int
     target_tokens: int
 
 
-class CopyCounts(TypedDict):
-    """Documents for training of one language, as they are and as their copies are; only where a recipe balances."""
+class CopyCounts(ReadCounts):
+    """Copies of the documents for training; only where a recipe balances."""
 
-    documents: int
     left_out: int
     """documents of which there is no copy"""
-    copies: int
-    tokens: int
-    """tokens of the documents"""
-    copied_tokens: int
-    """tokens of the copies, without the other sides of pairs"""
-    copied_target_tokens: int
 
 
 class GroupCounts(_RowCounts, Counts, total=False):
@@ -76,10 +68,42 @@ class GroupCounts(_RowCounts, Counts, total=False):
     documents: dict[str, int]
     """documents by split"""
     read: dict[str, ReadCounts]
-    """the same with their tokens"""
-    copies: dict[str, CopyCounts]
-    """by language; that of a pair is that of both sides, `en-sw`"""
+    """the same with their tokens, before they are copied"""
+    copies: CopyCounts
     sets: dict[str, dict[str, SetCounts]]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSet:
+    """One sample set: how it is grouped, and the smallest row that an objective can use."""
+
+    spec: GroupingSpec
+    minimum: MinimumRow
+
+    @property
+    def label(self) -> str:
+        """Name of its folder."""
+        return self.spec.label
+
+
+def sample_sets(entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleSet, ...]:
+    """Return the sample sets that a recipe's objectives read, in order of their label.
+
+    Raises:
+        ConfigurationError: two groupings have one label.
+    """
+    minima: dict[GroupingSpec, list[MinimumRow]] = {}
+    for entry in entries:
+        objective = entry.build(vocabulary)
+        minima.setdefault(objective.grouping, []).append(objective.minimum)
+    sets = [
+        SampleSet(spec, MinimumRow(min(row.tokens for row in rows), min(row.sentences for row in rows)))
+        for spec, rows in minima.items()
+    ]
+    labels = sorted(made.label for made in sets)
+    if len(set(labels)) < len(labels):
+        raise ConfigurationError(f"group: two groupings share a label: {labels}")
+    return tuple(sorted(sets, key=lambda made: made.label))
 
 
 @dataclass(frozen=True)
@@ -111,7 +135,7 @@ class GroupShards(Pass[GroupCounts]):
         if split == "train" and self.balance is not None:
             factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
             copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)
-            counts["copies"] = _copy_counts(documents, copies, manifest.languages)
+            counts["copies"] = {**_read_counts(documents, copies), "left_out": int((copies == 0).sum())}
             documents = with_copies(documents, copies, self.seed)
         for sample_set in self.sets:
             grouping = build_grouping(sample_set.spec, vocabulary)
@@ -139,32 +163,18 @@ class GroupShards(Pass[GroupCounts]):
         )  # fmt: skip
 
 
-def _read_counts(documents: Rows) -> ReadCounts:
-    # the tokens of both sides of pairs
+def _read_counts(documents: Rows, copies: Int64 | int = 1) -> ReadCounts:
+    """Count so many copies of each document, and the tokens of both sides of pairs."""
     columns = [documents.columns.get(name) for name in ("token_ids", "target_ids")]
-    tokens, targets = (0 if column is None else int(column.lengths.sum()) for column in columns)
-    return {"documents": len(documents), "tokens": tokens, "target_tokens": targets}
+    tokens, targets = (0 if column is None else int((copies * column.lengths).sum()) for column in columns)
+    number = int(np.broadcast_to(copies, len(documents)).sum())
+    return {"documents": number, "tokens": tokens, "target_tokens": targets}
 
 
 def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
     order = np.argsort(mix(rows.fixed["uid"]), kind="stable")
     for start in range(0, len(order), portion):
         yield rows.take(order[start : start + portion])
-
-
-def _copy_counts(documents: Rows, copies: Int64, languages: Sequence[str]) -> dict[str, CopyCounts]:
-    """Count documents and their copies by language."""
-    tokens, targets = documents.columns["token_ids"].lengths.tolist(), documents.columns.get("target_ids")
-    others = [0] * len(tokens) if targets is None else targets.lengths.tolist()
-    counts: dict[str, CopyCounts] = {}
-    rows = zip(languages_of(documents, languages), copies.tolist(), tokens, others, strict=True)
-    for language, number, size, other in rows:
-        copy_counts: CopyCounts = {
-            "documents": 1, "left_out": int(number == 0), "copies": number, "tokens": size + other,
-            "copied_tokens": number * size, "copied_target_tokens": number * other,
-        }  # fmt: skip
-        add_counts(counts, {language: copy_counts})
-    return counts
 
 
 @dataclass(frozen=True)

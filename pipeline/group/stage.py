@@ -9,8 +9,14 @@ from clozeline.errors import ConfigurationError, TokenizerMissingError
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.group.config import GroupConfig
-from clozeline.pipeline.group.passes import GroupCounts, GroupManifests, GroupShards, SetCounts
-from clozeline.pipeline.group.sample_sets import SampleSet, sample_sets
+from clozeline.pipeline.group.passes import (
+    GroupCounts,
+    GroupManifests,
+    GroupShards,
+    SampleSet,
+    SetCounts,
+    sample_sets,
+)
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import Splits, split_amount
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
@@ -32,7 +38,11 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     @property
     def _entries(self) -> Sequence[Any]:
         """The recipe's objectives."""
-        entries: Sequence[Any] = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
+        if not self.recipe.has("corrupt"):
+            raise ConfigurationError(
+                "group: the sample sets follow from the recipe's objectives, but it has no `corrupt` key: add it"
+            )
+        entries: Sequence[Any] = self.recipe.config_of("corrupt")
         return entries
 
     @cached_property
@@ -40,28 +50,21 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         """The sample sets, by label."""
         manifest = Manifest.load(self._tokens)
         vocabulary = vocabulary_of(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
-        return sample_sets(self.config.groupings, self._entries, vocabulary)
+        return sample_sets(self._entries, vocabulary)
 
     def mistakes(self) -> Iterator[str]:
-        """Yield what prevents objectives from getting their sample sets, as far as the vocabulary is known."""
-        entries = self._entries
-        vocabulary, usable = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary, []
-        for number, entry in enumerate(entries):
+        """Yield what is wrong with objectives, as far as the vocabulary is known."""
+        vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
+        for number, entry in enumerate(self._entries):
             try:
-                usable.append((f"corrupt.{number}", entry, entry.build(vocabulary).grouping.label))
+                entry.build(vocabulary)
             except TokenizerMissingError:
                 continue  # the length of its templates is known after the tokenizer is trained
             except ConfigurationError as error:
                 yield f"corrupt.{number}: {error}"
-        if len(usable) < len(entries):
-            return
-        made = {sample_set.label for sample_set in sample_sets(self.config.groupings, entries, vocabulary)}
-        for key, entry, label in usable:
-            if label not in made:
-                yield f"{key}: '{entry.set_label}' reads the sample set {label}, but `group` makes {', '.join(made)}"
 
     def version(self) -> int:
-        """Return a hash of the groupings' versions and of the sets, which `auto` derives from the objectives."""
+        """Return a hash of the groupings' versions and of the sets, which follow from the objectives."""
         facts = []
         for made in self.sets:
             version = find("clozeline.pipeline.group.groupings", made.spec.name).VERSION
@@ -79,7 +82,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
 
     def row(self, counts: GroupCounts) -> Row:
         """Show documents, and for each set its input tokens, its samples and their tokens."""
-        without = {"without a copy": sum(copy_counts["left_out"] for copy_counts in counts.get("copies", {}).values())}
+        without = {"without a copy": counts["copies"]["left_out"] if "copies" in counts else 0}
         documents = amount(sum(counts["documents"].values()), "document")
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
         return Row(documents, amount(len(sets), "set"), (("document", without),), sets)
@@ -111,20 +114,12 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             require_equal(where, "tokens by language", by_language, "tokens + separators - target_tokens", one_side)
             # only sets of pairs read both sides
             pairs = "target_tokens" in set_counts
-            if split == "train" and "copies" in counts:
-                parts = counts["copies"].values()
-                copied = sum(part["copied_tokens"] + pairs * part["copied_target_tokens"] for part in parts)
-                require_equal(where, "tokens_in", tokens_in, "tokens of copies", copied)
-            elif "read" in counts:
-                read = counts["read"][split]
-                total = read["tokens"] + pairs * read["target_tokens"]
-                require_equal(where, "tokens_in", tokens_in, "tokens of the documents", total)
-        if "read" in counts and "copies" in counts:
-            read, copies = counts["read"]["train"], counts["copies"].values()
-            balanced = tuple(sum(part[key] for part in copies) for key in ("documents", "tokens"))
-            require_equal("group", "training documents", read["documents"], "documents to copy", balanced[0])
-            require_equal("group", "tokens of training documents", read["tokens"] + read["target_tokens"],
-                          "tokens of documents to copy", balanced[1])  # fmt: skip
+            if "read" in counts:
+                copied = split == "train" and "copies" in counts
+                documents = counts["copies"] if copied else counts["read"][split]
+                total = documents["tokens"] + pairs * documents["target_tokens"]
+                require_equal(where, "tokens_in", tokens_in, f"tokens of the {'copies' if copied else 'documents'}",
+                              total)  # fmt: skip
 
 
 def _set_row(splits: Mapping[str, SetCounts]) -> Row:

@@ -94,17 +94,9 @@ def write_index(path: Path, index: NgramIndex) -> None:
         writer.write_batch(batch)
 
 
-def open_index(file: RecordedFile) -> NgramIndex:
-    """Map an index, after comparing it with its recorded hash; one with a hash is kept until another is opened."""
-    return _kept_index(file) if file.xxh3_128 else _map_index(file)
-
-
 @lru_cache(maxsize=1)
-def _kept_index(file: RecordedFile) -> NgramIndex:
-    return _map_index(file)
-
-
-def _map_index(file: RecordedFile) -> NgramIndex:
+def open_index(file: RecordedFile) -> NgramIndex:
+    """Map an index, after comparing it with its recorded hash; it is kept until another is opened."""
     with pa.ipc.open_file(file.buffer()) as reader:
         runs, names, words, hashes = reader.get_batch(0).columns
         return NgramIndex(int(reader.schema.metadata[b"ngram"]), runs, names, words.to_numpy(), hashes.to_numpy())

@@ -174,36 +174,9 @@ def _write_rows(
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """Draw for each row a uniform permutation of 0..counts[i]-1 (uint16): indices sorted by random bits."""
-    return _sort_indices(counts, _iter_bits(keys, stream, counts))
-
-
-def permute_near(keys: UInt64, counts: Int64, distance: int, stream: int) -> Ragged:
-    """Draw for each row a permutation of 0..counts[i]-1 (uint16) that moves no index farther than `distance`.
-
-    Indices i are sorted by i + u * (distance + 1), u uniform in [0, 1) with 32 bits: the local shuffle of
-    arXiv 1711.00043. Rows of c indices need c + distance <= 65,535.
-    """
-    return _sort_indices(counts, _iter_near_bits(keys, stream, counts, distance))
-
-
-def _iter_near_bits(keys: UInt64, stream: int, counts: Int64, distance: int) -> Iterator[tuple[Any, UInt64]]:
-    for rows, bits in _iter_bits(keys, stream, counts):
-        index = np.arange(bits.shape[1], dtype=np.uint64)
-        # fixed point: i + u * (distance + 1) in bits 16..63, the index below
-        bits >>= np.uint64(32)
-        bits *= np.uint64(distance + 1)
-        bits += index << np.uint64(32)
-        bits <<= np.uint64(16)
-        bits |= index
-        bits[index >= counts[rows].astype(np.uint64)[:, None]] = _NEVER
-        yield rows, bits
-
-
-def _sort_indices(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragged:
-    """Return each row's indices, sorted by its entries."""
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
-    for rows, bits in batches:
+    for rows, bits in _iter_bits(keys, stream, counts):
         bits.sort(axis=1)
         indices = (bits & _LOW).astype(np.uint16)
         if (counts[rows] == indices.shape[1]).all():
@@ -226,6 +199,11 @@ def reorder(keys: UInt64, counts: Int64, stream: int) -> Ragged:
         again = permute(skip_bits(keys[same], attempt * counts[same]), counts[same], stream)
         positions = np.repeat(orders.offsets[same] - again.offsets[:-1], counts[same])
         orders.values[positions + np.arange(len(positions))] = again.values
+    return swap_identities(orders)
+
+
+def swap_identities(orders: Ragged) -> Ragged:
+    """Swap the first two entries of orders of two or more that are the identity (overwrites its input)."""
     first = orders.offsets[:-1][_is_identity(orders)]
     orders.values[first], orders.values[first + 1] = 1, 0
     return orders

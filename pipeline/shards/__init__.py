@@ -1,12 +1,13 @@
 """Shard sets: blocks of rows in Arrow or WebDataset files, a block index, and a manifest written last."""
 
+from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.shards.block import DamagedBlock
 from clozeline.pipeline.shards.columns import ColumnSpec, base_columns, feature_columns
+from clozeline.pipeline.shards.index import Block
+from clozeline.pipeline.shards.layout import auto_block_rows
 from clozeline.pipeline.shards.manifest import Manifest, ManifestError
 from clozeline.pipeline.shards.reader import ShardSet, open_shards
-from clozeline.pipeline.shards.set_writer import SetWriter, write_manifest
-from clozeline.pipeline.shards.store import StoreOptions
-from clozeline.pipeline.shards.writer import Block, ShardInfo, auto_block_rows, write_shard
+from clozeline.pipeline.shards.writer import SetWriter, ShardInfo, write_manifest, write_shard
 
 __all__ = [
     "Block", "ColumnSpec", "DamagedBlock", "Manifest", "ManifestError", "SetWriter", "ShardInfo", "ShardSet",

@@ -47,9 +47,15 @@ class ColumnSpec:
         value = "fixed_size_binary[16]" if self.dtype == "binary16" else self.dtype
         return f"list<{value}>" if self.kind == "list" else value
 
+    def plain(self) -> dict[str, str]:
+        """Return the arguments of `parse`, as manifests hold them."""
+        return {"name": self.name, "arrow_type": self.arrow_type, "description": self.description}
+
     @staticmethod
     def parse(name: str, arrow_type: str, description: str) -> ColumnSpec:
-        """Return the column with this `arrow_type`; IntegrityError for any other text."""
+        """Return the column with this `arrow_type`; IntegrityError for any other text, TypeError for no text."""
+        if not all(isinstance(value, str) for value in (name, arrow_type, description)):
+            raise TypeError(f"column {name}: expected texts, got {arrow_type!r} and {description!r}")
         if (found := _TYPES.get(arrow_type)) is None:
             message = f"unknown type '{arrow_type}', known ones look like uint64 or list<uint16>"
             raise IntegrityError(f"column {name}: {message}")

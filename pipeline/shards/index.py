@@ -17,7 +17,6 @@ from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards.block import BlockError, decode
 from clozeline.pipeline.shards.columns import ColumnSpec, Dtype, arrow_schema, to_batch
 from clozeline.pipeline.shards.manifest import Manifest, ManifestError
-from clozeline.pipeline.shards.writer import ShardInfo
 from clozeline.repair import repair_of
 
 _TYPES: Final[dict[str, Dtype]] = {
@@ -27,6 +26,16 @@ _COLUMNS: Final = [ColumnSpec(name, dtype, "fixed", "") for name, dtype in _TYPE
 _SCHEMA: Final = arrow_schema(_COLUMNS)
 _LENGTH_LIMIT: Final = 1 << 32
 _ENTRY: Final = sum(spec.width for spec in _COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Index entry of one block: byte range in its shard, rows, and xxh3-128 of the stored bytes (16 bytes)."""
+
+    offset: int
+    length: int
+    rows: int
+    xxh3: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +53,9 @@ class BlockIndex:
         return len(self.shard)
 
 
-def write_index(path: Path, shards: Sequence[ShardInfo]) -> None:
-    """Write the blocks of all shards, uncompressed."""
-    blocks = [(number, index, block) for number, shard in enumerate(shards) for index, block in enumerate(shard.blocks)]
+def write_index(path: Path, shards: Sequence[Sequence[Block]]) -> None:
+    """Write the blocks of each shard, uncompressed."""
+    blocks = [(number, index, block) for number, shard in enumerate(shards) for index, block in enumerate(shard)]
     if any(block.length >= _LENGTH_LIMIT for _, _, block in blocks):
         raise ManifestError(f"{path}: a block of 4 GiB or more; write smaller blocks")
     numbers = [(number, index, block.offset, block.length, block.rows) for number, index, block in blocks]

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from clozeline.pipeline.block_options import BlockRows
 from clozeline.pipeline.rows import FIXED_COLUMNS, Feature
-from clozeline.pipeline.shards.writer import auto_block_rows
 from clozeline.seeding import fraction as keyed_fraction
 from clozeline.seeding import order_key
+
+_BLOCK_ROWS: Final = (1920, 960, 480, 240, 120, 60)  # that `auto` chooses among
+_BLOCK_BYTES: Final = 4 << 20
 
 
 def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
@@ -29,6 +32,11 @@ def shard_of(uid: bytes, shards: int, seed: int) -> int:
 def shard_name(shard: int, shards: int, container: str) -> str:
     """Return the file name of a shard: `shard-00003-of-00128.arrow`."""
     return f"shard-{shard:05d}-of-{shards:05d}.{container}"
+
+
+def auto_block_rows(row_bytes: float) -> int:
+    """Return the largest of 1920, 960, ... 60 whose block is at most 4 MiB, for rows of `row_bytes` on average."""
+    return next((rows for rows in _BLOCK_ROWS if rows * row_bytes <= _BLOCK_BYTES), _BLOCK_ROWS[-1])
 
 
 def block_rows_of(block_rows: BlockRows, features: Iterable[Feature], length: int, id_bytes: int) -> int:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, SerializerFunctionWrapHandler, ValidationError
-from pydantic.functional_serializers import model_serializer
-from pydantic.functional_validators import AfterValidator, model_validator
+from pydantic.functional_serializers import PlainSerializer, model_serializer
+from pydantic.functional_validators import AfterValidator, PlainValidator, model_validator
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
@@ -137,24 +137,14 @@ class TokenizerFacts(Strict):
         return self
 
 
-class ColumnFacts(Strict):
-    """One column."""
+def _parse_column(plain: Any) -> ColumnSpec:
+    try:
+        return ColumnSpec.parse(**plain)
+    except (TypeError, IntegrityError) as error:  # keys other than its own, or an unknown type
+        raise ValueError(str(error)) from error
 
-    name: str
-    arrow_type: str
-    description: str
 
-    @property
-    def spec(self) -> ColumnSpec:
-        return ColumnSpec.parse(self.name, self.arrow_type, self.description)
-
-    @model_validator(mode="after")
-    def _check_type(self) -> ColumnFacts:
-        try:
-            _ = self.spec
-        except IntegrityError as error:
-            raise ValueError(str(error)) from error
-        return self
+_Column: TypeAlias = Annotated[ColumnSpec, PlainValidator(_parse_column), PlainSerializer(ColumnSpec.plain)]
 
 
 class CompressionFacts(Strict):
@@ -221,7 +211,7 @@ class Manifest(Strict):
     variants: int = Field(default=1, ge=1, le=65536)
     seed: _Count
     tokenizer: TokenizerFacts
-    columns: tuple[ColumnFacts, ...] = Field(min_length=1)
+    columns: tuple[_Column, ...] = Field(min_length=1)
     languages: tuple[str, ...] = Field(default=(), max_length=255)
     """Names of the `language` codes, in order."""
     source_groups: tuple[str, ...] = Field(default=(), max_length=65535)
@@ -247,7 +237,7 @@ class Manifest(Strict):
         if (self.objective is None) == (self.kind == "examples"):
             raise ValueError(f"a set of {self.kind} has {'no' if self.objective else 'an'} objective")
         fixed = list(FIXED_COLUMNS.items())
-        have = [(spec.name, spec.dtype) for spec in self.specs[: len(fixed)]]
+        have = [(spec.name, spec.dtype) for spec in self.columns[: len(fixed)]]
         if self.kind in ("samples", "examples") and have != fixed:
             raise ValueError(f"the first columns of {self.kind} are {', '.join(FIXED_COLUMNS)}")
         start = self.objective.frame.decoder_start if self.objective else None
@@ -260,10 +250,6 @@ class Manifest(Strict):
         if len({shard.path for shard in self.shards}) != len(self.shards):
             raise ValueError(f"{len(self.shards)} shards are listed, one twice")
         return self
-
-    @cached_property
-    def specs(self) -> tuple[ColumnSpec, ...]:
-        return tuple(column.spec for column in self.columns)
 
     @cached_property
     def digest(self) -> str:

@@ -12,6 +12,7 @@ import xxhash
 
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import StorageError
+from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.rows import Row, Rows
 from clozeline.pipeline.shards.block import BlockError, DamagedBlock, decode
 from clozeline.pipeline.shards.columns import ColumnSpec, holds_ids
@@ -20,7 +21,7 @@ from clozeline.pipeline.shards.files import RemoteFiles, SetFiles
 from clozeline.pipeline.shards.index import BlockIndex, parse_index
 from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, ManifestError, manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
-from clozeline.pipeline.shards.store import StoreOptions, as_url, local_path
+from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.repair import repair_of
 from clozeline.report.html_page import facts, fragment, table
 
@@ -57,7 +58,6 @@ def open_shards(
         base = url.removesuffix("/manifest.json").removesuffix("/")
         files, path = RemoteFiles(base, options or StoreOptions()), Path(redact_text(base)) / "manifest.json"
         manifest = Manifest.parse(files.where(path.name), files.read_whole(path.name, SIZE_LIMIT))
-    files.open_cache(manifest.index.sha256)
     name, part, expected = manifest.index.path, (0, manifest.index.bytes), bytes.fromhex(manifest.index.sha256)
     if files.is_remote:
         raw = files.read_hashed(name, part, lambda content: hashlib.sha256(content).digest(), expected)
@@ -94,7 +94,7 @@ class ShardSet:
         """Blocks that must not be read; the stream replaces them with filler rows."""
         self.manifest = manifest
         self.index = index
-        self.columns: tuple[ColumnSpec, ...] = manifest.specs
+        self.columns: tuple[ColumnSpec, ...] = manifest.columns
         self._files = files
         self._id_columns = {spec.name for spec in self.columns if holds_ids(spec)}
         self._ends = np.cumsum(index.rows, dtype=np.int64)
@@ -105,7 +105,7 @@ class ShardSet:
         return self.quarantine.blocks
 
     def stats(self) -> dict[str, float]:
-        """Return requests, retries and cache hits of a remote set; empty for files."""
+        """Return requests, retries and bytes fetched of a remote set; empty for files."""
         return self._files.stats()
 
     def release(self) -> None:

@@ -12,13 +12,11 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from pydantic import Field
-
-from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.configuration.redaction import redact_text, remember
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.shards.file_system import (
     WEB,
     ObjectMissingError,
@@ -76,20 +74,6 @@ def as_url(path: Path | str) -> str | None:
 def local_path(path: Path | str) -> Path:
     """Return a file's path, also where it was given as a URL with the scheme `file`."""
     return Path(_FILE.sub("/", str(path)))
-
-
-@config_class
-class StoreOptions:
-    """Options for reading a store; local files need none."""
-
-    retries: Annotated[int, Field(ge=0)] = 4
-    """further tries after a failed request"""
-    timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
-    """seconds that one request may take, from the first byte sent to the last one received"""
-    cache_dir: Annotated[Path | None, HOME_EXPANDED] = None
-    """folder on this node that keeps blocks, shared by its processes, until its disk is nearly full; null keeps none"""
-    fsspec: dict[str, Any] = Field(default_factory=dict)
-    """options of fsspec's file system, such as `endpoint_url` of S3"""
 
 
 class RemoteStore:

@@ -1,7 +1,7 @@
 """Split text into words and punctuation marks as datatrove does: by the rules of spaCy's blank English tokenizer.
 
 The thresholds of the quality filters were set on such tokens. A mark is a token of its own, `don't` is two, and an
-abbreviation keeps its full stop. No model is needed; benchmarks/filters.py measures the agreement.
+abbreviation keeps its full stop. No model is needed; tests/pipeline/clean/filters compares it.
 """
 
 import re

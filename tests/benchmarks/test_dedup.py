@@ -20,10 +20,10 @@ def test_pairs_have_the_similarity_of_their_bin() -> None:
 
 
 def test_recall_is_compared_with_theory(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = recall_by_bins(30, None)
+    rows = recall_by_bins(30)
     assert [row["bin"] for row in rows][::8] == ["0.475 to 0.55", "0.925 to 0.975"]
     assert all(abs(row["ours"] - row["theory"]) <= 4 * row["error"] for row in rows)
     assert [row["theory"] for row in rows] == sorted(row["theory"] for row in rows)
     keys = MinHash.band_keys
     monkeypatch.setattr(MinHash, "band_keys", lambda self, signature: keys(self, signature)[:2])  # of 14 bands
-    assert any(row["ours"] < row["theory"] - 3 * row["error"] for row in recall_by_bins(30, None))
+    assert any(row["ours"] < row["theory"] - 3 * row["error"] for row in recall_by_bins(30))

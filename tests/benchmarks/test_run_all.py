@@ -37,7 +37,7 @@ def test_ratios_and_limits_are_judged_on_a_quiet_machine(row: dict[str, object],
 
 def test_every_benchmark_runs_or_is_named_as_one_that_needs_more() -> None:
     named = set(run_all.benchmark_names())
-    assert {"clean", "dedup", "loader", "trainer"} <= named
+    assert {"dedup", "loader", "trainer"} <= named
     assert not named & {"harness", "gpu", "compression", "run_all", "early", "gpu_runs", "recipe_batches"}
 
 

@@ -84,7 +84,7 @@ USED = {**LINES, "where": "where train/main.py", "help": "help where"}
 def test_every_command_that_is_listed_is_used(empty: Path) -> None:
     """So that the lines are complete: a command of the help without one fails."""
     listed = set(re.findall(r"^  ([a-z][a-z-]*) ", installed("--help", cwd=empty).stdout, flags=re.MULTILINE))
-    assert listed == {*USED} - {"make-gallery"}, "that one is for maintainers, and runs all the same"
+    assert listed == {*USED}
 
 
 @pytest.mark.slow

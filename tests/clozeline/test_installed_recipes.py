@@ -17,7 +17,7 @@ from tests.test_tiny_recipes import write_texts
 
 RECIPES = Path(__file__).parents[2] / "configs" / "recipes"
 FAMILIES = sorted(path.parent.name for path in RECIPES.glob("*/train.yaml"))
-TASKS = sorted(path.parent.name for path in RECIPES.glob("tasks/*/pipeline.yaml"))
+TASKS = sorted(path.stem for path in RECIPES.glob("tasks/*.yaml"))
 SMALL = ("train_tokenizer.size=2000", "heldout.fraction=0.1", "clean.filters=[]", "executor.workers=1")
 CHARACTERS = 700_000
 

@@ -24,7 +24,7 @@ TOOLS = sorted(
 
 
 def test_the_shard_tools_are_all_here():
-    assert {"shard_stats", "repack_shards", "merge_manifests", "export_webdataset"} < set(TOOLS)
+    assert {"shard_stats", "repack_shards", "export_webdataset"} < set(TOOLS)
     assert {"explain_batch", "where_is", "validate_shards", "inspect_shard"} < set(TOOLS)
 
 
@@ -82,10 +82,8 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     for name, *arguments in (
         ["shard_stats", "--html", str(tmp_path / "page.html")],
         ["repack_shards", "--container", "tar", "--output", str(tmp_path / "tar")],
-        ["merge_manifests", "--name", "one", "--output", str(tmp_path / "merged")],
         ["export_webdataset", "--output", str(tmp_path / "export")],
     ):
         assert command_module(name).main([folder, *arguments]) == 0
-    for made in ("tar", "merged"):
-        assert len(open_shards(tmp_path / made, verify="shard")) == sum(sizes)
+    assert len(open_shards(tmp_path / "tar", verify="shard")) == sum(sizes)
     assert capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown\n"

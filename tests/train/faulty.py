@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from clozeline.pipeline.shards import StoreOptions, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.train import command, loop
 from clozeline.train.checkpoint import checkpoints as checkpoint
 from clozeline.train.checkpoint import part_writer
@@ -168,11 +168,11 @@ def other_seed_on_rank_one(*arguments: str) -> int:
     return main([*arguments, *(["seed=99"] if rank() == 1 else [])])
 
 
-def stream_an_epoch(url: str, cache: str) -> int:
+def stream_an_epoch(url: str) -> int:
     """Print the rows of this rank's part of one epoch, and what is left of descriptors and threads after closing."""
     size, lanes = int(os.environ["WORLD_SIZE"]), 8
     files = len(list(Path("/proc/self/fd").iterdir()))
-    shards = open_shards(url, options=StoreOptions(cache_dir=Path(cache)))
+    shards = open_shards(url)
     stream = Stream(shards, rank=rank(), world_size=size, lanes=lanes, seed=3, global_batch=16, micro_batch=16 // size)
     rows = []
     while stream.samples < stream.samples_per_epoch:

@@ -25,7 +25,6 @@ from clozeline.configuration.config import config_class, config_file
 from clozeline.errors import ConfigurationError
 from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
 from clozeline.tools.experiments.multirun import finetuning_scores
-from clozeline.tools.experiments.multirun.benchmark_average import average_lines
 from clozeline.tools.experiments.multirun.finetuning_search import choose_words, combinations
 from clozeline.tools.experiments.multirun.runner import (
     Training,
@@ -144,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         if options.average is not None:
             tasks = [(str(folder), finetuning_scores.read_by_split(folder)) for folder in options.average]
-            print(*average_lines(tasks), sep="\n")
+            print(*finetuning_scores.average_lines(tasks), sep="\n")
             return
         if options.matrix is not None:
             print(

@@ -7,8 +7,8 @@ held-out rows with the measures that its training prepared it for. The same comm
 both in one chart.
 
 Variants may change the pipeline instead of the training. Each then has sets of its own, with one tokenizer, and is
-measured on the files of `--heldout`. The table says what each step from a variant to the next removed, what that is
-worth in nats, and, with the truth of a spoilt corpus, how much of it was dirt.
+measured on the files of `--heldout`. The table says what each step from a variant to the next removed, and what that is
+worth in nats.
 """
 
 import argparse
@@ -20,17 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, section
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
-from clozeline.tools.experiments.multirun.comparison import mean_text
-from clozeline.tools.experiments.multirun.data_steps import read_left, read_truth, step_lines
+from clozeline.tools.experiments.multirun.comparison import difference_of, mean_text
 from clozeline.tools.experiments.multirun.pair_accuracy import PairTest, pair_table
 from clozeline.tools.experiments.multirun.runner import Training, collect_all, write_report
 from clozeline.tools.experiments.multirun.runs_picture import Panels
@@ -43,15 +39,20 @@ from clozeline.tools.experiments.multirun.study_plan import (
     load_study,
     plan_training,
 )
-from clozeline.tools.experiments.multirun.study_scores import loss_of, verdict
-from clozeline.tools.experiments.multirun.study_sets import make_all_sets, measured_sets, named_files
+from clozeline.tools.experiments.multirun.study_sets import (
+    Documents,
+    count_documents,
+    make_all_sets,
+    measured_sets,
+    named_files,
+)
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
 from clozeline.train.logs.json_lines import read_lines
 
 
 def _write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Path) -> None:
-    from clozeline.tools.runs.evaluation.heldout_score import batch_losses
+    from clozeline.tools.runs.evaluation.heldout_score import label_loss
 
     run = Path(plan.config["output"])
     trained, max_rows = load_trained(run), int(plan.config["evaluate"]["max_rows"])
@@ -60,7 +61,7 @@ def _write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: P
         "flops": plan.total,
         "tokens": sum(record["tokens"] for record in read_lines(run / "metrics.jsonl")[-1:]),
         "losses": {
-            measure: batch_losses(trained.model, open_shards(path), max_rows)
+            measure: label_loss(trained.model, open_shards(path), max_rows)
             for measure, path in plan.config["data"]["heldout"].items()
         },
     } | ({} if test is None else {"pairs": test.figures(run, trained, variant.pairs)})
@@ -73,7 +74,7 @@ def _measures(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
 
 def _losses_of(seed_figures: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
     """Return the loss of each seed of a variant; empty if its training did not prepare it for the measure."""
-    return [loss_of(np.array(figures["losses"][measure])) for figures in seed_figures if measure in figures["losses"]]
+    return [figures["losses"][measure] for figures in seed_figures if measure in figures["losses"]]
 
 
 def _table_lines(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
@@ -90,13 +91,32 @@ def _table_lines(study: Study, runs: Mapping[str, Sequence[Mapping[str, Any]]]) 
             cells.append(f"{mean_text(losses, 3) if losses else '':>18}")
         yield f"{name:<22}{seed_figures[0]['steps']:>8,}{seed_figures[0]['tokens']:>12,}" + "".join(cells)
     for claim in study.orderings:
-        lower, higher = ([np.array(of_seed["losses"][claim.measure]) for of_seed in runs[name]]
-                         for name in (claim.lower, claim.higher))  # fmt: skip
-        outcome = verdict(lower, higher)
-        yield (
-            f"{claim.measure}: {claim.lower} below {claim.higher} by {outcome.difference:+.3f} "
-            f"[{outcome.low:+.3f}, {outcome.high:+.3f}]: {outcome.word}. {claim.said}"
-        )
+        lower, higher = (_losses_of(runs[name], claim.measure) for name in (claim.lower, claim.higher))
+        gain = difference_of(higher, lower)
+        yield f"{claim.measure}: {claim.lower} below {claim.higher} by {gain.text(3)}: {gain.word}. {claim.said}"
+
+
+def _step_lines(
+    variants: Mapping[str, Variant], runs: Mapping[str, Sequence[Mapping[str, Any]]], left: Mapping[str, Documents]
+) -> Iterator[str]:
+    """Yield what each step from a variant to the next leaves, and the nats that it gains on each measure."""
+    heads = ("documents", "removed", "characters", "seconds")
+    yield f"{'step':<18}" + "".join(f"{head:>12}" for head in heads)
+    steps = {name: variant.base for name, variant in variants.items() if variant.base is not None}
+    for name, own in left.items():
+        cells = [f"{own.count:,}"]
+        if name in steps:
+            base = left[steps[name]]
+            share = own.characters / max(1, base.characters)
+            cells += [f"{base.count - own.count:,}", f"{share:.3f}", f"{own.seconds - base.seconds:+.1f}"]
+        yield f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells)
+    words = {"held": "pays", "not held": "costs"}
+    for number, measure in enumerate(_measures(runs)):
+        for name, base_name in steps.items():
+            gain = difference_of(*(_losses_of(runs[each], measure) for each in (base_name, name)))
+            # the first measure decides; on leaked items a lower loss is no gain
+            word = gain.word if gain.word == "one seed" or not number else ""
+            yield f"{measure}: {name} gains {gain.text(3)} nats" + (f": {words.get(word, word)}" if word else "")
 
 
 def _panels(runs: Mapping[str, Sequence[Mapping[str, Any]]], first: Mapping[str, RecordedRun]) -> Iterator[Panels]:
@@ -122,9 +142,6 @@ def _run_study(options: argparse.Namespace) -> None:
     seeds = range(options.first_seed, options.first_seed + study.seeds)
     folders = make_all_sets(folder, output, variants, options.input, named_files(options.heldout))
     own_pipelines = have_own_pipelines(variants)
-    if options.truth and not own_pipelines:
-        raise ConfigurationError(f"truth: {folder.name} has one pipeline for all variants, so there are no steps")
-    truth = None if options.truth is None else read_truth(options.truth)
     output_of_first = next(iter(folders.values())).parent
     test = None if options.pairs is None else PairTest.read(options.pairs, last_documents(output_of_first))
     files = {name: [output / f"scores/{name}-{seed}.json" for seed in seeds] for name in variants}
@@ -148,7 +165,7 @@ def _run_study(options: argparse.Namespace) -> None:
     # table and charts
     lines, panels = [*_table_lines(study, runs), *pair_table(runs)], [*_panels(runs, first)]
     if own_pipelines:
-        lines += step_lines(variants, runs, {name: read_left(folders[name].parent) for name in variants}, truth)
+        lines += _step_lines(variants, runs, {name: count_documents(folders[name].parent) for name in variants})
         example = output / "runs" / f"{next(iter(variants))}-{seeds[0]}"
         lines.append(f"documents behind the loss of a step: clozeline explain-batch --run {example} --step N")
     # the held-out losses over FLOPs, with as many runs per chart as there are colors
@@ -188,7 +205,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="fastText model, for variants with the filter `quality`; without, there are no such variants",
     )
-    parser.add_argument("--truth", type=Path, metavar="FILE", help="truth.jsonl of a spoilt corpus; default: none")
     parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")
     parser.add_argument("--seeds", type=positive, help="runs per variant; default: study.yaml's")
     parser.add_argument("--first-seed", type=natural, default=0, help="the first of these seeds; default: 0")

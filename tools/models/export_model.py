@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from clozeline.model.checkpoints import Export
     from clozeline.tools.models.export.exportable import Exportable
 
-_SPECIALS: Final = "specials in text"
+_SHOWN: Final = 80
+"""Characters of a text that a message shows."""
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -38,7 +39,7 @@ def _export(options: argparse.Namespace) -> None:
     from clozeline.model.checkpoints import dequantize_checkpoint, export_checkpoint, split, with_heads
     from clozeline.tools.model_folder import require_empty
     from clozeline.tools.models.export.exportable import open_exportable
-    from clozeline.tools.models.export.first_call import load_and_call
+    from clozeline.tools.models.export.model_card import load_and_call
     from clozeline.tools.models.export.torchao_format import int8_weights, write_torchao
     from clozeline.tools.models.export.weight_files import write_weights
 
@@ -91,9 +92,9 @@ def _export_tokenizer(folder: Path, exportable: Exportable, model: Mapping[str, 
         exportable.tokenizer, folder, frame=frame, max_length=config.position.limit,
         type_ids=config.type_vocab_size > 1, model=model,
     )  # fmt: skip
-    differing = ", ".join(f"{count} by {cause}" for cause, count in report.differing.items()) or "none with other ids"
-    mended = " (equal with split_special_tokens=True)" if _SPECIALS in report.differing else ""
-    lines = [f"tokenizer: {report.texts} texts compared, {differing.replace(_SPECIALS, _SPECIALS + mended)}"]
+    first = f", such as {report.differing[0][:_SHOWN]!r}" if report.differing else ""
+    compared = f"{report.texts} texts compared with split_special_tokens=True"
+    lines = [f"tokenizer: {compared}, {len(report.differing) or 'none'} with other ids{first}"]
     if report.published:
         lines.append(f"as published: {', '.join(report.published)}")
     if report.changed:

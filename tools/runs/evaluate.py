@@ -4,12 +4,12 @@
 `suite=blimp input=FOLDER` the accuracy on minimal pairs, `probe=layers task=FOLDER` what each layer knows of tagged
 words. Otherwise the run must be fine-tuned on a task.
 
-`predictions=FILE` writes each prediction with its answer; `errors=true` and `--html FILE` show the confusion of
-classes, scores by class and the worst rows.
+`predictions=FILE` writes each prediction with its answer; `errors=true` shows the confusion of classes, scores by class
+and the worst rows.
 
 Metrics are those of the task, over all rows of the split at once, next to baselines without the model: the most
-frequent answer, a linear model on bags of words, and for pairs one on their overlap. Scores below a baseline are
-marked. Several ranks share the rows; the JSON is the same as from one process.
+frequent answer, and a linear model on bags of words. Scores below a baseline are marked. Several ranks share the rows;
+the JSON is the same as from one process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordModel
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.text_likelihoods import Score, first_token, open_scorer, ready_scores
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
+from clozeline.tools.runs.inference.trained_model import TrainedModel, load_checkpoint
 from clozeline.tools.settings import add_settings, settings_of
 
 if TYPE_CHECKING:
@@ -159,8 +159,8 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
     from clozeline.tools.runs.evaluation.scores import to_json
     from clozeline.train.checkpoint.run_weights import find_checkpoint
 
-    directory, _ = find_checkpoint(run, options.step)
-    trained = load_trained(run, options.step, set_paths)
+    directory, index = find_checkpoint(run, options.step)
+    trained = load_checkpoint(run, directory, index, set_paths)
     scores: dict[str, Any] = {
         "step": trained.step,
         "checkpoint": file_hash(directory / "checkpoint.json"),
@@ -213,11 +213,9 @@ def _suite_scores(run: Path, trained: TrainedModel, options: EvaluateOptions) ->
     return scores
 
 
-def _show_errors(
-    run: Path, options: EvaluateOptions, page: Path | None, set_paths: SetPaths | None, *, quiet: bool
-) -> None:
+def _show_errors(run: Path, options: EvaluateOptions, set_paths: SetPaths | None, *, quiet: bool) -> None:
     """Write the predictions of a split, and show where they are wrong."""
-    from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines, error_page, record_lines
+    from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines, record_lines
     from clozeline.tools.runs.evaluation.predictions import set_rows
 
     opened = open_task_run(run, options.split, options.task, options.step, set_paths)
@@ -226,8 +224,6 @@ def _show_errors(
         publish_text(options.predictions, record_lines(records))
     if options.errors and not quiet:
         sys.stdout.write("".join(f"{line}\n" for line in error_lines(opened.facts, records)))
-    if page is not None:
-        publish_text(page, error_page(f"{opened.facts.name} {options.split}", opened.facts, records))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -235,7 +231,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, EvaluateOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with the errors on a task")
     parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
 
     def action(options: argparse.Namespace) -> None:
@@ -255,8 +250,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = evaluate_run(options.run, chosen, world, set_paths)
         if world is None or world.rank == 0:
             write_scores(text, chosen.output, None if options.json else lines_of(json.loads(text)))
-            if chosen.predictions is not None or chosen.errors or options.html is not None:
-                _show_errors(options.run, chosen, options.html, set_paths, quiet=options.json)
+            if chosen.predictions is not None or (chosen.errors and not options.json):
+                _show_errors(options.run, chosen, set_paths, quiet=options.json)
         if world is not None:
             world.shutdown()
 

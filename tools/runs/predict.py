@@ -3,8 +3,8 @@
 The input is CSV, TSV, JSON lines or Parquet with the columns of the training task, or those that `text`, `text_pair`,
 `words`, `question`, `context`, `choices` and `source` name; also SQuAD's JSON, SuperGLUE's, and CoNLL's columns. The
 output has a row for every row of the input, in order, as JSON lines, CSV, TSV or Parquet by its suffix. `layout` writes
-an official file: a GLUE or SuperGLUE submission, SQuAD's `{id: text}`, CoNLL's columns or RACE's `{id: letter}`. Rows
-are streamed; a killed command continues where it stopped, and ends with the same bytes.
+an official file: a GLUE submission or SQuAD's `{id: text}`. Rows are streamed; a killed command continues where it
+stopped, and ends with the same bytes.
 """
 
 import argparse
@@ -61,7 +61,7 @@ class PredictOptions:
     columns: list[str] = field(default_factory=list)
     """names of the columns of a CSV or TSV file without a header"""
     layout: Layout | None = None
-    """official layout to write: glue, superglue, squad, conll or race"""
+    """official layout to write: glue or squad"""
     part_rows: Annotated[int, Field(ge=1)] = 4096
     """rows held in memory at a time, after which a killed command continues"""
     step: Annotated[int, Field(ge=1)] | None = None

@@ -24,7 +24,7 @@ from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_argu
 from clozeline.tools.shards.provenance import row_origins
 from clozeline.tools.shards.provenance.row_search import PAIR_LABEL
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
-from clozeline.tools.shards.viewer.task_answers import answer_of
+from clozeline.tools.shards.viewer.sheets import answer_of
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
 _TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")

@@ -23,9 +23,7 @@ from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
-from clozeline.tools.shards.viewer.score_sheet import score_sheets
-from clozeline.tools.shards.viewer.sheets import column_sheet, origin_sheet, set_sheet
-from clozeline.tools.shards.viewer.task_answers import answer_of
+from clozeline.tools.shards.viewer.sheets import answer_of, column_sheet, origin_sheet, score_sheets, set_sheet
 
 
 def view_of(
@@ -76,10 +74,8 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
 def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
     """Return the original that the objective recovers from a row, or why it cannot."""
     try:
-        objective = rebuild_objective(facts, pieces.vocabulary)
-        if not objective.invertible:
-            return []
-        return [pieces.passage("restored by the objective", objective.uncorrupt(row))]
+        original = rebuild_objective(facts, pieces.vocabulary).uncorrupt(row)
+        return [pieces.passage("restored by the objective", original)]
     except (ClozelineError, ValueError) as error:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
 

@@ -75,8 +75,6 @@ def validate(
         line = f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with --tokenizer"
     if round_trip is None:
         return line
-    if not round_trip.objective.invertible:
-        return f"{line}; {round_trip.objective.name} cannot be inverted, so nothing was restored"
     speed = round_trip.tokens / max(seconds, 1e-9)
     return f"{line}; {round_trip.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
-from clozeline.pipeline.shards import StoreOptions
 from clozeline.pipeline.shards.store import as_url
 
 Positive = Annotated[int, Field(ge=1)]
@@ -143,7 +143,7 @@ class DataConfig:
     max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
     """share of a set's blocks that may be skipped before the run ends"""
     store: StoreOptions = StoreOptions()
-    """options for reading sets whose path is a URL: {retries, timeout_s, cache_dir, fsspec}"""
+    """options for reading sets whose path is a URL: {retries, timeout_s, fsspec}"""
 
     def __post_init__(self) -> None:
         if (self.shards is None) == (not self.phases):

@@ -15,8 +15,7 @@ from pydantic import Field
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
-from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
-from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, shift_starts
+from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens
 from clozeline.pipeline.kernels.rates import MILLION, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
@@ -32,12 +31,10 @@ LOST = -1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenRows:
-    """Content tokens of many rows, with the starts of their sentences and, if noise must not cross them, documents."""
+    """Content tokens of many rows, with the starts of their sentences."""
 
     ids: Ragged
     sentence_starts: Ragged
-    document_starts: Ragged | None = None
-    """None: noise may cross documents."""
 
 
 def require_content_only(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
@@ -59,43 +56,25 @@ class PairOptions:
     # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
     max_length: Annotated[int, Field(ge=3, description="Tokens in the longest input, frame included.")] = 512
     grouping: Annotated[Literal["document", "packed"], Field(description="Grouping to read.")] = "document"
-    cross_documents: Annotated[
-        bool, Field(description="Let noise and attention cross documents in packed rows; false stores their starts.")
-    ] = True
     source_head: Annotated[SourceHead, Field(description="Special token in front of the input.")] = "bos"
     decoder_start: Annotated[
         DecoderStart, Field(description="Special token that opens the decoder's input; added in batches, never stored.")
     ] = "eos"
 
-    def __post_init__(self) -> None:
-        if not self.cross_documents and self.grouping == "document":
-            raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
-
 
 class DenoisingPair(Objective):
-    """`input_ids`: corrupted text with special tokens; `target_ids`: original and `</s>`; plus features of the noise.
-
-    With `cross_documents: false`, noise stays inside documents, and `document_starts` and `target_document_starts` are
-    stored; the first document includes the special token in front, the last one `</s>`.
-    """
+    """`input_ids`: corrupted text with special tokens; `target_ids`: original and `</s>`; plus the noise's features."""
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     noise_features: tuple[Feature, ...]
     composition_rank: ClassVar[int]
     """Order of the step in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
-    isolates: bool = False
-    """True if the noise can stay inside documents and keeps a part of each."""
     rate_option: ClassVar[str] = ""
     """Name of the option with the share of noise, which must be above 0; empty: there is none."""
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        if not (self.isolates or options.cross_documents):
-            raise self.refuse_options(
-                "cross_documents: false: its noise moves text from one document to another, or deletes a whole one; "
-                "expected grouping: document, whose rows hold one each"
-            )
         self._rate = parts_per_million(getattr(options, self.rate_option)) if self.rate_option else MILLION
         if self._rate == 0:
             raise self.refuse_options(f"{self.rate_option} 0 changes nothing; expected more than 0")
@@ -113,7 +92,6 @@ class DenoisingPair(Objective):
             Feature("input_ids", "ids", 1, "framed corrupted text"),
             Feature("target_ids", "ids", 1, "original text and </s>"),
             *self.noise_features,
-            *(() if self.options.cross_documents else DOCUMENT_FEATURES),
         )
 
     @abstractmethod
@@ -123,10 +101,6 @@ class DenoisingPair(Objective):
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the sentence starts of `text` after this noise; unchanged by default. Only compositions call it."""
         return text.sentence_starts
-
-    def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the document starts of `text` after this noise; unchanged by default."""
-        return documents
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
         """Count the rows that this noise did not change, without skipped rows."""
@@ -143,18 +117,12 @@ class DenoisingPair(Objective):
         """Apply the noise, then add special tokens."""
         ids = samples.columns["ids"]
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
-        documents = None if self.options.cross_documents else samples.columns["document_starts"]
-        text = TokenRows(ids, samples.columns["sentence_starts"], documents)
-        corrupted, noise = self.noise(text, draws)
-        columns = {
+        corrupted, noise = self.noise(TokenRows(ids, samples.columns["sentence_starts"]), draws)
+        return {
             "input_ids": add_special_tokens(corrupted, self.first_token, self.last_token),
             "target_ids": add_special_tokens(ids, None, self.last_token),
             **noise,
         }
-        if documents is not None:
-            starts = shift_starts(self.documents_after(documents, text, noise), self._head_tokens)
-            columns |= {"document_starts": starts, "target_document_starts": documents}
-        return columns
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Return the target, after checking that undoing the noise of the input gives the same tokens."""

@@ -17,7 +17,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.kernels.distributions import powers
-from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, shift_starts
+from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, choose_weighted, draw_replacements, offsets_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
@@ -34,6 +34,13 @@ MASKED_FEATURES: Final = (
 WEIGHT_FEATURES: Final = (
     Feature("label_weight", "float32", 0, "weight of the loss of each of the row's labels"),
     Feature("label_count", "uint16", 0, "what the row adds to the divisor of the summed loss"),
+)
+# Attention modes (UniLM), stored with rows that are not read bidirectionally.
+Attention: TypeAlias = Literal["bidirectional", "left_to_right", "right_to_left", "prefix"]
+_ATTENTION_CODES: Final[tuple[Attention, ...]] = ("bidirectional", "left_to_right", "right_to_left", "prefix")
+ATTENTION_FEATURES: Final = (
+    Feature("attention", "uint8", 0, "what place i may read: 1 places j <= i, 2 places j >= i, 3 j <= i or j < prefix"),
+    Feature("prefix_length", "uint16", 0, "tokens of input_ids that every place may read, 0 unless attention is 3"),
 )
 # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
 Separator: TypeAlias = Annotated[
@@ -240,6 +247,12 @@ class FrequencyWeights(Objective, ABC):
         """The mean times of `choose_tokens`, count ** exponent; None for the exponent 0. Only drawing needs them."""
         exponent = self.options.frequency_exponent
         return powers(self.require_token_counts("frequency_exponent"), exponent) if exponent else None
+
+
+def attention_columns(attention: Attention, prefix_length: Int64) -> dict[str, Ragged]:
+    """Return the columns of `ATTENTION_FEATURES` for rows of one mode, given the tokens of their prefixes [rows]."""
+    mode = np.full(len(prefix_length), _ATTENTION_CODES.index(attention), np.uint8)
+    return {"attention": scalars(mode, np.uint8), "prefix_length": scalars(prefix_length, np.uint16)}
 
 
 def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:

@@ -117,8 +117,6 @@ class Objective(ABC):
     objective draws nothing."""
     keeps_order: ClassVar[bool] = True
     """False if labeled tokens have another order in the input than in the original."""
-    invertible: bool = True
-    """True if `uncorrupt` returns `original`."""
 
     features: tuple[Feature, ...]
     grouping: GroupingSpec

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from clozeline.arrays import Int64, UInt8
 from clozeline.configuration.config import config_class, to_plain
@@ -51,24 +51,14 @@ class Composition(DenoisingPair):
         replaces `decoder_start`. Empty: none."""
 
         def __post_init__(self) -> None:
-            super().__post_init__()
             if self.language_tokens and self.grouping != "document":
                 raise ValueError("language_tokens needs grouping: document; other rows hold several languages")
             if len({*self.language_tokens.values()}) < len(self.language_tokens):
                 raise ValueError(f"language_tokens: two languages have the same token, got {self.language_tokens}")
 
-        @model_serializer(mode="wrap")
-        def _without_default(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-            # manifests and stage keys without language tokens stay as they were before the option existed
-            options: dict[str, Any] = plain(self)
-            if not self.language_tokens:
-                del options["language_tokens"]
-            return options
-
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
-        self.isolates = all(getattr(chosen.type, "isolates", False) for chosen in options.steps)
         super().__init__(options, vocabulary, label)
         self.steps: Sequence[DenoisingPair] = [self._step(chosen, vocabulary) for chosen in options.steps]
         names = [step.label for step in self.steps]
@@ -154,17 +144,8 @@ class Composition(DenoisingPair):
             noise |= {f"{step.label}_{name}": column for name, column in step_noise.items()}
             if step is self.steps[-1]:
                 return ids, noise
-            documents = text.document_starts
-            if documents is not None:
-                documents = step.documents_after(documents, text, step_noise)
-            text = TokenRows(ids, step.starts_after(text, step_noise), documents)
+            text = TokenRows(ids, step.starts_after(text, step_noise))
         raise AssertionError("a composition has steps")
-
-    def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the starts after all steps; of isolating steps only the last one changes the number of tokens."""
-        for step in self.steps:
-            documents = step.documents_after(documents, text, self._noise_of(step, noise))
-        return documents
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
         passed = {step.label: step.count_unchanged(self._noise_of(step, examples.columns)) for step in self.steps}

@@ -28,7 +28,6 @@ class DenoisingAutoencoding(DenoisingPair):
 
     composition_rank: ClassVar[int] = 2
     rate_option: ClassVar[str] = "mask_rate"
-    isolates = True
     noise_features = (Feature("noise_positions", "uint16", 1, "content indices of [MASK], ascending"),)
 
     @config_class

@@ -9,17 +9,19 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame
-from clozeline.pipeline.corrupt.objectives._attention import ATTENTION_FEATURES, Attention, attention_columns
 from clozeline.pipeline.corrupt.objectives._masked_pairs import window_grouping
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
+    ATTENTION_FEATURES,
     MASKED_FEATURES,
     WEIGHT_FEATURES,
+    Attention,
     Budget,
     FrequencyExponent,
     FrequencyWeights,
     MaskedRow,
     RoleOptions,
     RowGrouping,
+    attention_columns,
     choose_tokens,
     maskable_lengths,
 )

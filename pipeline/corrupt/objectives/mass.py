@@ -11,13 +11,12 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, check_shares, restore_labels
-from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
-from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, shift_starts, span_mask
+from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, span_mask
 from clozeline.pipeline.kernels.rates import MILLION, Rate, count_at_rate, parts_per_million
-from clozeline.pipeline.kernels.sampling import draw, draw_replacements, exclusive_cumsum, offsets_of, rows_of
+from clozeline.pipeline.kernels.sampling import draw_replacements, offsets_of
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import SLOTS, below
+from clozeline.seeding import SLOTS, below, random_bits
 
 
 class Mass(Objective):
@@ -27,8 +26,7 @@ class Mass(Objective):
     `[CLS] x [SEP]`. Each of its tokens becomes [MASK], a random id or stays unchanged. The decoder predicts only the
     fragment, `target_ids` [k], whose first token is at `target_start` in `input_ids` [n + 2]. The decoder's input is
     the token before the fragment, then the fragment shifted right, at the positions of the encoder. An encoder predicts
-    the fragment as labels: `label_positions`, `label_ids` [k]. With `cross_documents: false`, each document of a packed
-    row has its own fragment: `target_ids` concatenates them, `target_start` has one position for each.
+    the fragment as labels: `label_positions`, `label_ids` [k].
 
     Example (mask_rate 0.5, so 3 of 6; start 3; all become [MASK]):
         input   [CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]
@@ -54,12 +52,8 @@ class Mass(Objective):
         """Probability of a fragment at the start of the row, and of one at its end (published: 0.2); 0 to 0.5."""
         grouping: Literal["document", "packed"] = "document"
         """Grouping to read."""
-        cross_documents: bool = True
-        """Mask one fragment of a packed row; false masks one in each document, and stores the document starts."""
 
         def __post_init__(self) -> None:
-            if not self.cross_documents and self.grouping == "document":
-                raise ValueError("cross_documents: false concerns packed rows; a document row holds one document")
             check_shares(self.mask_share, self.random_share)
             if self.mask_rate == 0:
                 raise ValueError("mask_rate 0 leaves no fragment; expected more than 0")
@@ -78,67 +72,52 @@ class Mass(Objective):
         self.grouping = self.make_grouping(options.grouping, options.max_length - 2)
         # the class lists the heads of both architectures, an instance those of its own
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
-        apart = not options.cross_documents
         if options.architecture == "encoder":
-            self.features = (*MASKED_FEATURES, *DOCUMENT_FEATURES[:1]) if apart else MASKED_FEATURES
+            self.features = MASKED_FEATURES
             return
         # [CLS] precedes a fragment at the start of the row, so it is the first token of the decoder's input
         self.frame = Frame("right", cls)
         self.features = (
             Feature("input_ids", "ids", 1, "framed row, the fragment corrupted"),
             Feature("target_ids", "ids", 1, "the fragment"),
-            Feature("target_start", "uint16", 1 if apart else 0, "place in input_ids of the fragment's first token"),
-            *(DOCUMENT_FEATURES if apart else ()),
+            Feature("target_start", "uint16", 0, "place in input_ids of the fragment's first token"),
         )
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
-        """Choose a fragment of each row or document, and corrupt it."""
+        """Choose a fragment of each row, and corrupt it."""
         ids, keys = samples.columns["ids"], draws.keys(self.label)
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
-        # starts of the texts with one fragment each: the documents of a row, or the row itself
-        texts = scalars(np.zeros(len(samples)), np.uint16)
-        if not self.options.cross_documents:
-            texts = samples.columns["document_starts"]
         # draw the start of each fragment in its row, after [CLS]
-        lengths = np.diff(np.append(texts.values + np.repeat(ids.offsets[:-1], texts.lengths), ids.offsets[-1]))
-        taken, row = count_at_rate(lengths, self._rate), rows_of(texts)
-        # drawn [texts, 2]: 32 random bits for the start, and 32 that decide about the edges
-        drawn = draw(keys, SLOTS, 2 * texts.lengths).reshape(-1, 2) >> np.uint64(32)
-        last = lengths - taken
+        taken = count_at_rate(ids.lengths, self._rate)
+        # drawn [rows, 2]: 32 random bits for the start, and 32 that decide about the edges
+        drawn = random_bits(keys, SLOTS, 2) >> np.uint64(32)
+        last = ids.lengths - taken
         starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
         if self._edge_ppm:
             edge = below(drawn[:, 1], MILLION)
             starts = np.where(edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts))
-        starts = 1 + texts.values + starts
+        starts = 1 + starts
         # cut the fragments out, and corrupt them
         rows = add_special_tokens(ids, self.first_token, self.last_token)
-        inside = span_mask(len(rows.values), rows.offsets[row] + starts, taken)
-        in_row = np.bincount(row, taken, minlength=len(ids)).astype(np.int64)
-        fragments = Ragged(rows.values.compress(inside), offsets_of(in_row))
+        inside = span_mask(len(rows.values), rows.offsets[:-1] + starts, taken)
+        fragments = Ragged(rows.values.compress(inside), offsets_of(taken))
         rows.values[inside] = draw_replacements(
             keys, fragments, mask=self._mask, replaceable=self.vocabulary.replaceable,
             mask_ppm=parts_per_million(self.options.mask_share),
             random_ppm=parts_per_million(self.options.random_share),
         )  # fmt: skip
-        apart = {} if self.options.cross_documents else {"document_starts": shift_starts(texts, 1)}
         if self.options.architecture == "encoder_decoder":
-            if apart:
-                target_starts = exclusive_cumsum(taken, texts.offsets).astype(np.uint16)
-                apart["target_document_starts"] = Ragged(target_starts, texts.offsets)
-            begins = Ragged(starts.astype(np.uint16), texts.offsets)
-            return {"input_ids": rows, "target_ids": fragments, "target_start": begins, **apart}
-        positions = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], in_row)
+            return {"input_ids": rows, "target_ids": fragments, "target_start": scalars(starts, np.uint16)}
+        positions = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], taken)
         labels = Ragged(positions.astype(np.uint16), fragments.offsets)
-        return {"input_ids": rows, "label_positions": labels, "label_ids": fragments, **apart}
+        return {"input_ids": rows, "label_positions": labels, "label_ids": fragments}
 
     def invert(self, example: Example) -> NDArray[Any]:
         if self.options.architecture == "encoder":
             return restore_labels(example)
-        original, starts = example["input_ids"].copy(), example["target_start"].tolist()
-        heads = np.zeros(1, np.int64) if self.options.cross_documents else example["target_document_starts"]
-        for start, fragment in zip(starts, np.split(example["target_ids"], heads[1:]), strict=True):
-            if not 1 <= start <= len(original) - 1 - len(fragment):
-                raise ValueError(f"a fragment of {len(fragment)} tokens at {start} does not lie inside the frame of a "
-                                 f"row of {len(original)} tokens")  # fmt: skip
-            original[start : start + len(fragment)] = fragment
+        original, fragment, start = example["input_ids"].copy(), example["target_ids"], int(example["target_start"][0])
+        if not 1 <= start <= len(original) - 1 - len(fragment):
+            raise ValueError(f"a fragment of {len(fragment)} tokens at {start} does not lie inside the frame of a "
+                             f"row of {len(original)} tokens")  # fmt: skip
+        original[start : start + len(fragment)] = fragment
         return original

@@ -13,7 +13,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
-from clozeline.pipeline.group.groupings._parts import MOST_PARTS
+from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.rates import shares
 from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Row, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -100,7 +100,6 @@ class Mixture(Objective):
         self.minimum = MinimumRow(
             min(p.minimum.tokens for p in self.parts), min(p.minimum.sentences for p in self.parts)
         )
-        self.invertible = all(part.invertible for part in self.parts)
         rates = shares([entry.weight for entry in options.parts])
         mixed = (("parts", tuple(zip(lengths, rates, strict=True))),) if len(lengths) > 1 else ()
         rest = tuple(sorted((*specs[0].options, *mixed), key=itemgetter(0)))

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from clozeline.arrays import UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.objectives._attention import ATTENTION_FEATURES, attention_columns
 from clozeline.pipeline.corrupt.objectives._masked_pairs import (
     FRAME_TOKENS,
     SHORT_RATE,
@@ -17,7 +16,7 @@ from clozeline.pipeline.corrupt.objectives._masked_pairs import (
     Pairs,
     window_grouping,
 )
-from clozeline.pipeline.corrupt.objectives._masked_rows import skip_unmaskable
+from clozeline.pipeline.corrupt.objectives._masked_rows import ATTENTION_FEATURES, attention_columns, skip_unmaskable
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate

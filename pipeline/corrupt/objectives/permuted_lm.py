@@ -48,8 +48,6 @@ class PermutedLM(SingleRow):
         prediction_rate: Rate = 0.166667
         """Share of the maskable tokens that are predicted, above 0."""
         separator: Separator = "none"
-        order: Literal["random", "identity"] = "random"
-        """`identity`: predict in text order; with prediction_rate 1 this is causal LM."""
         frame: Literal["bert", "xlnet"] = "bert"
         """`bert`: [CLS] x [SEP], pads right; `xlnet`: x [SEP] [CLS], pads left."""
         unit: Literal["span", "token"] = "span"
@@ -83,9 +81,8 @@ class PermutedLM(SingleRow):
             flat_positions = maskable[flat_positions]
         head = 0 if self.options.frame == "xlnet" else 1
         positions = (flat_positions - np.repeat(ids.offsets[:-1] - head, counts)).astype(np.uint16)
-        if self.options.order == "random":
-            order = permute(keys, counts, ORDERS)
-            positions = positions.take(order.values + np.repeat(order.offsets[:-1], counts))
+        order = permute(keys, counts, ORDERS)
+        positions = positions.take(order.values + np.repeat(order.offsets[:-1], counts))
         columns = {"prediction_order": Ragged(positions, chosen.offsets), **self.document_starts(samples, head)}
         return {"input_ids": self.add_special_tokens_to_rows(ids), **columns}
 

@@ -23,10 +23,9 @@ from clozeline.seeding import LABELS, below, random_bits
 class PrefixLM(Objective):
     """Prefix LM of T5 (arXiv 1910.10683 §3.2.1) and UniLM (arXiv 1905.03197); with `suffix_rate`, UL2's S part.
 
-    A row of n tokens is cut once, at p. Every cut with at least `min_prefix_length` tokens before it and
-    `min_target_length` after it is equally likely. For a decoder the row stays in one piece, `x </s>`, and
-    `prefix_length` is the number of tokens with bidirectional attention and without loss. For an encoder-decoder,
-    `input_ids` [p + 1] and `target_ids` [n - p + 1] are the two parts, each with `</s>`.
+    A row of n tokens is cut once, at p; every cut is equally likely. For a decoder the row stays in one piece,
+    `x </s>`, and `prefix_length` is the number of tokens with bidirectional attention and without loss. For an
+    encoder-decoder, `input_ids` [p + 1] and `target_ids` [n - p + 1] are the two parts, each with `</s>`.
 
     Example (p = 4):
         x       The puppies are frolicking outside the house .
@@ -36,6 +35,7 @@ class PrefixLM(Objective):
 
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder")
     heads: ClassVar[tuple[str, ...]] = ("lm",)
+    minimum = MinimumRow(tokens=2)
 
     @config_class
     class Options:
@@ -43,10 +43,6 @@ class PrefixLM(Objective):
         """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=3)] = 512
         """Tokens in a full decoder row, or at most on each side of an encoder-decoder, special tokens included."""
-        min_prefix_length: Annotated[int, Field(ge=1)] = 1
-        """Minimum number of content tokens before the cut."""
-        min_target_length: Annotated[int, Field(ge=1)] = 1
-        """Minimum number of content tokens after the cut."""
         suffix_rate: Rate | None = None
         """Mean share of the target (UL2: 0.25), whose length is uniform in 1 .. 2 x rate x n - 1; none: all cuts."""
         mode: Literal["none", "R", "S", "X"] = "none"
@@ -75,12 +71,8 @@ class PrefixLM(Objective):
         self._mode = self.mode_id(options.mode)
         self._suffix_ppm = None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
         self.grouping = self.make_grouping(options.grouping, self._longest_row(), options.separator)
-        self.minimum = MinimumRow(tokens=options.min_prefix_length + options.min_target_length)
         if self.minimum.tokens > self.content_length:
-            raise self.refuse_options(
-                f"min_prefix_length {options.min_prefix_length} + min_target_length {options.min_target_length} exceed "
-                f"the {self.content_length} content tokens that max_length {options.max_length} allows"
-            )
+            raise self.refuse_options(f"max_length {options.max_length} leaves no room for two tokens of text")
         self.frame = Frame("right", None if decoder else self.id_of(options.decoder_start))
         inputs = Feature("input_ids", "ids", 1, "the row" if decoder else "the prefix, </s>")
         if decoder:
@@ -95,26 +87,24 @@ class PrefixLM(Objective):
         head = self._mode is not None
         if options.architecture == "decoder":
             return options.max_length - 1 - head
-        longest_input = options.max_length - 1 - head + options.min_target_length
+        longest_input = options.max_length - head
         if self._suffix_ppm is None:
-            return min(longest_input, options.max_length - 1 + options.min_prefix_length)
+            return longest_input
         lengths = np.arange(1, longest_input + 1)
         fits = self._longest_target(lengths) < options.max_length
         return int(lengths[fits][-1]) if fits.any() else 0
 
     def _longest_target(self, lengths: Int64) -> Int64:
         """Return the maximum number of content tokens after the cut."""
-        limit = lengths - self.options.min_prefix_length
         if self._suffix_ppm is None:
-            return limit
-        return np.clip(2 * count_at_rate(lengths, self._suffix_ppm) - 1, self.options.min_target_length, limit)
+            return lengths - 1
+        return np.clip(2 * count_at_rate(lengths, self._suffix_ppm) - 1, 1, lengths - 1)
 
     def cuts(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
         """Draw the number of content tokens before the cut of rows of `lengths` tokens."""
         longest = self._longest_target(lengths)
         drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
-        choices = longest - self.options.min_target_length + 1
-        return lengths - longest + below(drawn, choices.astype(np.uint64))
+        return lengths - longest + below(drawn, longest.astype(np.uint64))
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Add special tokens; cut the rows for an encoder-decoder."""

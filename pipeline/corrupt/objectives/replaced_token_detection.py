@@ -11,7 +11,7 @@ from clozeline.arrays import UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedOptions, MaskedRow, MaxLabels
 from clozeline.pipeline.kernels.distributions import frequency_thresholds, inverse_cdf
-from clozeline.pipeline.kernels.rates import MILLION, Rate
+from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.kernels.sampling import draw, draw_replacements, reorder
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -21,9 +21,6 @@ _LOW = np.uint64(0xFFFFFFFF)
 Replacement: TypeAlias = Annotated[
     Literal["generator", "uniform", "unigram", "shuffle"],
     Field(description="Tokens instead of the selected ones: [MASK] for a generator in training, or drawn here."),
-]
-GeneratorShare: TypeAlias = Annotated[
-    Rate, Field(description="Share of a generator's labels that become [MASK] (ELECTRA's code: 0.85); the rest stays.")
 ]
 
 
@@ -50,13 +47,7 @@ class ReplacedTokenDetection(MaskedRow):
     @config_class
     class Options(MaskedOptions):
         replacement: Replacement = "generator"
-        mask_share: GeneratorShare = 1.0
         max_labels: MaxLabels = None
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.replacement != "generator" and self.mask_share != 1:
-                raise ValueError(f"mask_share {self.mask_share} concerns replacement: generator")
 
     options: Options
 

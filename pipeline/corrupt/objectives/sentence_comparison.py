@@ -16,15 +16,14 @@ from clozeline.pipeline.kernels.ragged import add_special_tokens
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import CROPS, LABELS, below, random_bits
+from clozeline.seeding import LABELS, below, random_bits
 
 
 class SentenceComparison(Objective):
     """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821).
 
-    `adjacent`: two adjacent sentences, the first uniform in 0..s - 2, each truncated to fit; `crop`: two spans of half
-    of the row, each with a uniform start; `same`: the row twice, which dropout distinguishes. No label is stored.
-    Features: `input_ids` and `input_ids_b`, each `[CLS] x [SEP]`.
+    `adjacent`: two adjacent sentences, the first uniform in 0..s - 2, each truncated to fit; `same`: the row twice,
+    which dropout distinguishes. No label is stored. Features: `input_ids` and `input_ids_b`, each `[CLS] x [SEP]`.
 
     Example (adjacent):
         x   It is raining . | I need an umbrella .
@@ -38,7 +37,7 @@ class SentenceComparison(Objective):
 
     @config_class
     class Options:
-        mode: Literal["adjacent", "crop", "same"] = "adjacent"
+        mode: Literal["adjacent", "same"] = "adjacent"
         """Construction of the positive pair."""
         max_length: Annotated[int, Field(ge=3)] = 64
         """Most tokens of each text, [CLS] and [SEP] included."""
@@ -51,7 +50,6 @@ class SentenceComparison(Objective):
         self._limit = options.max_length - 2
         self.grouping = self.make_grouping("document", self._limit if options.mode == "same" else 2 * self._limit)
         self.minimum = MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
-        self.invertible = options.mode != "crop"
         self.features = (
             Feature("input_ids", "ids", 1, "one text, framed"),
             Feature("input_ids_b", "ids", 1, "the text it belongs to, framed"),
@@ -59,16 +57,10 @@ class SentenceComparison(Objective):
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         ids = samples.columns["ids"]
-        sizes, keys = ids.lengths, draws.keys(self.label)
         if self.options.mode == "adjacent":
-            starts, lengths = self._adjacent(samples, keys)
-        elif self.options.mode == "crop":
-            half = (sizes + 1) // 2
-            drawn = random_bits(keys, CROPS, 2) >> np.uint64(32)
-            starts = np.stack([below(drawn[:, side], (sizes - half + 1).astype(np.uint64)) for side in (0, 1)])
-            lengths = np.stack((half, half))
+            starts, lengths = self._adjacent(samples, draws.keys(self.label))
         else:
-            starts, lengths = np.zeros((2, len(sizes)), np.int64), np.stack((sizes, sizes))
+            starts, lengths = np.zeros((2, len(ids)), np.int64), np.stack((ids.lengths, ids.lengths))
         sides = [
             Ragged(segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]), offsets_of(lengths[side]))
             for side in (0, 1)
@@ -88,7 +80,7 @@ class SentenceComparison(Objective):
         return begins, np.minimum(lengths, self._limit)
 
     def invert(self, example: Example) -> NDArray[Any]:
-        """Return both texts of `adjacent` as `[CLS] a [SEP] b [SEP]`, or the row of `same`; crops cannot be undone."""
+        """Return both texts of `adjacent` as `[CLS] a [SEP] b [SEP]`, or the row of `same`."""
         first, second = example["input_ids"], example["input_ids_b"]
         for side in (first, second):
             if len(side) < 3 or (int(side[0]), int(side[-1])) != (self.first_token, self.last_token):
@@ -96,7 +88,7 @@ class SentenceComparison(Objective):
         if self.options.mode == "adjacent":
             return np.concatenate((first, second[1:]))
         if not np.array_equal(first, second):
-            raise ValueError("the two texts differ; crops cannot be undone")
+            raise ValueError("the two texts differ")
         return first.copy()
 
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.rates import Rate
-from clozeline.pipeline.kernels.sampling import exclusive_cumsum, reorder, rows_of
+from clozeline.pipeline.kernels.sampling import exclusive_cumsum, reorder
 from clozeline.pipeline.rows import Feature, Ragged, segments
 
 
@@ -19,10 +19,8 @@ class SentenceReordering(DenoisingPair):
     """Sentence permutation of BART (arXiv 1910.13461 §2.2): uniform among the orders that are not the identity.
 
     Sentences are defined by `sentence_starts`, including those cut at the end of a row. A row of one sentence is
-    skipped, or unchanged in a composition. With `cross_documents: false`, sentences stay in their document: the order
-    drawn for the row is stably sorted by document, which is uniform within each. Features: `input_ids` [n + 2],
-    `target_ids` [n + 1], `sentence_order` [s] (input sentence j is target sentence order[j]), `sentence_starts` [s] of
-    the target.
+    skipped, or unchanged in a composition. Features: `input_ids` [n + 2], `target_ids` [n + 1], `sentence_order` [s]
+    (input sentence j is target sentence order[j]), `sentence_starts` [s] of the target.
 
     Example (order 1, 0; without special tokens):
         target  Hard work leads to success . Success brings happiness .
@@ -31,7 +29,6 @@ class SentenceReordering(DenoisingPair):
 
     composition_rank: ClassVar[int] = 0
     rate_option: ClassVar[str] = "noise_density"
-    isolates = True
     minimum = MinimumRow(sentences=2)
     noise_features = (
         Feature("sentence_order", "uint16", 1, "target sentence at each place of the input"),
@@ -47,12 +44,6 @@ class SentenceReordering(DenoisingPair):
         """Draw an order of the sentences of each row, and gather them in it."""
         ids, starts = text.ids, text.sentence_starts
         order = permute_share(draws.keys(self.label), starts.lengths, self._rate, reorder)
-        if text.document_starts is not None:
-            # sort the sentences stably by document; positions ascend over all rows, of up to 2**16 tokens each
-            flat_positions, bounds = (lists.values + (rows_of(lists) << 17) for lists in (starts, text.document_starts))
-            index = order.values + np.repeat(starts.offsets[:-1], starts.lengths)
-            document = np.searchsorted(bounds, flat_positions[index], side="right")
-            order = Ragged(order.values[np.argsort(document, kind="stable")], order.offsets)
         # flat start and size of each sentence, then one gather
         begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, ids.offsets[-1]))

@@ -20,7 +20,6 @@ from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import IdSet, insert_at, scalars, shift_starts, span_mask
 from clozeline.pipeline.kernels.rates import MeanLength, Rate, count_at_rate, parts_per_million, span_count, thousandths
 from clozeline.pipeline.kernels.sampling import (
-    choose,
     choose_gaps,
     compose,
     exclusive_cumsum,
@@ -31,7 +30,6 @@ from clozeline.pipeline.kernels.sampling import (
 from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before
 from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, SENTINELS, SentinelError, Vocabulary
-from clozeline.seeding import SLOTS
 
 
 class SpanCorruption(Objective):
@@ -71,8 +69,6 @@ class SpanCorruption(Objective):
         """Most tokens in a target; none: as input_length allows."""
         final_sentinel: bool = False
         """End the target with one more sentinel, as in the paper's figure, unlike the released T5 data."""
-        placement: Literal["uniform", "t5"] = "uniform"
-        """`uniform`: all arrangements equally likely; `t5`: as published, rows start with text and end with noise."""
         mode: Literal["none", "R", "S", "X"] = "none"
         """Mode token in front of the input (UL2)."""
         grouping: Literal["packed", "document"] = "packed"
@@ -140,9 +136,7 @@ class SpanCorruption(Objective):
     def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return the number of noise tokens and of spans of rows of `lengths` content tokens."""
         noise = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
-        kept = lengths - noise
-        room = kept if self.options.placement == "t5" else kept + 1
-        return noise, span_count(noise, self._mean, room)
+        return noise, span_count(noise, self._mean, lengths - noise + 1)
 
     def sizes(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return the tokens of input and target, special tokens included, for rows of `lengths` content tokens."""
@@ -205,13 +199,7 @@ class SpanCorruption(Objective):
     def _draw_spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
         """Draw the start of each span in its row, ascending, and its size."""
         noise, marks = self.plan(lengths)
-        sizes, kept = compose(keys, noise, marks), lengths - noise
-        if self.options.placement == "uniform":
-            gaps = choose_gaps(keys, kept, marks)
-        else:
-            # gaps in 1..kept, always including the last: every row starts with text and ends with noise
-            inner, offsets = choose(keys, kept - 1, marks - 1, SLOTS), offsets_of(marks)
-            gaps = Ragged(insert_at(inner.values.astype(np.int64) + 1, offsets[1:] - 1, kept), offsets)
+        sizes, gaps = compose(keys, noise, marks), choose_gaps(keys, lengths - noise, marks)
         return Ragged(gaps.values + exclusive_cumsum(sizes.values, sizes.offsets), gaps.offsets), sizes.values
 
     def _inputs(
@@ -234,10 +222,8 @@ class SpanCorruption(Objective):
         rows, marks = rows_of(starts), starts.lengths
         per_row = np.bincount(rows, sizes, minlength=len(marks)).astype(np.int64)
         offsets = offsets_of(per_row + marks + 1 + self.options.final_sentinel)
-        flat_positions = [
-            exclusive_cumsum(sizes, starts.offsets) + list_indices(marks) + offsets[rows],
-            offsets[1:] - 1,
-        ]
+        within_row = exclusive_cumsum(sizes, starts.offsets) + list_indices(marks)
+        flat_positions = [within_row + offsets[rows], offsets[1:] - 1]
         values = [sentinels, np.full(len(marks), self._eos, dtype=taken.dtype)]
         if self.options.final_sentinel:
             flat_positions.append(offsets[1:] - 2)

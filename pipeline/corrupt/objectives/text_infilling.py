@@ -21,7 +21,7 @@ from clozeline.pipeline.kernels.sampling import (
     permute,
     rows_of,
 )
-from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before, draw_lengths, limit_spans
+from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
 from clozeline.pipeline.rows import Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS, SLOTS
@@ -32,8 +32,8 @@ class TextInfilling(DenoisingPair):
 
     Exactly k = round half up of noise_density x n tokens are removed, from 1 to n - 1. Spans, also those of length 0,
     lie in distinct gaps between the kept tokens, so no two [MASK] touch, and the input is never longer than the
-    original. With `cross_documents: false`, only the longest part of a span that would cross documents is removed.
-    Features: `input_ids` [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
+    original. Features: `input_ids` [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in
+    target tokens.
 
     Example (noise_density 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; without special tokens):
         target  The puppies are frolicking outside the house .
@@ -42,7 +42,6 @@ class TextInfilling(DenoisingPair):
 
     composition_rank: ClassVar[int] = 2
     rate_option: ClassVar[str] = "noise_density"
-    isolates = True
     noise_features = (
         Feature("span_starts", "uint16", 1, "content indices in the target where the spans start"),
         Feature("span_lengths", "uint16", 1, "tokens of each span, 0 allowed"),
@@ -82,9 +81,6 @@ class TextInfilling(DenoisingPair):
         else:
             first = starts.values + unit_offsets[rows]
             begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
-        if text.document_starts is not None:
-            documents = text.document_starts
-            begins, sizes = clip_to_documents(begins, sizes, documents.values + ids.offsets[rows_of(documents)])
         # remove the spans, and insert one mask per span
         begins = begins - ids.offsets[0]
         values = ids.values[ids.offsets[0] : ids.offsets[-1]]
@@ -100,12 +96,6 @@ class TextInfilling(DenoisingPair):
         # spans in tokens of their row
         columns = {"span_starts": begins - ids.offsets[rows] + ids.offsets[0], "span_lengths": sizes}
         return result, {name: Ragged(values.astype(np.uint16), starts.offsets) for name, values in columns.items()}
-
-    def documents_after(self, documents: Ragged, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the document starts in the input; a mask belongs to the document of its span."""
-        sizes = noise["span_lengths"].values.astype(np.int64)
-        spans, tokens = count_noise_before(documents, noise["span_starts"], sizes)
-        return Ragged((documents.values - tokens + spans).astype(np.uint16), documents.offsets)
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the sentence starts in the input; a sentence that starts inside a span starts after its mask."""

@@ -13,7 +13,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import TokenizerMissingError
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
-from clozeline.pipeline.group.groupings._parts import MOST_PARTS
+from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars
 from clozeline.pipeline.kernels.rates import shares_to_keep, task_weights
 from clozeline.pipeline.kernels.sampling import offsets_of

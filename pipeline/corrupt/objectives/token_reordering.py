@@ -1,33 +1,26 @@
 """Token reordering: shuffle the tokens of a row; the model restores their order."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows, permute_share
 from clozeline.pipeline.group.groupings import MinimumRow
-from clozeline.pipeline.kernels.rates import MILLION, Rate
-from clozeline.pipeline.kernels.sampling import list_indices, permute, permute_near
+from clozeline.pipeline.kernels.rates import Rate
+from clozeline.pipeline.kernels.sampling import permute, swap_identities
 from clozeline.pipeline.rows import Feature, Ragged
-from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import ORDERS
-
-# Largest sum of row length and distance: sort keys have 16 bits for it in addition to 32 random bits.
-_MOST_KEYS = 65_535
 
 
 class TokenReordering(DenoisingPair):
-    """Token shuffling, over the entire row or local as in unsupervised translation (arXiv 1711.00043 §3.3).
+    """Token shuffling as for unsupervised translation (arXiv 1711.00043 §3.3), here over the entire row.
 
-    k = round half up of noise_density x n tokens, at least two, are permuted uniformly. With `max_shuffle_distance` d
-    all tokens are shuffled, none farther than d. If the permutation is the identity, its first two tokens are swapped.
-    A row of one token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1], `token_order` [n] (input token
-    i is target token order[i]).
+    k = round half up of noise_density x n tokens, at least two, are permuted uniformly. If the permutation is the
+    identity, its first two tokens are swapped. A row of one token is too short. Features: `input_ids` [n + 2],
+    `target_ids` [n + 1], `token_order` [n] (input token i is target token order[i]).
 
     Example (order 6, 1, 4, 3, 0, 2, 5; without special tokens):
         target  The kitten is chasing the ball .
@@ -43,32 +36,12 @@ class TokenReordering(DenoisingPair):
     class Options(PairOptions):
         noise_density: Rate = 1.0
         """Share of tokens that are moved, at least two."""
-        max_shuffle_distance: Annotated[int, Field(ge=0)] = 0
-        """Maximum distance that a token moves, in tokens; 0: no limit. Only with noise_density 1."""
-
-    options: Options
-
-    def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
-        super().__init__(options, vocabulary, label)
-        if options.max_shuffle_distance and self._rate != MILLION:
-            raise self.refuse_options(
-                f"max_shuffle_distance {options.max_shuffle_distance} concerns all tokens; expected noise_density 1.0, "
-                f"got {options.noise_density}"
-            )
-        if options.max_shuffle_distance and options.max_shuffle_distance + self.content_length > _MOST_KEYS:
-            raise self.refuse_options(
-                f"max_shuffle_distance {options.max_shuffle_distance} + rows of {self.content_length} tokens exceed "
-                f"{_MOST_KEYS}; 0 sets no bound"
-            )
 
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw an order of the tokens of each row, and gather them in it."""
         ids, lengths = text.ids, text.ids.lengths
         keys = draws.keys(self.label)
-        if self.options.max_shuffle_distance:
-            order = _never_identity(permute_near(keys, lengths, self.options.max_shuffle_distance, ORDERS))
-        else:
-            order = permute_share(keys, lengths, self._rate, lambda *row: _never_identity(permute(*row)))
+        order = permute_share(keys, lengths, self._rate, lambda *row: swap_identities(permute(*row)))
         index = order.values + np.repeat(ids.offsets[:-1], lengths)
         return Ragged(ids.values.take(index), order.offsets), {"token_order": order}
 
@@ -82,16 +55,3 @@ class TokenReordering(DenoisingPair):
         original = np.empty_like(content)
         original[order] = content
         return original
-
-
-def _never_identity(orders: Ragged) -> Ragged:
-    """Swap the first two entries of orders of two or more that are the identity (overwrites its input)."""
-    begins, sizes = orders.offsets[:-1], orders.lengths
-    rows = np.flatnonzero(sizes >= 2)
-    rows = rows[(orders.values[begins[rows]] == 0) & (orders.values[begins[rows] + 1] == 1)]
-    if len(rows):
-        drawn = orders.take(rows)
-        moved = np.add.reduceat(drawn.values != list_indices(drawn.lengths), drawn.offsets[:-1], dtype=np.int64)
-        same = begins[rows[moved == 0]]
-        orders.values[same], orders.values[same + 1] = 1, 0
-    return orders

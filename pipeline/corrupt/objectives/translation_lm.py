@@ -1,6 +1,6 @@
 """Translation language modeling: masked LM over a text and its translation (XLM)."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,6 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         max_length: int = 256
         """Tokens in a full row, [CLS] and both [SEP] included; at least 5."""
         frequency_exponent: FrequencyExponent = 0.0
-        order: Literal["random", "fixed"] = "random"
-        """Order of the sides: random, or always the text first."""
         reset_positions: bool = True
         """Restart position ids with the second segment; applied when batches are built, not stored."""
 
@@ -79,10 +77,9 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         starts = np.stack((ids.offsets[:-1], len(ids.values) + targets.offsets[:-1]), axis=1)
         lengths = np.stack((ids.lengths, targets.lengths), axis=1)
         languages = np.stack((samples.fixed["language"], samples.columns["target_language"].values), axis=1)
-        if self.options.order == "random":
-            swapped = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(63) == 1
-            for sides in (starts, lengths, languages):
-                sides[swapped] = sides[swapped, ::-1]
+        swapped = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(63) == 1
+        for sides in (starts, lengths, languages):
+            sides[swapped] = sides[swapped, ::-1]
         extra = {"languages": Ragged.from_matrix(languages.astype(np.uint8))}
         return Pairs((ids.values, targets.values), starts, lengths, extra)
 
@@ -90,6 +87,6 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         """Return both sides, in one of the two orders."""
         text, target = sample["ids"], sample["target_ids"]
         swapped = self.add_special_tokens_to_pair(target, text)
-        if self.options.order == "random" and np.array_equal(swapped, self.uncorrupt(example)):
+        if np.array_equal(swapped, self.uncorrupt(example)):
             return swapped
         return self.add_special_tokens_to_pair(text, target)

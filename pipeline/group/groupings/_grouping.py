@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Final
+from itertools import accumulate
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +17,25 @@ from pydantic import Field
 from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.group.groupings._parts import MOST_PARTS, Part, PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose
-from clozeline.seeding import hash64, sample_uid
+from clozeline.seeding import (
+    MIXTURE,
+    below,
+    hash64,
+    kernel_base,
+    kernel_keys,
+    random_bits,
+    random_bits_of,
+    sample_uid,
+)
 
+Part: TypeAlias = tuple[int, int]
+"""Tokens of a full row of a part of a mixture, and its share in parts per million."""
+MOST_PARTS: Final = 256
+"""Parts are stored in 8 bits."""
 # Tokens of the longest row whose positions are stored as uint16, with a token in front.
 _SHORT: Final = 65_535
 # Longest text of an option in a label; what is longer is named by its hash.
@@ -119,6 +133,35 @@ class PartOptions:
         tuple[Part, ...],
         Field(description="Length in tokens and share in parts per million of each part of a mixture; none: one part."),
     ] = ()
+
+
+class PartDraws:
+    """Draws the part of a mixture that each row belongs to, from where the row starts, so never by variant or label.
+
+    Without parts every row is of part 0 with the given length.
+    """
+
+    def __init__(self, parts: Sequence[Part], length: int, label: str, seed: int) -> None:
+        self._lengths = [length for length, _ in parts] or [length]
+        self._bounds = list(accumulate(share for _, share in parts)) or [MILLION]
+        self._label, self._seed = label, seed
+        self._base = kernel_base(seed, label, 0)
+
+    def of_rows(self, uids: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return part and full length of each row, shape [rows]."""
+        lengths = np.array(self._lengths, dtype=np.int64)
+        if len(lengths) == 1:
+            return np.zeros(len(uids), np.uint8), np.repeat(lengths, len(uids))
+        keys = kernel_keys(self._seed, self._label, uids, np.zeros(len(uids), np.uint16))
+        drawn = below(random_bits(keys, MIXTURE, 1)[:, 0] >> np.uint64(32), MILLION)
+        parts: NDArray[Any] = np.searchsorted(np.array(self._bounds), drawn, side="right")
+        return parts.astype(np.uint8), lengths[parts]
+
+    def of_row(self, uid: int) -> tuple[int, int]:
+        """Return part and full length of one row."""
+        drawn = ((random_bits_of(self._base, uid, MIXTURE, 0) >> 32) * MILLION) >> 32
+        part = bisect_right(self._bounds, drawn)
+        return part, self._lengths[part]
 
 
 class Grouping(ABC):

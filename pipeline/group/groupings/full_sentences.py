@@ -5,7 +5,7 @@ from bisect import bisect_right
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.group.groupings._parts import PartDraws
+from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.group.groupings.packed import Packed, cuts
 from clozeline.pipeline.rows import Rows
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
-from clozeline.pipeline.group.groupings._parts import PartDraws
+from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.ragged import insert_at, starts_in_rows
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Feature, Ragged, Rows

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
-from clozeline.pipeline.tokenize.tokenizers._private_pieces import piece_ids
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import piece_ids
 
 DESCRIPTIONS: Final = (
     *("config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"),

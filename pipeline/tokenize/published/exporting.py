@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +35,6 @@ END: Final = Frame((), ("eos",), ("eos",))
 
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
-_AROUND: Final = "special tokens"
 _CARRIED: Final = (
     *("chat_template", "model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces"),
     *("add_bos_token", "add_eos_token", "model_input_names", "pad_to_multiple_of", "spaces_between_special_tokens"),
@@ -52,11 +51,8 @@ class ProbeReport:
 
     texts: int
     """number of compared texts"""
-    differing: dict[str, int] = field(default_factory=dict)
-    """texts with other ids, by cause; `specials in text`: equal with `split_special_tokens=True`; `special pieces`: the
-    model itself joins the letters of a special token; `special tokens`: other ids than the publisher's around one"""
-    examples: dict[str, str] = field(default_factory=dict)
-    """the first differing text of each cause, up to 80 characters"""
+    differing: Sequence[str] = ()
+    """those with other ids"""
     published: Sequence[str] = ()
     """the publisher's files that were written back as they are"""
     changed: Sequence[str] = ()
@@ -80,8 +76,9 @@ def export_tokenizer(
     changed.
 
     Sentinels and modes become additional special tokens. The mask strips the space before it, so that the ids next to a
-    mask equal those in shards. The written file is loaded again and compared on `texts`. There, special tokens spelled
-    in a text become their ids; in shards they are ordinary text, as with `split_special_tokens=True`.
+    mask equal those in shards. The written file is loaded again and compared on `texts` with
+    `split_special_tokens=True`: special tokens spelled in a text are ordinary text, as in shards. A tokenizer that was
+    imported is also compared around its special tokens with the publisher's files.
 
     Args:
         folder: tokenizer folder, written by `train_tokenizer` or `import_tokenizer`.
@@ -110,8 +107,9 @@ def export_tokenizer(
         answer = _ask(out, None, model) if model else _ask(out, published.tokenizer_class)
         expected = {**source, "roles": _roles(published, tokenizer)}  # the user may have named further ones
         if all(answer.get(key) == expected[key] for key in _READ):
-            report = probe(tokenizer, tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"])), texts)
-            return replace(report, published=[str(name) for name in copied])
+            written = tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
+            differing = _differing(tokenizer, written, texts)
+            return ProbeReport(texts=len(texts), differing=differing, published=[str(name) for name in copied])
         for name in set(copied) - set(others):
             (out / name).unlink()
         copied = others
@@ -133,11 +131,13 @@ def export_tokenizer(
     publish_text(out / _MODEL_FILE, library.to_str(pretty=True))
     publish_text(out / _CONFIG_FILE, text + "\n")
     written = tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE))
-    report = probe(tokenizer, written, texts)
-    if kept:
-        report = _compare_special_tokens(report, written, folder / SOURCE)
-    return replace(
-        report, published=[str(name) for name in copied], changed=[str(name) for name in kept if name not in copied]
+    beside = _compare_special_tokens(written, folder / SOURCE) if kept else {}
+    differing = _differing(tokenizer, written, texts)
+    return ProbeReport(
+        texts=len(texts) + len(beside),
+        differing=[*differing, *(text for text, same in beside.items() if not same)],
+        published=[str(name) for name in copied],
+        changed=[str(name) for name in kept if name not in copied],
     )
 
 
@@ -147,29 +147,22 @@ def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, Any] | N
     return answer
 
 
-def _compare_special_tokens(report: ProbeReport, written: tokenizers.Tokenizer, source: Path) -> ProbeReport:
-    """Compare texts with the publisher's special tokens, which may strip blanks around them, with its own files.
+def _compare_special_tokens(written: tokenizers.Tokenizer, source: Path) -> dict[str, bool]:
+    """Return whether texts with the publisher's special tokens, which may strip blanks, have the ids of its own files.
 
     Files that do not say which class reads them are not compared.
     """
     answer = _ask(source, None)
     if not answer.get("tokenizer_class"):
-        return report
+        return {}
     theirs = tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
     pieces = [entry["content"] for entry in answer["tokenizer"]["added_tokens"] if entry["special"]]
     texts = [f"the {piece}\n{piece} \u00a0the{piece}the" for piece in pieces]
-    encoded = [
-        [each.ids for each in model.encode_batch(texts, add_special_tokens=False)] for model in (theirs, written)
-    ]
-    differing = [text for text, *ids in zip(texts, *encoded, strict=True) if ids[0] != ids[1]]
-    if not differing:
-        return replace(report, texts=report.texts + len(texts))
-    return replace(
-        report,
-        texts=report.texts + len(texts),
-        differing={**report.differing, _AROUND: len(differing)},
-        examples={**report.examples, _AROUND: differing[0]},
-    )
+    return {text: _ids(theirs, text) == _ids(written, text) for text in texts}
+
+
+def _ids(model: tokenizers.Tokenizer, text: str) -> list[int]:
+    return list(model.encode(text, add_special_tokens=False).ids)
 
 
 def _add_specials(model: tokenizers.Tokenizer, tokenizer: Tokenizer, added: Collection[str]) -> None:
@@ -231,39 +224,8 @@ def _config(tokenizer: Tokenizer, published: Published, max_length: int | None, 
     return config if max_length is None else {**config, "model_max_length": max_length}
 
 
-def probe(tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str] = PROBE_TEXTS) -> ProbeReport:
-    """Compare the ids of an exported model with the tokenizer's, and find the cause of each difference."""
-    model.encode_special_tokens = False  # as in AutoTokenizer
-    differing: dict[str, int] = {}
-    examples: dict[str, str] = {}
-    for text in texts:
-        if not _equal(tokenizer, model, text):
-            cause = _cause(tokenizer, model, text)
-            differing[cause] = differing.get(cause, 0) + 1
-            examples.setdefault(cause, text[:80])
-    return ProbeReport(texts=len(texts), differing=dict(sorted(differing.items())), examples=examples)
-
-
-def _equal(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> bool:
-    return bool(tokenizer.encode([text])[0].ids.tolist() == model.encode(text, add_special_tokens=False).ids)
-
-
-def _cause(tokenizer: Tokenizer, model: tokenizers.Tokenizer, text: str) -> str:
-    """Return the first change of the text that makes the ids equal; otherwise `ties`, segmentations of equal score."""
-    model.encode_special_tokens = True
-    try:
-        if _equal(tokenizer, model, text):
-            return "specials in text"
-        plain = text
-        for token in np.flatnonzero(tokenizer.vocabulary.special).tolist():
-            plain = plain.replace(tokenizer.piece(token), "x")
-        # possible causes of a difference, each with the text without it
-        variants = {
-            "special pieces": plain,
-            "space mark": text.replace("\u2581", "x"),
-            "white space": " ".join(text.split()),
-        }
-        changed = ((cause, other) for cause, other in variants.items() if other != text)
-        return next((cause for cause, other in changed if _equal(tokenizer, model, other)), "ties")
-    finally:
-        model.encode_special_tokens = False
+def _differing(tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str]) -> list[str]:
+    """Return the texts with other ids in an exported model; special tokens in a text are text, as in shards."""
+    model.encode_special_tokens = True  # `split_special_tokens` of transformers
+    pairs = zip(texts, tokenizer.encode(texts), strict=True)
+    return [text for text, each in pairs if each.ids.tolist() != _ids(model, text)]

@@ -22,9 +22,8 @@ from clozeline.pipeline.tokenize.published.folders import copy_source_files, own
 from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
-from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces, piece_ids
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, read_json
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces, piece_ids, read_json
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
 KIND: Final = "tokenizer_json"

@@ -1,8 +1,7 @@
 """Tokenizers, one algorithm per file, and how to save, load and find them."""
 
+from clozeline.pipeline.tokenize.tokenizers._pieces import Encoding, Tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import (
-    Encoding,
-    Tokenizer,
     any_of,
     find_tokenizer,
     is_trainable,

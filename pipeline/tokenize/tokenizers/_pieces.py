@@ -1,18 +1,20 @@
-"""Shared by all tokenizers: special pieces, pieces as bytes, offsets from byte lengths, splitting of long texts."""
+"""Shared by all tokenizers: their interface, special pieces, pieces as bytes, offsets, splitting of long texts."""
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import numpy as np
+import tokenizers
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.text.normal_form import is_unspaced
-from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 
 SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
@@ -91,6 +93,18 @@ Marks: TypeAlias = Literal["start", "end", "each", "none"]
 after it, nothing because each piece is a word, nothing at all."""
 
 
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The tokens of a text; several tokens of one character share it."""
+
+    ids: NDArray[Any]
+    """[T] uint16 or uint32"""
+    starts: NDArray[np.int64]
+    """[T] character at which each token starts"""
+    ends: NDArray[np.int64]
+    """[T] character after the last one that each token overlaps; a token of bytes may end inside a character"""
+
+
 class PieceTable:
     """The bytes of each id, to compute offsets, texts and masks without the library.
 
@@ -150,7 +164,7 @@ class PieceTable:
         """Return the text of the ids."""
         return b"".join([self.bytes[int(token)] for token in ids]).decode("utf-8", errors="replace")
 
-    def encodings(self, texts: Sequence[str], ids: Sequence[NDArray[Any]]) -> list[Encoding]:
+    def encodings(self, texts: Sequence[str], ids: Iterable[NDArray[Any]]) -> list[Encoding]:
         """Return the encodings of texts, with offsets from the lengths of the pieces.
 
         Raises:
@@ -158,34 +172,40 @@ class PieceTable:
         """
         encodings = []
         for row, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
-            actual, expected = int(self.lengths.take(tokens).sum()), len(text if text.isascii() else text.encode())
+            widths = self.lengths.take(tokens)
+            ends = np.cumsum(widths, dtype=np.int64)
+            actual, expected = int(widths.sum()), len(text if text.isascii() else text.encode())
             if actual != expected:
                 raise IntegrityError(
                     f"the tokenizer lost or added text: text {row} of a batch has {expected} bytes, its tokens stand "
                     f"for {actual}; the text begins {text[:60]!r}"
                 )
-            encodings.append(Encoding(tokens, partial(self._starts, text, tokens), partial(self._ends, text, tokens)))
+            starts = ends - widths
+            if not text.isascii():
+                characters = _characters_of(text)
+                starts, ends = characters[starts], characters[ends - 1] + 1
+            encodings.append(Encoding(tokens, starts, ends))
         return encodings
 
-    def _starts(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
-        widths = self.lengths.take(ids)
-        starts = np.cumsum(widths, dtype=np.int64)
-        starts -= widths
-        return starts if text.isascii() else _characters_of(text)[starts]
 
-    def _ends(self, text: str, ids: NDArray[Any]) -> NDArray[np.int64]:
-        ends = np.cumsum(self.lengths.take(ids), dtype=np.int64)
-        return ends if text.isascii() else _characters_of(text)[ends - 1] + 1
+class Tokenizer(ABC):
+    """The interface of tokenizers, with what a table of their pieces gives.
 
-
-class TableTokenizer:
-    """Base of the tokenizers that decode by their table of pieces."""
+    No text encodes to a special id other than the unknown token. If `LOSS` is empty, `decode(encode(text)) == text`.
+    An algorithm that can be trained also has `Options`, `SAMPLE_BYTES`, the default size of the training sample in
+    bytes of UTF-8, and `train(texts, options, folder)`, which writes `FILE`: the same texts in the same order give the
+    same fingerprint.
+    """
 
     VERSION: ClassVar[int] = 1
     """raised when the same text gives other ids"""
+    FILE: ClassVar[str]
+    """name of the model file"""
     LOSS: ClassVar[str] = ""
+    """parts of a text that decoding does not restore; empty if lossless"""
     ROOM: ClassVar[tuple[int, str]] = (1, "1 more")
     """pieces that a vocabulary has in addition to the special ones, and what they are"""
+    vocabulary: Vocabulary
     _table: PieceTable
 
     @classmethod
@@ -198,17 +218,34 @@ class TableTokenizer:
                 f"and {what} need {reserved + more}"
             )
 
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path) -> Self:
+        """Read `FILE`; IntegrityError if it is missing or damaged."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the tokens of each text."""
+
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids."""
+        """Return the text of all ids of a text, as the tokenizer's own library does.
+
+        The space that some tokenizers prepend to a text is removed. Special ids become their pieces (`<mask>`), broken
+        UTF-8 becomes U+FFFD.
+        """
         return self._table.decode(ids)
 
     def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the text of ids inside a text."""
+        """Return the text of ids inside a text, with the leading space of a word: `▁mask` is " mask"."""
         return self._table.decode(ids)
 
     def piece(self, token: int) -> str:
         """Return the piece as the model file writes it: `Ġthe`, `▁the`, `##ing`."""
         return self._table.names[token]
+
+    @abstractmethod
+    def to_tokenizers(self) -> tokenizers.Tokenizer:
+        """Convert the model to the `tokenizers` library, without special tokens, for `export_tokenizer`."""
 
 
 def _characters_of(text: str) -> NDArray[np.int64]:

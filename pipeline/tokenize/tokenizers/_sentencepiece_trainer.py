@@ -15,13 +15,13 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     ENCODING_CUT,
     SPECIAL_PIECES,
     TRAINING_CUT,
+    Encoding,
     PieceTable,
-    TableTokenizer,
+    Tokenizer,
     cut,
     fingerprint,
     special_pieces,
@@ -37,7 +37,7 @@ _TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 _TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL)
 
 
-class TrainedSentencepiece(TableTokenizer):
+class TrainedSentencepiece(Tokenizer):
     """A model in `spiece.model`: no normalization, no dummy prefix, bytes for rare characters."""
 
     NAME: ClassVar[str]

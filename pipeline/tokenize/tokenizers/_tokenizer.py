@@ -1,19 +1,18 @@
-"""The interface of tokenizers, and how to save, load and find them."""
+"""How to save, load and find tokenizers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
-import tokenizers
-from numpy.typing import NDArray
 
 from clozeline import registry
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.tokenizers._pieces import Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import repair_of
 
@@ -22,95 +21,6 @@ NAME_FILE: Final = "name"
 _REGISTRY: Final = "clozeline.pipeline.tokenize.tokenizers"
 _STAGES: Final = ("train_tokenizer", "tokenizer")
 """Stages that write a tokenizer."""
-
-
-class Encoding:
-    """The tokens of a text.
-
-    Args:
-        ids: [T] uint16 or uint32.
-        starts: the property `starts`, or a function that computes it on first use.
-        ends: a function that computes the property `ends`; None if no token ends inside a character.
-    """
-
-    __slots__ = ("_ends", "_starts", "ids")
-
-    def __init__(
-        self,
-        ids: NDArray[Any],
-        starts: NDArray[np.int64] | Callable[[], NDArray[np.int64]],
-        ends: Callable[[], NDArray[np.int64]] | None = None,
-    ) -> None:
-        self.ids, self._starts, self._ends = ids, starts, ends
-
-    @property
-    def starts(self) -> NDArray[np.int64]:
-        """[T] character at which each token starts; several tokens of one character share it."""
-        if not isinstance(self._starts, np.ndarray):
-            self._starts = self._starts()
-        return self._starts
-
-    @property
-    def ends(self) -> NDArray[np.int64] | None:
-        """[T] character after the last one that each token overlaps; None if no token ends inside a character.
-
-        Byte-level tokens may end inside a character: a space and the first byte of a letter are often one token.
-        """
-        return None if self._ends is None else self._ends()
-
-
-class Tokenizer(Protocol):
-    """The interface of tokenizers.
-
-    No text encodes to a special id other than the unknown token. If `LOSS` is empty, `decode(encode(text)) == text`.
-    """
-
-    SAMPLE_BYTES: ClassVar[int]
-    """default size of the training sample in bytes of UTF-8"""
-    FILE: ClassVar[str]
-    """name of the model file"""
-    LOSS: ClassVar[str]
-    """parts of a text that decoding does not restore; empty if lossless"""
-    vocabulary: Vocabulary
-
-    @classmethod
-    def check_size(cls, options: Any) -> None:
-        """Raise ConfigurationError if `size` is below the minimum of the algorithm."""
-        ...
-
-    @classmethod
-    def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Tokenizer:
-        """Train the pieces and write the model file; the same texts in the same order give the same fingerprint."""
-        ...
-
-    @classmethod
-    def load(cls, folder: Path) -> Tokenizer:
-        """Read what `train` wrote."""
-        ...
-
-    def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        """Return the tokens of each text."""
-        ...
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of all ids of a text, as the tokenizer's own library does.
-
-        The space that some tokenizers prepend to a text is removed. Special ids become their pieces (`<mask>`), broken
-        UTF-8 becomes U+FFFD.
-        """
-        ...
-
-    def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the text of ids inside a text, with the leading space of a word: `▁mask` is " mask"."""
-        ...
-
-    def piece(self, token: int) -> str:
-        """Return the piece as the model file writes it."""
-        ...
-
-    def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Convert the model to the `tokenizers` library, without special tokens, for `export_tokenizer`."""
-        ...
 
 
 def trainable() -> list[str]:

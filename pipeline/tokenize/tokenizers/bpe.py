@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
@@ -12,7 +11,6 @@ from typing import ClassVar, Final, TypeAlias
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
@@ -42,7 +40,6 @@ class Bpe(TokenizerJson):
     SAMPLE_BYTES: ClassVar[int] = 10**8
     ROOM: ClassVar[tuple[int, str]] = (2, "2 more")
     LOSS: ClassVar[str] = "white space but one space, underscores, and characters that the training text does not have"
-    CHUNKS: ClassVar[re.Pattern[str]] = SPACED
 
     Options: TypeAlias = FrequencyOptions
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
@@ -13,7 +12,6 @@ from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
@@ -31,7 +29,6 @@ class Character(TokenizerJson):
     SAMPLE_BYTES: ClassVar[int] = 10**9
     ROOM: ClassVar[tuple[int, str]] = (257, "257 more")
     LOSS: ClassVar[str] = ""
-    CHUNKS: ClassVar[re.Pattern[str]] = SPACED
 
     @config_class
     class Options(TrainingOptions):

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
+import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
-from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import ChunkEncoder, chunk_rule
+from clozeline.pipeline.tokenize.tokenizers._byte_level_words import ByteLevelWords, has_byte_level_words
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    Encoding,
     Marks,
     PieceTable,
-    TableTokenizer,
+    Tokenizer,
     byte_alphabet,
     training_texts,
 )
-from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces, piece_ids
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.repair import repair_of
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
-
-
-HIDDEN: Final = "\0"
-"""Prefix that hides a piece from text."""
+_PRIVATE: Final = f"\uffff{secrets.token_hex(16)}"
+"""Prefix of the names of special pieces: drawn in each process and never written, so that no text can contain it."""
 _BLANKS: Final = " \u2581\u0120"
 """A space in text, in pieces of SentencePiece and in the byte alphabet."""
 
 
-class TokenizerJson(TableTokenizer):
+class TokenizerJson(Tokenizer):
     """A `tokenizer.json` with the ids of its library, without truncation and padding; trained here or published.
 
     Example:
@@ -44,8 +44,6 @@ class TokenizerJson(TableTokenizer):
 
     FILE: ClassVar[str] = "tokenizer.json"
     LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
-    CHUNKS: ClassVar[re.Pattern[str] | None] = None
-    """chunks of a text that no token crosses; None: by the steps of the file"""
 
     def __init__(self, facts: dict[str, Any], published: Published, where: str = FILE) -> None:
         self._facts = facts
@@ -60,8 +58,9 @@ class TokenizerJson(TableTokenizer):
         self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names, marks)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
-        chunks, self._lossless = (self.CHUNKS, not self.LOSS) if self.CHUNKS else chunk_rule(facts, bare)
-        self._encoder = ChunkEncoder(self._model, chunks, self.vocabulary.id_dtype, offsets=not self._lossless)
+        self._lossless = not self.LOSS
+        by_words = has_byte_level_words(facts, bare)
+        self._words = ByteLevelWords(self._model, self.vocabulary.id_dtype) if by_words else None
 
     @classmethod
     def write(cls, folder: Path, model: tokenizers.Tokenizer, published: Published) -> Self:
@@ -86,9 +85,17 @@ class TokenizerJson(TableTokenizer):
             raise IntegrityError(f"{path}: not the tokenizer of its folder ({error}); {repair_of(path)}") from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
-        encodings = self._encoder.encode(texts)
-        # the lengths of the pieces show where bytes of a character end, and that no text is lost
-        return self._table.encodings(texts, [each.ids for each in encodings]) if self._lossless else encodings
+        if self._words is not None:
+            return self._table.encodings(texts, map(self._words.encode, texts))
+        # one by one, for the memory of the library
+        rows = (self._model.encode(text, add_special_tokens=False) for text in texts)
+        if self._lossless:  # the lengths of the pieces show that no text is lost
+            return self._table.encodings(texts, (self._ids(row) for row in rows))
+        bounds = ((row, np.array(row.offsets, np.int64).reshape(-1, 2)) for row in rows)
+        return [Encoding(self._ids(row), bound[:, 0], bound[:, 1]) for row, bound in bounds]
+
+    def _ids(self, row: tokenizers.Encoding) -> NDArray[Any]:
+        return np.array(row.ids, self.vocabulary.id_dtype)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Decode with the file's decoder up to the first special id; the rest as pieces."""
@@ -143,18 +150,8 @@ class TokenizerJson(TableTokenizer):
         return _read_text(json.dumps(self._facts), self.FILE)
 
     def rename_specials(self, names: Mapping[int, str]) -> tokenizers.Tokenizer:
-        """Return the library with these names of special ids, which a text can spell; an appended id may be another."""
-        facts: dict[str, Any] = json.loads(self._model.to_str())
-        model, hidden = facts["model"], {self._model.id_to_token(token): name for token, name in names.items()}
-        hidden.pop(None, None)  # of appended ids, which the library does not know
-        if isinstance(model["vocab"], dict):
-            model["vocab"] = {hidden.get(piece, piece): token for piece, token in model["vocab"].items()}
-        else:
-            model["vocab"] = [[hidden.get(piece, piece), score] for piece, score in model["vocab"]]
-        if (unknown := model.get("unk_token")) in hidden:
-            model["unk_token"] = hidden[unknown]
-        for entry in facts["added_tokens"]:
-            entry["content"] = hidden.get(entry["content"], entry["content"])
+        """Return the library with these names of special ids, which a text can spell."""
+        facts, _ = rename_pieces(self._facts, {self.piece(token): name for token, name in names.items()})
         library, added = _read_text(json.dumps(facts), self.FILE), self.to_tokenizers().get_added_tokens_decoder()
         for token, name in names.items():
             like = added.get(token, tokenizers.AddedToken(name))
@@ -182,6 +179,49 @@ def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
         raise IntegrityError(
             f"{where}: not a tokenizer of the `tokenizers` library ({error}); {repair_of(where)}"
         ) from error
+
+
+def piece_ids(facts: dict[str, Any]) -> dict[str, int]:
+    """Return the id of each piece of a `tokenizer.json`, with its added tokens."""
+    pieces = facts["model"]["vocab"]
+    ids = dict(pieces) if isinstance(pieces, dict) else {piece[0]: token for token, piece in enumerate(pieces)}
+    return ids | {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
+
+
+def hide_pieces(facts: dict[str, Any], special: Collection[str]) -> tuple[dict[str, Any], int]:
+    """Return a `tokenizer.json` that gives the same ids, but none of a special piece, and the number of lost merges."""
+    return rename_pieces(facts, {piece: _PRIVATE + piece for piece in special})
+
+
+def rename_pieces(facts: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], int]:
+    """Return a `tokenizer.json` with other names of special pieces wherever they stand, and the number of lost merges.
+
+    They are not removed, because the library would number the added tokens behind them anew. Merges that build or use
+    one are left out. So are truncation, padding, the template and BPE dropout.
+    """
+    model, pieces = dict(facts["model"]), facts["model"]["vocab"]
+    if isinstance(pieces, dict):
+        model["vocab"] = {names.get(piece, piece): token for piece, token in pieces.items()}
+    else:
+        model["vocab"] = [[names.get(piece, piece), *rest] for piece, *rest in pieces]
+    if model.get("unk_token") in names:
+        model["unk_token"] = names[model["unk_token"]]
+    merges = model.get("merges") or []
+    if merges:
+        prefix = model.get("continuing_subword_prefix") or ""
+        model["merges"] = [
+            [left, right]
+            for left, right in merges
+            if not names.keys() & {left, right, left + right.removeprefix(prefix)}
+        ]
+    if model.get("dropout"):
+        model["dropout"] = None
+    added = [
+        {**entry, "content": names[entry["content"]], "special": True} if entry["content"] in names else entry
+        for entry in facts["added_tokens"]
+    ]
+    plain = dict.fromkeys(("truncation", "padding", "post_processor"))
+    return {**facts, **plain, "model": model, "added_tokens": added}, len(merges) - len(model.get("merges") or [])
 
 
 def pieces_of(facts: dict[str, Any], where: str) -> list[str]:

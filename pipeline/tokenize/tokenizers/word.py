@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import ClassVar, TypeAlias
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers._chunk_encoder import SPACED
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
@@ -25,7 +23,6 @@ class Word(TokenizerJson):
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
     LOSS: ClassVar[str] = "words that the training text does not have often enough"
-    CHUNKS: ClassVar[re.Pattern[str]] = SPACED
 
     Options: TypeAlias = FrequencyOptions
 

@@ -174,10 +174,9 @@ def test_home_is_expanded_in_input_and_output(given: Any, entry: Any) -> None:
 
 @pytest.mark.usefixtures("home")
 def test_home_is_expanded_in_the_paths_of_sets() -> None:
-    data = validate(DataConfig, {"shards": ["~/a", "b"], "heldout": {"x": "~/h"}, "store": {"cache_dir": "~/c"}}, "f")
+    data = validate(DataConfig, {"shards": ["~/a", "b"], "heldout": {"x": "~/h"}}, "f")
     assert to_plain(data)["shards"] == ["/home/ada/a", "b"]
     assert data.heldout == {"x": Path("/home/ada/h")}
-    assert data.store.cache_dir == Path("/home/ada/c")
 
 
 def test_a_home_that_does_not_exist_is_refused() -> None:

@@ -59,7 +59,6 @@ def test_no_key_of_a_recipe_is_taken_for_a_secret() -> None:
     keys = {key for key, *_ in describe(Recipe)}
     for kind in (
         "corrupt.objectives",
-        "group.groupings",
         "clean.filters",
         "ingest.readers",
         "clean.extractors",

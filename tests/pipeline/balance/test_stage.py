@@ -152,26 +152,25 @@ def test_the_number_of_shards_changes_no_row(out: Path, tmp_path: Path) -> None:
     assert uids[0] == uids[1]
 
 
-def test_copies_are_counted_by_language(tmp_path: Path) -> None:
+def test_copies_are_counted(tmp_path: Path) -> None:
     tokens = write_languages(tmp_path, pairs=True)
     pairs = [*MLM, {"name": "translation_lm", "label": "tlm", "max_length": 80}]
     counts = run_balanced(tmp_path, {"alpha": 0.3, "max_copies": 2}, "balance", "group", corrupt=pairs)
     balance, group = counts["balance"], counts["group"]
-    for language, one in group["copies"].items():
-        found = (balance["texts"] | balance["pairs"])[language].values()
-        assert one["documents"] == sum(source["documents"] for source in found)
-        assert one["tokens"] == sum(source["tokens"] for source in found)
+    read, copies = group["read"]["train"], group["copies"]
+    sources = [source for kind in ("texts", "pairs") for found in balance[kind].values() for source in found.values()]
+    assert read["documents"] == group["documents"]["train"] == sum(source["documents"] for source in sources)
+    assert read["tokens"] + read["target_tokens"] == sum(source["tokens"] for source in sources)
     wanted = wanted_copies(tokens, read_factors(tmp_path)["factors"])
-    assert sum(one["left_out"] for one in group["copies"].values()) == list(wanted.values()).count(0) > 0
-    assert sum(one["copies"] for one in group["copies"].values()) == sum(wanted.values())
-    assert group["documents"]["train"] == sum(one["documents"] for one in group["copies"].values())
+    assert copies["left_out"] == list(wanted.values()).count(0) > 0
+    assert copies["documents"] == sum(wanted.values())
     train = group["sets"]["document-64-none"]["train"]
-    assert train["tokens_in"] == sum(one["copied_tokens"] for one in group["copies"].values())
+    assert train["tokens_in"] == copies["tokens"]
     both = group["sets"]["parallel-77-none-cut=longer"]["train"]["tokens_in"]
-    assert both == train["tokens_in"] + sum(one["copied_target_tokens"] for one in group["copies"].values())
+    assert both == train["tokens_in"] + copies["target_tokens"]
     shown = GroupStage(recipe(tmp_path, {}, corrupt=pairs)).row(group).left_out[0]
     assert shown[0] == "document"
-    assert shown[1] == {"without a copy": sum(one["left_out"] for one in group["copies"].values())}
+    assert shown[1] == {"without a copy": copies["left_out"]}
     assert len(tokens) == balance["documents_in"]
 
 
@@ -179,8 +178,8 @@ def test_lost_copies_are_noticed(tmp_path: Path) -> None:
     write_languages(tmp_path)
     counts = run_balanced(tmp_path, HALF, "balance", "group")
     made = recipe(tmp_path, HALF)
-    counts["group"]["copies"]["sw"]["copied_tokens"] += 1
-    with pytest.raises(IntegrityError, match=r"document-64-none/train: counts do not add up: tokens_in = .* of copies"):
+    counts["group"]["copies"]["tokens"] += 1
+    with pytest.raises(IntegrityError, match=r"document-64-none/train: counts do not add up: .* of the copies"):
         GroupStage(made).check(counts["group"])
     counts["balance"]["texts"]["sw"]["web"]["documents"] -= 1
     with pytest.raises(IntegrityError, match=r"balance: counts do not add up: documents_in"):

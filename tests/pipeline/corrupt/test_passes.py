@@ -13,7 +13,7 @@ from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.passes import ExampleUnit, example_units
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import Splits
-from tests.pipeline.corrupt.corrupted import LENGTHS, entry, run, shard_rows
+from tests.pipeline.corrupt.corrupted import entry, run, shard_rows
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 
 
@@ -57,14 +57,6 @@ def test_a_set_whose_samples_are_all_skipped_is_an_error(tmp_path: Path) -> None
     made = recipe(tmp_path, [entry("sentence_reordering"), entry("document_rotation")], heldout=0.3)
     run_stage(made, "group")
     with pytest.raises(ConfigurationError, match=r"'sentence_reordering' is empty: .*one_sentence"):
-        run_stage(made, "corrupt")
-
-
-def test_a_sample_set_that_group_did_not_make_is_named(tmp_path: Path) -> None:
-    write_token_set(tmp_path, LENGTHS)
-    made = recipe(tmp_path, [entry("masked_lm")], group={"groupings": [{"name": "document", "length": 20}]})
-    run_stage(made, "group")
-    with pytest.raises(ConfigurationError, match=r"reads the sample set packed-32-sep/train, .* document-20"):
         run_stage(made, "corrupt")
 
 

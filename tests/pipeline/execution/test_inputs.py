@@ -6,7 +6,6 @@ import os
 import re
 
 import pytest
-import yaml
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
@@ -120,23 +119,6 @@ def test_files_of_a_task_have_readers_of_their_own(folder, tmp_path):
     with pytest.raises(ConfigurationError, match=r"holds files of no known kind \(1\)"):
         load_plan(text)
     assert len(load_plan(task).inputs) == len(names(folder))
-
-
-def test_files_of_no_known_kind_are_skipped_where_the_message_says_so(folder, tmp_path, capsys):
-    (folder / "README").write_text("About the data.")
-    (folder / "cover.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(99))
-    with pytest.raises(ConfigurationError, match="unknown: skip") as refused:
-        load_plan(recipe_for(str(folder), tmp_path / "out"))
-    (given,) = re.findall(r"input='(\{.*?\})'", str(refused.value))[:1]
-    entry = yaml.safe_load(given)
-    skipping = load_plan(recipe_for(entry, tmp_path / "out"))
-    assert {facts["source"] for facts in skipping.inputs}.isdisjoint({"default/README", "default/cover.png"})
-    run_clean(entry, tmp_path / "run")
-    assert "2 files of no known format skipped" in " ".join(capsys.readouterr().err.split())
-    for name in ("README", "cover.png"):
-        (folder / name).unlink()
-    plain = load_plan(recipe_for(str(folder), tmp_path / "out"))
-    assert plain.digest == skipping.digest
 
 
 def test_a_plan_made_before_stays_what_it_was(folder, tmp_path, monkeypatch):

@@ -18,7 +18,6 @@ from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution import remote_file
 from clozeline.pipeline.execution.inputs import source_files
 from clozeline.pipeline.execution.plan import freeze_plan, load_plan
-from clozeline.pipeline.execution.unit_record import records
 from clozeline.pipeline.recipe import InputEntry
 from tests.pipeline.captures import responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
@@ -100,17 +99,11 @@ def read(source, output, **keys):
     return run_clean(source, output, plan=PLAN, **keys)
 
 
-def inputs_of(cleaned):
-    return [record.inputs for record in records(cleaned.folder, "main")]
-
-
 def test_a_pattern_in_a_store_gives_the_documents_of_a_local_folder(bucket, folder, tmp_path):
     local = read(f"{folder}/*", tmp_path / "local")
     remote = read(f"{bucket}/*", tmp_path / "remote")
     assert len(local.documents) == 796
     assert remote.documents == local.documents
-    assert inputs_of(remote) == inputs_of(local)
-    assert len(inputs_of(local)) > 10
     plans = [load_plan(recipe_for(source, tmp_path / name, plan=PLAN)) for source, name in
              ((f"{folder}/*", "local"), (f"{bucket}/*", "remote"))]  # fmt: skip
     assert plans[0].digest == plans[1].digest
@@ -123,7 +116,6 @@ def test_web_addresses_give_the_documents_of_local_files(folder, tmp_path):
         remote = read([f"{site.site.url}{name}" for name in names], tmp_path / "remote")
     local = read([str(folder / name) for name in names], tmp_path / "local")
     assert remote.documents == local.documents
-    assert inputs_of(remote) == inputs_of(local)
 
 
 def test_units_ask_for_their_range_once(tmp_path):
@@ -237,15 +229,10 @@ def test_a_later_start_refuses_a_file_with_other_content(versions, tmp_path):
             load_plan(recipe_for(url, tmp_path / "out", plan=PLAN))
 
 
-def test_inputs_may_move_to_a_store(bucket, folder, tmp_path):
-    local = read(f"{folder}/*.jsonl", tmp_path / "out")
-    plan = load_plan(recipe_for(f"{bucket}/*.jsonl", tmp_path / "out", plan=PLAN))
-    assert plan.digest == load_plan(recipe_for(f"{folder}/*.jsonl", tmp_path / "out", plan=PLAN)).digest
-    assert read(f"{bucket}/*.jsonl", tmp_path / "out").documents == local.documents
-    fsspec.filesystem("memory").pipe_file(
-        "/bucket/in/a.jsonl", FILES["a.jsonl"].replace(b"Document 200.", b"document 200.")
-    )
-    with pytest.raises(ConfigurationError, match="1 differ in name, size or content"):
+def test_inputs_that_moved_to_a_store_are_others(bucket, folder, tmp_path):
+    """The version of an object cannot be compared with the time of a local file."""
+    read(f"{folder}/*.jsonl", tmp_path / "out")
+    with pytest.raises(ConfigurationError, match="3 differ in name, size or content"):
         load_plan(recipe_for(f"{bucket}/*.jsonl", tmp_path / "out", plan=PLAN))
 
 

@@ -216,11 +216,8 @@ def test_a_text_that_was_not_kept_is_explained(run, page, tmp_path):
     assert any(shown.startswith("default/<b>part.jsonl at ") for shown in other.texts)
 
 
-def test_units_and_what_decided_the_output_are_in_the_report(run):
+def test_what_decided_the_output_is_in_the_report(run):
     report = json.loads((run[0] / "report.json").read_text())["stages"]["clean"]
-    (unit,) = report["slowest"]
-    assert (unit["pass_name"], unit["unit"]) == ("main", 0)
-    assert 0 < unit["seconds"] <= report["seconds"]
     assert report["deciders"]["packages"]["numpy"] == np.__version__
 
 

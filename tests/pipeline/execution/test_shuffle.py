@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.corpus_size import opens_of
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.dedup.parts import count_ranges
 from clozeline.pipeline.execution import shuffle as shuffles
@@ -78,6 +77,12 @@ def opens(folder: Path, monkeypatch: pytest.MonkeyPatch, units: int) -> int:
     for destination in range(units):
         list(shuffle.read(folder, destination))
     return counted["opens"]
+
+
+def opens_of(exchange):
+    """Return how often a file of pieces is opened to be written or read, once by each destination."""
+    bundled = exchange.sources + exchange.bundles if exchange.bundles else 0
+    return exchange.sources + bundled + (exchange.bundles or exchange.sources) * exchange.destinations
 
 
 def test_opens_grow_with_units_and_not_with_their_square(tmp_path, monkeypatch):

@@ -1,9 +1,8 @@
-"""`report.json` of a stage says what was written to it, and which units took longest."""
+"""`report.json` of a stage says what was written to it."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -15,14 +14,10 @@ from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.report import (
     earlier_report,
     read_report,
-    slowest_units,
-    unit_marker,
     write_stage_report,
 )
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from tests.pipeline.clean.cleaning import recipe_for
-
-START = 1_700_000_000_000_000_000
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -34,8 +29,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     records = [UnitRecord("main", unit, "", "ok", {}, {"a": {"bytes": 5}, "b": {"bytes": 2}}) for unit in range(3)]
     write_stage_report(stage, {"documents_in": 4}, records, 1.25)
     report = read_report(stage.folder / "report.json", "")
-    assert {name: report[name] for name in ("counts", "units", "bytes", "seconds", "slowest")} == {
-        "counts": {"documents_in": 4}, "units": 3, "bytes": 21, "seconds": 1.25, "slowest": [],
+    assert {name: report[name] for name in ("counts", "units", "bytes", "seconds")} == {
+        "counts": {"documents_in": 4}, "units": 3, "bytes": 21, "seconds": 1.25,
     }  # fmt: skip
     decided = report["deciders"]
     assert (decided["version"], decided["files"]) == (
@@ -54,25 +49,3 @@ def test_a_report_that_is_missing_or_damaged_says_what_writes_it(tmp_path: Path)
     with pytest.raises(IntegrityError, match=r"damaged: .*; run x again"):
         read_report(path, "run x again")
     assert earlier_report(path) == {}
-
-
-def write_unit(folder: Path, unit: int, seconds: float, marker: bool = True) -> UnitRecord:
-    record = UnitRecord("score", unit, "key", "ok", {}, {})
-    record.save(folder)
-    end = START + int(seconds * 1e9)
-    os.utime(UnitRecord.path(folder, "score", unit), ns=(end, end))
-    if marker:
-        path = unit_marker(folder, "finished", "score", unit)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        os.utime(path, ns=(START, START))
-    return record
-
-
-def test_the_five_slowest_units_are_listed_without_those_of_an_earlier_start(tmp_path: Path) -> None:
-    seconds = [3.0, 1.5, 9.25, 0.5, 7.0, 2.0, 8.0]
-    records = [write_unit(tmp_path, unit, each) for unit, each in enumerate(seconds)]
-    records.append(write_unit(tmp_path, 7, 60.0, marker=False))
-    listed = slowest_units(tmp_path, records)
-    assert [(each["unit"], each["seconds"]) for each in listed] == [(2, 9.25), (6, 8.0), (4, 7.0), (0, 3.0), (5, 2.0)]
-    assert {each["pass_name"] for each in listed} == {"score"}

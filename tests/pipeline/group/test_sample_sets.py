@@ -7,15 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.group.sample_sets import sample_sets
+from clozeline.pipeline.group.passes import sample_sets
 from clozeline.pipeline.group.stage import GroupStage
-from clozeline.pipeline.shards import open_shards
-from clozeline.registry import choose
 from tests.pipeline.group.group_rows import LENGTHS, MLM, PAIRED
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 
 
-def test_auto_makes_one_set_per_distinct_grouping(tmp_path: Path) -> None:
+def test_there_is_one_set_per_distinct_grouping(tmp_path: Path) -> None:
     write_token_set(tmp_path, LENGTHS)
     entries = [
         *MLM,
@@ -29,18 +27,10 @@ def test_auto_makes_one_set_per_distinct_grouping(tmp_path: Path) -> None:
     assert found == {"packed-32-sep": (1, 1), "packed-32-eos": (2, 1), "document-38-none": (1, 1)}
     alone = GroupStage(recipe(tmp_path, entries[-1:]))
     assert [(one.minimum.tokens, one.minimum.sentences) for one in alone.sets] == [(1, 2)]
-    assert stage.version() != alone.version(), "`auto` follows the objectives, so they are part of the key"
+    assert stage.version() != alone.version(), "the sets follow the objectives, so they are part of the key"
 
 
-def test_named_groupings(tmp_path: Path) -> None:
-    write_token_set(tmp_path, LENGTHS)
-    group = {"groupings": [{"name": "packed", "length": 50}, {"name": "document", "length": 20}], "block_rows": 7}
-    run_stage(recipe(tmp_path, MLM, group=group), "group")
-    assert {path.name for path in (tmp_path / "group").glob("*-*-*")} == {"packed-50-none", "document-20-none"}
-    assert open_shards(tmp_path / "group/packed-50-none/train").manifest.block_rows == 7
-
-
-def test_auto_without_objectives_is_an_error(tmp_path: Path) -> None:
+def test_no_objectives_are_an_error(tmp_path: Path) -> None:
     write_token_set(tmp_path, LENGTHS)
     with pytest.raises(ConfigurationError, match="no `corrupt` key"):
         run_stage(recipe(tmp_path, None), "group")
@@ -53,7 +43,7 @@ def test_sets_follow_from_the_objectives_in_any_order(order: list[int], count: i
     plain = [*MLM, *PAIRED[:2], {"name": "causal_lm", "max_length": 32}, {"name": "masked_lm", "max_length": 20}]
     chosen = [plain[index] for index in order[:count]]
     entries = recipe(Path("unused"), [{**entry, "label": str(n)} for n, entry in enumerate(chosen)]).corrupt
-    found = sample_sets("auto", entries, WORDS)
+    found = sample_sets(entries, WORDS)
     built = [entry.build(WORDS) for entry in entries]
     assert [one.label for one in found] == sorted({objective.grouping.label for objective in built})
     for one in found:
@@ -65,13 +55,10 @@ def test_sets_follow_from_the_objectives_in_any_order(order: list[int], count: i
 
 
 def test_two_groupings_with_one_label_are_an_error() -> None:
-    groupings = [
-        choose("clozeline.pipeline.group.groupings", {"name": "packed", "length": length}) for length in (8, 8)
-    ]
-    assert len(sample_sets(groupings, [], WORDS)) == 1
-    pair = [
-        {"name": "parallel", "length": 8, "cut": "source", "target_length": 9, "sources": [[name, 8, 1_000_000]]}
-        for name in ("a/b", "a_b")
-    ]
-    with pytest.raises(ConfigurationError, match=r"two groupings share a label: \['parallel-8"):
-        sample_sets([choose("clozeline.pipeline.group.groupings", one) for one in pair], [], WORDS)
+    entries = recipe(Path("unused"), [
+        {"name": "text_to_text", "label": str(number), "tasks": [{"source": source}]}
+        for number, source in enumerate(("a/b", "a_b", "a_b"))
+    ]).corrupt  # fmt: skip
+    assert len(sample_sets(entries[1:], WORDS)) == 1
+    with pytest.raises(ConfigurationError, match=r"two groupings share a label: \['parallel-"):
+        sample_sets(entries, WORDS)

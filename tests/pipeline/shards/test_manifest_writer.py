@@ -63,7 +63,7 @@ def test_facts_that_are_refused_when_written(tmp_path: Path) -> None:
 
 
 def test_what_no_reader_would_find_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clozeline.pipeline.shards.set_writer.SIZE_LIMIT", 3000)
+    monkeypatch.setattr("clozeline.pipeline.shards.writer.SIZE_LIMIT", 3000)
     toy_set(tmp_path / "small", [3])
     with pytest.raises(ManifestError, match=r"refusing to write a manifest of .* bytes, 3000 are read"):
         toy_set(tmp_path / "large", [3], config={"notes": "x" * 1500})

@@ -9,9 +9,8 @@ import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, ShardSet, StoreOptions, open_shards
-from clozeline.pipeline.shards.files import _Cache
 from tests.shard_server import ShardServer
-from tests.shard_sets import toy_set, uids, upload
+from tests.shard_sets import toy_set, uids
 
 
 def test_a_store_in_memory_gives_the_same_rows(local: ShardSet, memory: str) -> None:
@@ -106,65 +105,3 @@ def test_a_large_index_is_fetched_in_pieces(local: ShardSet, memory: str, monkey
     assert uids(shards) == uids(local)
     total = sum(shard.bytes for shard in local.manifest.shards) + local.manifest.index.bytes
     assert shards.stats()["requests"] > total / 512
-
-
-def test_a_cache_saves_requests_and_a_bad_entry_is_fetched_again(local: ShardSet, memory: str, tmp_path: Path) -> None:
-    options = StoreOptions(cache_dir=tmp_path / "cache")
-    assert uids(open_shards(memory, options=options)) == uids(local)
-    again = open_shards(memory, options=options)
-    assert uids(again) == uids(local)
-    assert again.stats()["cache_hits"] == len(again.index) + 1, "the index, too"
-    assert again.stats()["requests"] == 3, "manifest, quarantine, list"
-    for number, entry in enumerate((tmp_path / "cache").glob("clozeline/*/*/*")):
-        entry.write_bytes(bytes(entry.stat().st_size - number % 2))
-    third = open_shards(memory, options=options)
-    assert uids(third) == uids(local)
-    assert third.stats()["cache_hits"] == 0
-    assert uids(third) == uids(local)
-    assert third.stats()["cache_hits"] == len(third.index)
-    assert third.stats()["fetched_bytes"] > int(local.index.length.sum())
-
-
-def test_bad_entries_of_a_cache_that_cannot_be_written_do_no_harm(
-    local: ShardSet, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = StoreOptions(cache_dir=tmp_path / "cache")
-    uids(open_shards(memory, options=options))
-    for entry in (tmp_path / "cache").glob("clozeline/*/*/*"):
-        entry.write_bytes(bytes(entry.stat().st_size))
-    monkeypatch.setattr(_Cache, "put", lambda *arguments: None)
-    assert uids(open_shards(memory, options=options)) == uids(local)
-
-
-def test_a_wrong_transfer_is_not_kept(local: ShardSet, server: ShardServer, tmp_path: Path) -> None:
-    shards = open_shards(server.url, options=StoreOptions(cache_dir=tmp_path))
-    [index] = tmp_path.glob("clozeline/*/*/*")
-    server.faults = ["flip", "flip"]
-    with pytest.raises(DamagedBlock):
-        shards.read_block(0)
-    assert list(tmp_path.glob("clozeline/*/*/*")) == [index]
-    assert shards.read_block(0).fixed["uid"].tolist() == local.read_block(0).fixed["uid"].tolist()
-    assert len(list(tmp_path.glob("clozeline/*/*/*"))) == 2
-
-
-def test_a_full_disk_ends_the_caching_only(
-    local: ShardSet, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shards = open_shards(memory, options=StoreOptions(cache_dir=tmp_path / "cache"))
-
-    def full(self: Path, content: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    assert uids(shards) == uids(local)
-    assert capsys.readouterr().err.count("no longer cached") == 1
-
-
-def test_sets_share_no_entries_of_a_cache(memory: str, tmp_path: Path) -> None:
-    """A block's hash alone can be forged: content of another set must not pass for it."""
-    options, other = StoreOptions(cache_dir=tmp_path / "cache"), toy_set(tmp_path / "other", [20, 17], codec="zstd")
-    for url in (memory, f"memory:/{upload(other)}"):
-        shards = open_shards(url, options=options)
-        uids(shards)
-        [folder] = (tmp_path / "cache").glob(f"clozeline/{shards.manifest.index.sha256[:32]}")
-        assert len(list(folder.glob("*/*"))) == len(shards.index) + 1

@@ -102,7 +102,7 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
     facts = facts_of(dev.manifest)
     assert facts is not None
     assert (facts.head, facts.alike) == ("similarity", 4.0)
-    assert [spec.name for spec in dev.manifest.specs if spec.kind == "list"] == ["input_ids", "input_ids_b", "target"]
+    assert [spec.name for spec in dev.manifest.columns if spec.kind == "list"] == ["input_ids", "input_ids_b", "target"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from clozeline.errors import StorageError
 from clozeline.tools.experiments import demo
+from clozeline.tools.experiments.multirun.runner import run_step
 
 ROOT = Path(__file__).parents[3]
 
@@ -17,6 +19,26 @@ ROOT = Path(__file__).parents[3]
 )
 def test_verdict(loss: float, entropy: float, words: str) -> None:
     assert words in demo.compare_with_entropy(loss, entropy)
+
+
+def test_a_failed_step_ends_the_demo_with_its_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def chain(output: Path, steps: int | None) -> None:
+        assert (output.name, steps) == ("here", None)
+        run_step("python", "-c", "raise SystemExit(3)")
+
+    monkeypatch.setattr(demo, "_demo", chain)
+    assert demo.main(["--output", "here"]) == 3
+    said = capsys.readouterr()
+    assert "$ python -c 'raise SystemExit(3)'" in said.out
+    assert said.err.startswith("demo: this command ended with exit code 3")
+
+
+def test_no_evaluation_is_said_plainly(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n', encoding="utf-8")
+    with pytest.raises(StorageError, match="no held-out evaluation"):
+        demo.heldout_result(tmp_path)
 
 
 @pytest.mark.slow

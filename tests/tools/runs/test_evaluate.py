@@ -16,6 +16,7 @@ from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.shards.explain_batch import main as explain
 from clozeline.tools.shards.validate_shards import main as validate
+from clozeline.train.checkpoint import part_reader
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import (
@@ -127,7 +128,7 @@ def test_choices_are_scored_by_examples(one_rank: RankPool, tmp_path: Path, caps
     own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
     assert scores["metrics"]["accuracy"] == pytest.approx(own["figures"]["multiple_choice/accuracy"])
     assert scores["n"] == 21
-    assert scores["baselines"].keys() == {"majority", "words", "overlap"}
+    assert scores["baselines"].keys() == {"majority", "words"}
     score_run(run, "dev", tmp_path / "scored.json")
     held = json.loads((tmp_path / "scored.json").read_text())
     right = [one == other for one, other in zip(held["answers"], held["predicted"], strict=True)]
@@ -256,3 +257,20 @@ def test_several_classes_are_scored_by_the_probability_of_each(
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
     assert own["figures"]["classification/accuracy"] == pytest.approx(right / scores["n"])
+
+
+def test_the_parts_of_a_checkpoint_are_hashed_once(
+    shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding the checkpoint verifies it; loading it reads what was found."""
+    write_run(tmp_path / "run", shard_sets, [3], 2)
+    (tmp_path / "text.txt").write_text("the page of the book .")
+    hashed, hash_file = [], part_reader.file_hash
+
+    def count(path: Path) -> str:
+        hashed.append(path.name)
+        return hash_file(path)
+
+    monkeypatch.setattr(part_reader, "file_hash", count)
+    assert main([str(tmp_path / "run"), f"perplexity={tmp_path / 'text.txt'}", "window=9"]) == 0
+    assert len(hashed) == len(set(hashed)) == 2

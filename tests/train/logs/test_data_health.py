@@ -173,7 +173,7 @@ def test_waiting_is_judged_over_windows() -> None:
 def other_counters(world: World, config: Path) -> tuple[int, str]:
     """A run on which rank 1 alone counts something more."""
     real = Stream.stats
-    Stream.stats = lambda self: real(self) | ({"cache_hits": 3} if world.rank else {})  # type: ignore[method-assign]
+    Stream.stats = lambda self: real(self) | ({"retries": 3} if world.rank else {})  # type: ignore[method-assign]
     try:
         return start(world, config, [])
     finally:
@@ -185,7 +185,7 @@ def test_ranks_may_count_different_things(two_ranks: RankPool, tmp_path: Path) -
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=1)
     assert two_ranks.run(other_counters, config) == [(0, "")] * 2
     stream = read_lines(tmp_path / "run" / "metrics.jsonl")[0]["stream"]
-    assert stream["cache_hits"] == 3
+    assert stream["retries"] == 3
     assert stream["blocks"] > 0
 
 

@@ -2,40 +2,49 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Final
-
-import numpy as np
+from typing import Any, Final
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal, unseal
-from clozeline.tools.experiments.multirun.comparison import ScoredRun, compare_runs, mean_and_deviation
+from clozeline.tools.experiments.multirun.comparison import difference_of, mean_text
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 
 _SCORES: Final = "scores"
+BENCHMARKS: Final[Mapping[str, frozenset[str]]] = {
+    "GLUE": frozenset(("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")),
+    "SuperGLUE": frozenset(("boolq", "cb", "copa", "multirc", "record", "rte", "wic", "wsc")),
+}
+"""Tasks that GLUE (arXiv 1804.07461) and SuperGLUE (arXiv 1905.00537) average."""
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """Scores of one run on a split, as `clozeline evaluate` prints them, and its task."""
+
+    scores: dict[str, Any]
+    facts: TaskFacts
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics of the task by name."""
+        return dict(self.scores["metrics"])
 
 
 def score_run(run: Path, split: str, path: Path) -> None:
     """Score a finished run, and write the scores as JSON, and each prediction to NAME.predictions.jsonl."""
     from clozeline.tools.runs.evaluation.error_analysis import answered_records, record_lines
-    from clozeline.tools.runs.evaluation.predictions import collect_predictions, set_rows
+    from clozeline.tools.runs.evaluation.predictions import set_rows
     from clozeline.tools.runs.evaluation.scores import predict_task_share, score_shares, scores_of
 
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
     shares = [predict_task_share(opened, rows)]
-    scored = score_shares(opened, rows, shares)
-    predictions = scored.predictions or (None if scored.units else collect_predictions(shares, rows, opened.facts))
-    plain = {
-        "scores": scores_of(opened, scored),
-        "facts": opened.facts.plain(),
-        "answers": [] if predictions is None else predictions.answers.tolist(),
-        "predicted": [] if predictions is None else predictions.predicted.tolist(),
-        "units": dict(scored.units),
-    }
+    plain = {"scores": scores_of(opened, score_shares(opened, rows, shares)), "facts": opened.facts.plain()}
     records = answered_records(opened, rows, shares[0] if opened.facts.head == "lm" else None)
     publish_text(path.with_suffix(".predictions.jsonl"), record_lines(records))
     publish_text(path, json.dumps(seal(plain), sort_keys=True) + "\n")
@@ -61,9 +70,7 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
         except (OSError, ValueError) as error:
             reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
             raise IntegrityError(f"{path}: {reason}") from error
-        task, answers, predicted = TaskFacts.from_plain(plain["facts"]), plain["answers"], plain["predicted"]
-        units = {name: np.array(counts) for name, counts in plain["units"].items()}
-        runs.append(ScoredRun(plain["scores"], task, np.array(answers), np.array(predicted), units))
+        runs.append(ScoredRun(plain["scores"], TaskFacts.from_plain(plain["facts"])))
     if not runs:
         raise ConfigurationError(f"{folder}: expected an output of clozeline finetune with scores, got none")
     if len({run.scores["set"] for run in runs}) > 1:
@@ -84,8 +91,8 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
         counts = ", ".join((f"{first['n']:,} {unit_of(runs[0].facts)}", *notes_of(noted)))
         yield f"{name}: {first['task']} {first['split']}, {counts}, {len(runs)} runs (seeds {seeds})"
         for metric in first["metrics"]:
-            mean, deviation = mean_and_deviation([run_scores["metrics"][metric] for run_scores in scores])
-            shown = f"{mean:.4f}" + (" (one run)" if deviation is None else f" ± {deviation:.4f}")
+            values = [run_scores["metrics"][metric] for run_scores in scores]
+            mean, shown = fmean(values), mean_text(values, 4) + (" (one run)" if len(values) == 1 else "")
             others = {baseline: baseline_scores[metric] for baseline, baseline_scores in first["baselines"].items()}
             below = [baseline for baseline, value in others.items() if mean < value]
             yield (
@@ -106,10 +113,7 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
     metric = next(iter(named[0][1]["dev"][0].scores["metrics"]))
     yield f"{metric:<{width}}  " + "".join(f"{name:>9}" for name in (*sets, "gap"))
     for name, splits in named:
-        means = {
-            split: mean_and_deviation([run.scores["metrics"][metric] for run in runs])[0]
-            for split, runs in splits.items()
-        }
+        means = {split: fmean(run.metrics[metric] for run in runs) for split, runs in splits.items()}
         others = [mean for split, mean in means.items() if split != "dev"]
         cells = [f"{means[split]:>9.4f}" if split in means else f"{'-':>9}" for split in sets]
         gap = f"{means['dev'] - fmean(others):>9.4f}" if others else f"{'-':>9}"
@@ -117,15 +121,50 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
 
 
 def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
-    """Yield each later group against the first: difference of means, 95 % interval, one-sided p."""
-    from clozeline.tools.runs.evaluation.scores import unit_of
+    """Yield each later group against the first: difference of means, and over seeds 95 % interval and one-sided p.
 
+    Raises:
+        ConfigurationError: the groups were scored on different sets.
+    """
     (base, first), *others = named
+    if len(sets := {run.scores["set"] for _, runs in named for run in runs}) > 1:
+        raise ConfigurationError(f"a comparison needs scores on one set, got {len(sets)}: {', '.join(sorted(sets))}")
     for name, runs in others:
-        resampled = "sentences" if first[0].facts.head == "tagging" else unit_of(first[0].facts)
-        for metric in first[0].scores["metrics"]:
-            gap = compare_runs(runs, first, metric)
-            yield (
-                f"{name} - {base}: {metric} {gap.difference:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}], one-sided p "
-                f"{gap.p:.3f} over {resampled}{' and seeds' if gap.seeds > 1 else ', one seed'}"
-            )
+        for metric in first[0].metrics:
+            gap = difference_of(*([run.metrics[metric] for run in group] for group in (runs, first)))
+            note = "one seed" if gap.p is None else f"one-sided p {gap.p:.3f} over seeds"
+            yield f"{name} - {base}: {metric} {gap.text(4)}, {note}"
+
+
+def task_score(by_split: Mapping[str, Sequence[ScoredRun]]) -> float:
+    """Return the score of a task: the mean of its metrics, over the seeds and, for MNLI, over both dev sets."""
+    runs = [run for of_split in by_split.values() for run in of_split]
+    return fmean(run.metrics[metric] for run in runs for metric in run.facts.metrics)
+
+
+def average_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
+    """Yield the score of each task, and the mean over tasks for each benchmark that has all of them.
+
+    Args:
+        named: scores by split, with a name, of one folder for each task.
+
+    Raises:
+        ConfigurationError: two folders have the same task.
+    """
+    scores: dict[str, float] = {}
+    for name, by_split in named:
+        runs = by_split["dev"]
+        task = runs[0].facts.name
+        if task in scores:
+            raise ConfigurationError(f"{name}: the task {task} is there twice; name one folder for each task")
+        kept = dict(by_split) if task == "mnli" else {"dev": runs}
+        scores[task] = task_score(kept)
+        metrics, splits = ", ".join(runs[0].facts.metrics), f" on {', '.join(kept)}" if len(kept) > 1 else ""
+        yield f"  {task:<12}{100 * scores[task]:6.2f}  {metrics}{splits}, seeds {len(runs)}"
+    fitting = {name: tasks for name, tasks in BENCHMARKS.items() if scores.keys() <= tasks}
+    if not fitting:
+        yield f"mean of {len(scores)} tasks {100 * fmean(scores.values()):.2f}"
+    for name, tasks in fitting.items():
+        lacking = ", ".join(sorted(tasks - scores.keys()))
+        note = f"{len(scores)} of its {len(tasks)} tasks, without {lacking}" if lacking else f"all {len(tasks)} tasks"
+        yield f"{name}: mean of {note}: {100 * fmean(scores.values()):.2f}"

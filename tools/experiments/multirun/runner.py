@@ -171,6 +171,15 @@ def start_training(
     return run_step(*start, "--config", configuration, *overrides, accelerator=accelerator, variables=variables)
 
 
+def write_pages(warc: Path) -> float:
+    """Write Python's documentation as a WARC, unless it is there; return the seconds."""
+    if warc.exists():
+        return 0.0
+    # pages show sets, whose order follows the seed
+    words: list[str | Path] = ["python", "-m", "clozeline.tools.experiments.multirun.python_pages", warc]
+    return run_step(*words, variables={"PYTHONHASHSEED": "0"})
+
+
 def record_folder_facts(path: Path, facts: Mapping[str, Any]) -> None:
     """Record what an output folder is for, so that no other command mixes its runs with these."""
     require_same_facts(path, facts)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -40,7 +40,7 @@ class Study:
     flops: Annotated[float, Field(gt=0)]
     """FLOPs of each training run, forward and backward, with the forward passes of a teacher in memory"""
     seeds: Annotated[int, Field(ge=1)] = 3
-    """runs per variant; with one, the variance over seeds is unknown, and every verdict says so"""
+    """runs per variant; with one, the variance over seeds is unknown, and no claim is decided"""
     evaluations: Annotated[int, Field(ge=1)] = 8
     """evaluations per run"""
     orderings: list[Ordering] = Field(default_factory=list)
@@ -75,10 +75,6 @@ class Variant:
     """variant whose keys hold unless this one changes them; with a pipeline, the comparison is called a step"""
     pipeline: dict[str, Any] | None = None
     """keys that differ from the study's pipeline.yaml: the variant has sets of its own"""
-    targets: list[Literal["exact", "near", "boilerplate", "language", "salad", "advert", "leak"]] = Field(
-        default_factory=list
-    )
-    """kinds of dirt that the step from `base` is for; its recall is about them"""
 
     def __post_init__(self) -> None:
         if abs(sum(part.share for part in self.phases) - 1) > 1e-9:
@@ -126,7 +122,7 @@ def _with_base(name: str, keys: Mapping[str, dict[str, Any]], file: Path, above:
     if base is None:
         return keys[name]
     inherited = _with_base(base, keys, file, (*above, name))
-    return merge({key: value for key, value in inherited.items() if key != "targets"}, keys[name])
+    return merge(inherited, keys[name])
 
 
 def _depth(name: str, variants: Mapping[str, Variant]) -> int:

@@ -1,6 +1,7 @@
 """Make the sets of a study: by one pipeline for all variants, or by one for each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,16 +9,33 @@ import yaml
 
 from clozeline.configuration.config import read_composed
 from clozeline.errors import ConfigurationError
-from clozeline.files import publish_text
+from clozeline.files import publish_text, read_json
+from clozeline.pipeline.execution.stages import document_stages, last_documents
+from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards.store import as_url
-from clozeline.tools.experiments.multirun.demo_chain import write_pages
-from clozeline.tools.experiments.multirun.runner import run_step
+from clozeline.tools.experiments.multirun.runner import run_step, write_pages
 from clozeline.tools.experiments.multirun.study_plan import Variant, have_own_pipelines, merge
 
 _MEASURE: Final = "heldout-"
 _UNTOUCHED: Final = {"clean": {"language": None, "filters": []}, "heldout": {"fraction": 0}}
 """Held-out text is measured as it is."""
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents that a pipeline leaves, and the seconds that it took until then."""
+
+    count: int
+    characters: int
+    seconds: float
+
+
+def count_documents(output: Path) -> Documents:
+    """Return the number of documents that a finished pipeline leaves, with the seconds of its stages up to them."""
+    sizes = [len(document.text) for document in read_all_documents(last_documents(output))]
+    reports = (read_json(output / name / "report.json") or {} for name in document_stages())
+    return Documents(len(sizes), sum(sizes), sum(float(report.get("seconds", 0)) for report in reports))
 
 
 def named_files(words: Sequence[str]) -> dict[str, str]:

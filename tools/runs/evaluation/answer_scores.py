@@ -21,9 +21,8 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.tools.runs.evaluation.answer_threshold import best_threshold
-from clozeline.tools.runs.evaluation.metrics import Scored
+from clozeline.tools.runs.evaluation.metrics import Scored, mean
 from clozeline.tools.runs.evaluation.predictions import windows_of
-from clozeline.tools.runs.evaluation.unit_sums import Units, mean_units, value_of
 
 Window: TypeAlias = tuple[float, int, int, float]
 _LONGEST: Final = 30
@@ -105,11 +104,19 @@ def answer_metrics(facts: TaskFacts, asked: Sequence[AnsweredQuestion], answers:
     If questions may have no answer, also those of the answerable questions, because always answering "none" reaches one
     half on SQuAD 2.0.
     """
-    return {name: value_of(name, np.sum(units, axis=0)) for name, units in answer_units(facts, asked, answers).items()}
+    exact, f1 = _question_scores(facts, asked, answers)
+    metrics = {"f1": mean(f1), "exact_match": mean(exact)}
+    answerable = [number for number, question in enumerate(asked) if question.answers]
+    if facts.unanswerable and answerable:
+        metrics["answerable_f1"] = mean(f1[number] for number in answerable)
+        metrics["answerable_exact_match"] = mean(exact[number] for number in answerable)
+    return metrics
 
 
-def answer_units(facts: TaskFacts, asked: Sequence[AnsweredQuestion], answers: Sequence[str]) -> dict[str, Units]:
-    """Return the metrics per question, as numerators and denominators of means."""
+def _question_scores(
+    facts: TaskFacts, asked: Sequence[AnsweredQuestion], answers: Sequence[str]
+) -> tuple[list[float], list[float]]:
+    """Return exact match and F1 of each question, those of the best accepted answer."""
     v2 = facts.unanswerable
     exact, f1 = [], []
     for question, answer in zip(asked, answers, strict=True):
@@ -117,11 +124,7 @@ def answer_units(facts: TaskFacts, asked: Sequence[AnsweredQuestion], answers: S
         golds = golds or [""]
         exact.append(max(exact_match(answer, gold) for gold in golds))
         f1.append(max(token_f1(answer, gold, unanswerable=v2) for gold in golds))
-    units = {"f1": mean_units(f1), "exact_match": mean_units(exact)}
-    answerable = [float(bool(question.answers)) for question in asked]
-    if v2 and any(answerable):
-        units |= {"answerable_f1": mean_units(f1, answerable), "answerable_exact_match": mean_units(exact, answerable)}
-    return units
+    return exact, f1
 
 
 def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window], threshold: float = 0.0) -> Scored:
@@ -132,15 +135,14 @@ def answer_scores(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window],
     if facts.unanswerable:
         baselines["no_answer"] = [""] * len(asked)
     scored = {name: answer_metrics(facts, asked, texts) for name, texts in baselines.items()}
-    units = answer_units(facts, asked, answers)
-    return Scored(len(asked), answer_metrics(facts, asked, answers), scored, units=units)
+    return Scored(len(asked), answer_metrics(facts, asked, answers), scored)
 
 
 def choose_threshold(facts: TaskFacts, rows: Rows, predicted: Mapping[int, Window]) -> tuple[float, float]:
     """Return the threshold of no answer with the highest F1 on a set, and that F1; see `best_threshold`."""
     asked = questions_of(rows)
     found = [extract_answer(question, rows, predicted, facts, math.inf) for question in asked]
-    f1 = [unit[0] for unit in answer_units(facts, asked, [answer.text for answer in found])["f1"]]
+    _, f1 = _question_scores(facts, asked, [answer.text for answer in found])
     unanswered = [float(not any(map(normalize, question.answers))) for question in asked]
     return best_threshold([answer.null - answer.score for answer in found], f1, unanswered)
 

@@ -1,4 +1,4 @@
-"""Baselines without the model: the most frequent answer, bags of words, and the overlap of two texts."""
+"""Baselines without the model: the most frequent answer, and a linear model on bags of words."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,12 +7,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from clozeline.pipeline.rows import Rows
+from clozeline.arrays import Int64
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.train.data.stream.head_features import rows_of_choices
 
 Texts: TypeAlias = list[tuple[str, ...]]
 
@@ -37,18 +39,6 @@ def parts_of(rows: Rows, tokenizer: Tokenizer) -> list[list[list[int]]]:
     return parts_by_row
 
 
-def shared_words(texts: Texts) -> NDArray[np.float64]:
-    """Return how similar the words of two texts are: [n, 4], Jaccard, both containments, length difference."""
-    features = []
-    for item in texts:
-        first, second = (set(_text_at(item, side).lower().split()) for side in (0, 1))
-        shared = len(first & second)
-        sizes = max(1, len(first)), max(1, len(second))
-        features.append([shared / max(1, len(first | second)), shared / sizes[0], shared / sizes[1],
-                         abs(sizes[0] - sizes[1]) / max(sizes)])  # fmt: skip
-    return np.array(features)
-
-
 def _fit_linear(facts: TaskFacts, train: Any, answers: NDArray[Any], features: Any) -> NDArray[Any]:
     if facts.head == "regression":
         return np.asarray(Ridge().fit(train, answers).predict(features))
@@ -70,7 +60,7 @@ def baseline_predictions(
     """Return the predictions of each baseline for some texts, fitted on texts and answers of the training set.
 
     `majority` is the most frequent class, the first among ties, or each class of most rows, or the mean number; `words`
-    a linear model on TF-IDF of words and word bigrams of each text; `overlap` one on the words that two texts share.
+    a linear model on the words of each text.
     """
     fitted_on, answers = train
     if facts.head == "regression":
@@ -81,15 +71,39 @@ def baseline_predictions(
         most = np.bincount(answers, minlength=len(facts.labels)).argmax()
     columns = []
     for column in range(facts.texts):
-        vectors = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\S+", sublinear_tf=True)
+        vectors = CountVectorizer(token_pattern=r"\S+", binary=True)
         fitted = vectors.fit_transform([_text_at(item, column) for item in fitted_on])
         columns.append((fitted, vectors.transform([_text_at(item, column) for item in texts])))
     fitted, features = (sparse.hstack(list(side)).tocsr() for side in zip(*columns, strict=True))
-    predictions = {
+    return {
         "majority": np.full((len(texts), *np.shape(most)), most, answers.dtype),
         "words": _fit_linear(facts, fitted, answers, features),
     }
-    if facts.texts > 1:
-        shared, features = shared_words(fitted_on), shared_words(list(texts))
-        predictions["overlap"] = _fit_linear(facts, shared, answers, features)
-    return predictions
+
+
+_CORRECTNESS = TaskFacts(name="choice", head="regression", metrics=(), texts=2)
+
+
+def choice_baselines(train: Rows, rows: Rows, tokenizer: Tokenizer) -> dict[str, NDArray[Any]]:
+    """Return the choice of each baseline for each example, fitted on the training set.
+
+    `majority` picks the index that is most often correct. `words` regresses to 1 for a correct and 0 for a wrong
+    choice, from the words of context and choice, and picks the highest of an example.
+    """
+    train_pairs, counts = _context_choice_pairs(train, tokenizer)
+    pairs, sizes = _context_choice_pairs(rows, tokenizer)
+    right = train.columns["choice"].values.astype(np.int64)
+    targets = np.zeros(len(train_pairs))
+    targets[np.cumsum(counts) - counts + right] = 1.0
+    predictions = baseline_predictions(_CORRECTNESS, (train_pairs, targets), pairs)
+    edges = np.cumsum(sizes)[:-1]
+    best = {name: np.array([part.argmax() for part in np.split(scores, edges)]) for name, scores in predictions.items()}
+    return best | {"majority": np.full(len(rows), np.bincount(right).argmax())}
+
+
+def _context_choice_pairs(rows: Rows, tokenizer: Tokenizer) -> tuple[Texts, Int64]:
+    """Return (context, choice) for every choice of every example, and the number of choices per example."""
+    split, chosen = rows_of_choices(rows.columns)
+    ids = split["input_ids"]
+    assert isinstance(ids, Ragged)
+    return texts_of(Rows({}, {"input_ids": ids}), tokenizer), chosen["choices"].numpy()

@@ -11,7 +11,6 @@ import numpy as np
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.task_rows import record_of
-from clozeline.report.html_page import lead, page, section, table
 from clozeline.tools.runs.evaluation.answer_scores import token_f1
 from clozeline.tools.runs.evaluation.baselines import texts_of
 from clozeline.tools.runs.evaluation.predictions import answers_of
@@ -147,23 +146,6 @@ def error_lines(facts: TaskFacts, records: Sequence[Record]) -> Iterator[str]:
         yield f"{title}:"
         for row in cells:
             yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def error_page(title: str, facts: TaskFacts, records: Sequence[Record]) -> str:
-    """Return the tables as a page of its own, with what is wrong in one sentence above them."""
-    tables = [section(name, table(header, rows)) for name, header, rows in error_tables(facts, records)]
-    return page(title, [lead(_headline(facts, records)), *tables])
-
-
-def _headline(facts: TaskFacts, records: Sequence[Record]) -> str:
-    """Return how many rows are wrong, and the two classes that are confused most often."""
-    wrong = sum(each["error"] > 0 for each in records)
-    told = f"{wrong:,} of {len(records):,} rows have an error ({100 * wrong / max(1, len(records)):.1f} %)."
-    pairs = class_pairs(facts, records)
-    if confused := [(count, gold, guess) for (gold, guess), count in pairs.items() if gold != guess]:
-        count, gold, guess = max(confused, key=lambda entry: entry[0])
-        told += f" Most often {gold} is predicted as {guess}: {count:,} of {sum(pairs.values()):,}."
-    return told
 
 
 def _prediction(record: Record) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu.metrics import BLEU, CHRF
 
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
@@ -14,13 +15,15 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
-from clozeline.tools.runs.evaluation import unit_sums, written_answers
-from clozeline.tools.runs.evaluation.metrics import Scored
+from clozeline.tools.runs.evaluation import written_answers
+from clozeline.tools.runs.evaluation.metrics import Scored, mean
 from clozeline.tools.runs.evaluation.predictions import iterate_batches
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.tools.runs.evaluation.text_words import Words, bleu_tokenizer
 from clozeline.tools.runs.inference.generation import find_end_ids
 
+CORPUS_METRICS: Final = ("bleu", "chrf")
+"""Metrics over the corpus, by sacrebleu."""
 _SPLITTER: Final = Regex(Regex.Options())
 
 
@@ -59,18 +62,20 @@ def _prompt_of(rows: Rows, row: int) -> list[int]:
 
 
 def _sacrebleu_metric(name: str, golds: Sequence[Sequence[str]], language: str) -> Any:
-    return unit_sums.corpus_metric(name, bleu_tokenizer(language, [text for gold in golds for text in gold]))
+    """Return sacrebleu's metric, with the tokenizer of the language for BLEU."""
+    texts = [text for gold in golds for text in gold]
+    return BLEU(tokenize=bleu_tokenizer(language, texts)) if name == "bleu" else CHRF()
 
 
-def _units_of(name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> unit_sums.Units:
-    """Return the counts per text, from whose sums the metric follows, from 0 to 1."""
+def _metric_of(name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> float:
+    """Return a metric from 0 to 1."""
     if name == "exact_match":
         pairs = zip(texts, golds, strict=True)
-        return unit_sums.mean_units(text.strip() in {gold.strip() for gold in accepted} for text, accepted in pairs)
-    if name in unit_sums.CORPUS_METRICS:
+        return mean(text.strip() in {gold.strip() for gold in accepted} for text, accepted in pairs)
+    if name in CORPUS_METRICS:
         most = max(map(len, golds))
         references = [[gold[index] if index < len(gold) else None for gold in golds] for index in range(most)]
-        return unit_sums.corpus_units(_sacrebleu_metric(name, golds, language), texts, references)
+        return float(_sacrebleu_metric(name, golds, language).corpus_score(list(texts), references).score) / 100
     # ROUGE stems words of texts that are mostly in ASCII letters
     letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
     plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
@@ -79,14 +84,7 @@ def _units_of(name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], l
         texts = ["\n".join(_sentences(text)) for text in texts]
         golds = [["\n".join(_sentences(text)) for text in gold] for gold in golds]
     scored = (scorer.score_multi(list(gold), text) for text, gold in zip(texts, golds, strict=True))
-    return unit_sums.mean_units(scores[name].fmeasure for scores in scored)
-
-
-def text_units(
-    facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
-) -> dict[str, unit_sums.Units]:
-    """Return the counts per text, from whose sums the task's metrics follow."""
-    return {name: _units_of(name, texts, golds, language) for name in facts.metrics}
+    return mean(scores[name].fmeasure for scores in scored)
 
 
 def text_metrics(
@@ -96,8 +94,7 @@ def text_metrics(
 
     `golds` are the accepted texts of each; `language` und: their script decides how BLEU tokenizes them.
     """
-    units = text_units(facts, texts, golds, language)
-    return {name: unit_sums.value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
+    return {name: _metric_of(name, texts, golds, language) for name in facts.metrics}
 
 
 def lead(text: str, sentences: int = 3) -> str:
@@ -134,9 +131,8 @@ def text_scores(
     scored = {name: text_metrics(facts, own, golds, language) for name, own in baselines.items()}
     signatures = {}
     for name in facts.metrics:
-        if name in unit_sums.CORPUS_METRICS:  # sacrebleu's own description of how it computes a metric
+        if name in CORPUS_METRICS:  # sacrebleu's own description of how it computes a metric
             metric = _sacrebleu_metric(name, golds, language)
             metric.num_refs = max(map(len, golds))
             signatures[name] = str(metric.get_signature())
-    metrics, units = text_metrics(facts, texts, golds, language), text_units(facts, texts, golds, language)
-    return Scored(len(records), metrics, scored, units=units, signatures=signatures)
+    return Scored(len(records), text_metrics(facts, texts, golds, language), scored, signatures=signatures)

@@ -10,7 +10,6 @@ from clozeline.tools.runs.evaluation.predictions import set_rows
 from clozeline.train.data.stream.collate import Collate
 
 _BATCH = 32
-_ROWS = 8  # per batch of `batch_losses`: the unit of resampling
 
 
 def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) -> tuple[str, float]:
@@ -43,8 +42,8 @@ def heldout_score(model: Model, shards: ShardSet, most_rows: int | None = None) 
     return "nats", sum(weights[name] * sums[name] / counts[name] for name in counts)
 
 
-def batch_losses(model: Model, shards: ShardSet, most_rows: int) -> list[list[float]]:
-    """Return the summed loss and the number of labels of each batch of eight rows, over all heads.
+def label_loss(model: Model, shards: ShardSet, most_rows: int) -> float:
+    """Return the mean loss in nats of a label of the first rows, over all heads.
 
     Sets the model's heads to normalize by label, even if it was trained with `normalise: row`, so that all variants are
     measured the same way.
@@ -52,17 +51,16 @@ def batch_losses(model: Model, shards: ShardSet, most_rows: int) -> list[list[fl
     for head in model.heads.values():
         head.normalise = "label"
     collate = Collate.from_manifest(shards.manifest)
-    sums: list[list[float]] = []
+    total, count, rows_read = 0.0, 0, 0
     with torch.no_grad():
         for number in range(len(shards.index)):
             rows = shards.read_block(number)
-            for first in range(0, len(rows), _ROWS):
-                if len(sums) * _ROWS >= most_rows:
-                    return sums
-                indices = np.arange(first, min(first + _ROWS, len(rows)))
+            left = min(len(rows), most_rows - rows_read)
+            for first in range(0, left, _BATCH):
+                indices = np.arange(first, min(first + _BATCH, left))
                 columns = {name: rows.columns[name].take(indices) for name in collate.columns}
-                # sums over the heads: loss and number of labels
-                by_name = model(collate(columns, np.ones(len(indices), np.float32)))
-                losses = [by_name[name] for name in model.heads]
-                sums.append([sum(float(loss.total) for loss in losses), sum(float(loss.count) for loss in losses)])
-    return sums
+                losses = model(collate(columns, np.ones(len(indices), np.float32)))
+                total += sum(float(losses[name].total) for name in model.heads)
+                count += sum(int(losses[name].count) for name in model.heads)
+            rows_read += len(rows)
+    return total / count

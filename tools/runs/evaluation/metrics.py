@@ -1,6 +1,6 @@
 """Task metrics by name, from scikit-learn and SciPy; each is a number from -1 or 0 to 1."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -11,7 +11,6 @@ from sklearn import metrics
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.runs.evaluation.unit_sums import Units
 
 Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
 
@@ -28,18 +27,15 @@ class Predictions:
 class Scored:
     """Metrics of a model and of baselines over `count` rows, words or questions.
 
-    `degenerate`: one side is constant, so that no correlation is defined. `units` are counts per sentence, question or
-    text, from whose sums `value_of` computes a metric; `signatures` are sacrebleu's. Of generated texts, `predictions`
-    are the classes or numbers that they name, and `unparsable` counts those that name none.
+    `degenerate`: one side is constant, so that no correlation is defined. `signatures` are sacrebleu's.
+    `unparsable` counts the generated texts that name no class or number.
     """
 
     count: int
     metrics: Mapping[str, float]
     baselines: Mapping[str, Mapping[str, float]]
     degenerate: bool = False
-    units: Mapping[str, Units] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
-    predictions: Predictions | None = None
     unparsable: int | None = None
 
 
@@ -65,6 +61,12 @@ METRICS: Final[dict[str, Metric]] = {
     "spearman": _correlation_metric(lambda *sides: stats.spearmanr(*sides).statistic),
 }
 """The metrics that tasks name."""
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the mean of numbers, 0 without any."""
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def degenerate(answers: NDArray[Any], predicted: NDArray[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Compare texts by their vectors: cosine similarities of a model and of untrained baselines."""
+"""Compare texts by their vectors: cosine similarities of a model, and of the tokens that texts share."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -6,12 +6,12 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.preprocessing import normalize
 from torch import Tensor
-from torch.nn import functional as F
 
 from clozeline.model.scoring.batches import batch_tensors
-from clozeline.pipeline.rows import Rows
-from clozeline.tools.runs.evaluation.baselines import parts_of, shared_words, texts_of
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.tools.runs.evaluation.predictions import iterate_batches
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 
@@ -38,47 +38,19 @@ def pair_share(opened: TaskRun, rows: Rows, rank: int, size: int) -> dict[int, f
 
 
 def pair_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]:
-    """Return each row's cosine, or whether its texts retrieve each other, for untrained baselines.
-
-    `untrained`: means of random token vectors, which compare the tokens that texts share; `centred`: minus the mean of
-    all texts (the two STS-B baselines that a trained encoder must beat); `overlap`: Jaccard similarity of the words,
-    for tasks with numbers.
-    """
-    is_retrieval = opened.facts.metrics == ("accuracy",)
-    cosines = _random_vector_cosines(opened, [_token_rows(rows, side) for side in _SIDES], is_retrieval=is_retrieval)
-    if is_retrieval:
-        return cosines
-    tokenizer = opened.trained.tokenizer
-    texts = (texts_of(Rows({}, {"input_ids": rows.columns[side]}), tokenizer) for side in _SIDES)
-    pairs = [(*first, *second) for first, second in zip(*texts, strict=True)]
-    return {**cosines, "overlap": shared_words(pairs)[:, 0]}
+    """Return each row's cosine of the counts of tokens, or whether its texts retrieve each other by it, as `words`."""
+    first, second = (_token_counts(rows.columns[side], opened.trained.model.vocab_size) for side in _SIDES)
+    cosines = np.asarray(first.multiply(second).sum(1))[:, 0]
+    if opened.facts.metrics == ("accuracy",):
+        cosines = (cosines >= (first @ second.T).max(1).toarray()[:, 0] - _ROUNDING).astype(np.float64)
+    return {"words": cosines}
 
 
-def row_baselines(opened: TaskRun, rows: Rows) -> dict[str, NDArray[np.float64]]:
-    """Return the same cosines for rows that hold both texts, each text taken without special tokens.
-
-    A text of only special tokens has cosine 0 with every other.
-    """
-    parts = parts_of(rows, opened.trained.tokenizer)
-    sides = [[texts_of_row[index] if index < len(texts_of_row) else [] for texts_of_row in parts] for index in (0, 1)]
-    return _random_vector_cosines(opened, sides, is_retrieval=False)
-
-
-def _random_vector_cosines(
-    opened: TaskRun, sides: Sequence[Sequence[Sequence[int]]], *, is_retrieval: bool
-) -> dict[str, NDArray[np.float64]]:
-    """Return `_compare` of means of random vectors, one per token, and of those minus their mean."""
-    trained = opened.trained
-    size = trained.model.vocab_size, trained.model.config.embedding_width
-    # one random vector per token; a text is their mean
-    table = torch.randn(size, generator=torch.Generator().manual_seed(opened.seed))
-    plain = [torch.stack([table[list(ids)].sum(0) / max(1, len(ids)) for ids in side]) for side in sides]
-    middle = torch.cat(plain).mean(0)
-    cosines = {}
-    for name, pair in {"untrained": plain, "centred": [side - middle for side in plain]}.items():
-        first, second = (F.normalize(side, dim=-1) for side in pair)
-        cosines[name] = _compare(first, second, second if is_retrieval else None).numpy().astype(np.float64)
-    return cosines
+def _token_counts(texts: Ragged, size: int) -> sparse.csr_matrix:
+    """Return how often each token is in each text, as rows of length one."""
+    counts = sparse.csr_matrix((np.ones(len(texts.values)), texts.values, texts.offsets), (len(texts), size))
+    counts.sum_duplicates()  # a token that is repeated
+    return normalize(counts)
 
 
 def _compare(first: Tensor, second: Tensor, all_second: Tensor | None) -> Tensor:

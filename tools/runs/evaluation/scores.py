@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.files import publish_text
@@ -15,12 +14,11 @@ from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.splits import SHOWN_NOTES
 from clozeline.tools.runs.evaluation.answer_scores import answer_scores, read_spans
-from clozeline.tools.runs.evaluation.baselines import baseline_predictions, texts_of
-from clozeline.tools.runs.evaluation.choice_baselines import choice_baselines
+from clozeline.tools.runs.evaluation.baselines import baseline_predictions, choice_baselines, texts_of
 from clozeline.tools.runs.evaluation.generation_scores import generate_share, text_scores
-from clozeline.tools.runs.evaluation.group_units import GROUPED
+from clozeline.tools.runs.evaluation.group_scores import GROUPED
 from clozeline.tools.runs.evaluation.metrics import Predictions, Scored, degenerate, score
-from clozeline.tools.runs.evaluation.pair_scores import pair_baselines, pair_share, row_baselines
+from clozeline.tools.runs.evaluation.pair_scores import pair_baselines, pair_share
 from clozeline.tools.runs.evaluation.predictions import (
     Read,
     answers_of,
@@ -32,7 +30,6 @@ from clozeline.tools.runs.evaluation.predictions import (
 )
 from clozeline.tools.runs.evaluation.tag_scores import read_tags, tag_scores
 from clozeline.tools.runs.evaluation.task_run import TaskRun
-from clozeline.tools.runs.evaluation.unit_sums import value_of
 
 
 def predict_task_share(opened: TaskRun, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
@@ -100,25 +97,19 @@ def _score_answers(opened: TaskRun, rows: Rows, predictions: Predictions) -> Sco
     else:
         fitted_on = texts_of(train, tokenizer), answers_of(train, facts)
         baselines = baseline_predictions(facts, fitted_on, texts_of(rows, tokenizer))
-        if facts.head == "regression" and facts.texts == 2:
-            baselines |= row_baselines(opened, rows)
-    # rows that are scored together have units by the keys of their groups
-    units_of = next((GROUPED[name] for name in facts.metrics if name in GROUPED), None)
-    groups = rows.fixed["document_uid"]
+    grouped = next((GROUPED[name] for name in facts.metrics if name in GROUPED), None)
 
     def metrics(predicted: NDArray[Any]) -> dict[str, float]:
-        if units_of is None:
+        if grouped is None:
             return score(facts, answers, predicted)
-        units = units_of(answers, predicted, groups)
-        return {name: value_of(name, np.sum(numbers, axis=0)) for name, numbers in units.items()}
+        return grouped(answers, predicted, rows.fixed["document_uid"])
 
     predicted, correlated = predictions.predicted, facts.head in ("regression", "similarity")
     return Scored(
         len(answers),
         metrics(predicted),
         {name: metrics(baseline) for name, baseline in baselines.items()},
-        units_of is None and correlated and facts.metrics != ("accuracy",) and degenerate(answers, predicted),
-        units={} if units_of is None else units_of(answers, predicted, groups),
+        grouped is None and correlated and facts.metrics != ("accuracy",) and degenerate(answers, predicted),
     )
 
 

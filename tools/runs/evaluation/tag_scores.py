@@ -1,7 +1,7 @@
 """Score tagged words: lenient and strict entity F1 by seqeval, and accuracy, next to the most frequent tag."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -17,7 +17,6 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.tools.runs.evaluation.metrics import Scored
 from clozeline.tools.runs.evaluation.predictions import windows_of
-from clozeline.tools.runs.evaluation.unit_sums import Units, entity_units
 
 Tags: TypeAlias = list[list[str]]
 _NONE: Final = "O"
@@ -146,34 +145,13 @@ def tag_scores(facts: TaskFacts, train: Rows, rows: Rows, predicted: Mapping[int
             scores["unknown_accuracy"] = sum(matches) / max(1, len(matches))
         return scores
 
-    texts = [each.words for each in test_sentences]
-    scores, units = metrics(sequence), tag_units(facts, gold, sequence, known, texts)
+    scores = metrics(sequence)
     tags_of_baselines = tag_baselines(facts, train_sentences, test_sentences)
     baselines = {name: metrics(tags) for name, tags in tags_of_baselines.items()}
     if _has_entities(facts):
         scores["argmax_entity_f1"] = tag_metrics(facts, gold, best)["entity_f1"]
-        units["argmax_entity_f1"] = tag_units(facts, gold, best, known, texts)["entity_f1"]
         baselines = {name: {**own, "argmax_entity_f1": own["entity_f1"]} for name, own in baselines.items()}
-    return Scored(sum(map(len, gold)), scores, baselines, units=units)
-
-
-def tag_units(
-    facts: TaskFacts, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], known: Collection[str],
-    words: Sequence[Sequence[str]],
-) -> dict[str, Units]:  # fmt: skip
-    """Return the counts per sentence, from whose sums the metrics follow; `known` are the words of the training set."""
-    right = [[tag == own for tag, own in zip(*sides, strict=True)] for sides in zip(gold, predicted, strict=True)]
-    units: dict[str, Units] = {"accuracy": [[float(sum(each)), float(len(each))] for each in right]}
-    if not _has_entities(facts):
-        new = [[word not in known for word in each] for each in words]
-        units["unknown_accuracy"] = [
-            [float(sum(map(int.__and__, each, marks))), float(sum(marks))]
-            for each, marks in zip(right, new, strict=True)
-        ]
-        return units
-    first, second = ([list(tags) for tags in side] for side in (gold, predicted))
-    entities = {"entity_f1": False, "strict_entity_f1": True}
-    return units | {name: entity_units(first, second, strict=strict) for name, strict in entities.items()}
+    return Scored(sum(map(len, gold)), scores, baselines)
 
 
 def collect_tags(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.runs.evaluation.metrics import METRICS, Predictions, Scored, degenerate, score
+from clozeline.tools.runs.evaluation.metrics import METRICS, Scored, degenerate, score
 
 
 def has_written_answers(facts: TaskFacts) -> bool:
@@ -35,7 +35,7 @@ def score_written_answers(
     predicted, baseline = _parse_all(facts, texts, answers), _parse_all(facts, [majority] * len(golds), answers)
     return Scored(
         len(golds), score(facts, answers, predicted), {"majority": score(facts, answers, baseline)},
-        not facts.words and degenerate(answers, predicted), predictions=Predictions(answers, predicted),
+        not facts.words and degenerate(answers, predicted),
         unparsable=sum(_parse(facts, text) is None for text in texts),
     )  # fmt: skip
 

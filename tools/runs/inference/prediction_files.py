@@ -13,15 +13,11 @@ import pyarrow.parquet
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish, publish_json, publish_text, read_json
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.runs.inference.superglue_submission import submission_rows
 
 Record: TypeAlias = dict[str, Any]
-Layout: TypeAlias = Literal["glue", "superglue", "squad", "conll", "race"]
+Layout: TypeAlias = Literal["glue", "squad"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
-_HEADS: Final[Mapping[Layout, tuple[str, ...]]] = {
-    "glue": ("classification", "regression"), "superglue": ("classification", "multiple_choice", "span"),
-    "squad": ("span",), "conll": ("tagging",), "race": ("multiple_choice",),
-}  # fmt: skip
+_HEADS: Final[Mapping[Layout, tuple[str, ...]]] = {"glue": ("classification", "regression"), "squad": ("span",)}
 """Heads whose predictions an official layout holds."""
 _FACTS: Final = "predict.json"
 
@@ -78,7 +74,7 @@ def check_output(output: Path, layout: Layout | None, facts: TaskFacts) -> None:
 
 
 def write_output(output: Path, layout: Layout | None, records: Iterable[Record], facts: TaskFacts) -> None:
-    """Write all predictions to one file, in bounded memory except for SQuAD's and RACE's objects."""
+    """Write all predictions to one file, in bounded memory except for SQuAD's object."""
     if layout is None and output.suffix == ".parquet":
         with publish(output) as temporary:
             _write_parquet(temporary, records, facts)
@@ -87,15 +83,6 @@ def write_output(output: Path, layout: Layout | None, records: Iterable[Record],
         if layout == "glue":
             file.write("index\tprediction\n")
             file.writelines(f"{record.get('id', record['row'])}\t{_glue_answer(record)}\n" for record in records)
-        elif layout == "superglue":
-            file.writelines(f"{json.dumps(line, ensure_ascii=False)}\n" for line in submission_rows(records, facts))
-        elif layout == "conll":
-            for record in records:
-                pairs = zip(record.get("words", ()), record.get("tags", ()), strict=True)
-                file.writelines([*(f"{word} {tag}\n" for word, tag in pairs), "\n"])
-        elif layout == "race":
-            answers = {_id_of(record): "ABCDEFGHIJ"[record["choice"]] for record in records if "choice" in record}
-            file.write(json.dumps(answers, ensure_ascii=False) + "\n")
         elif layout == "squad":
             _write_squad(output, file, records, facts)
         elif output.suffix == ".jsonl":

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.shards.store import RemoteStore, StoreOptions, as_url, local_path
+from clozeline.pipeline.block_options import StoreOptions
+from clozeline.pipeline.shards.store import RemoteStore, as_url, local_path
 from clozeline.tools.shards.rewriting.shard_folder import new_files
 
 

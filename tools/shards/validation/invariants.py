@@ -9,9 +9,9 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.shards.validation import ragged_checks
-from clozeline.tools.shards.validation.located_rows import Check, LocatedRows, Problem
 from clozeline.tools.shards.validation.masked_rules import MASKED_CHECKS
 from clozeline.tools.shards.validation.pair_rules import PAIR_CHECKS
+from clozeline.tools.shards.validation.ragged_checks import Check, LocatedRows, Problem
 from clozeline.tools.shards.validation.task_rules import TASK_CHECKS
 
 BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}

@@ -8,7 +8,7 @@ import numpy as np
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
 from clozeline.tools.shards.validation import ragged_checks
-from clozeline.tools.shards.validation.located_rows import Check, LocatedRows, Problem
+from clozeline.tools.shards.validation.ragged_checks import Check, LocatedRows, Problem
 
 
 def _predictions(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:

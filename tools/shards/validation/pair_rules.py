@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import Manifest
-from clozeline.tools.shards.validation.located_rows import Check, LocatedRows, Problem
-from clozeline.tools.shards.validation.ragged_checks import first_row
+from clozeline.tools.shards.validation.ragged_checks import Check, LocatedRows, Problem, first_row
 
 _PAIR_FRAME: Final = 3
 

@@ -9,7 +9,7 @@ from clozeline.pipeline.rows import Ragged, Rows, Sample
 from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.tools.shards.provenance.objective import rebuild_objective
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 
 
 def check_origin(examples: ShardSet, samples: ShardSet) -> None:
@@ -56,8 +56,6 @@ class RoundTrip:
 
     def __call__(self, block: LocatedRows, shard: int) -> None:
         """Restore every example of a block of a shard."""
-        if not self.objective.invertible:
-            return
         samples = self._load_sample_shard(shard % self._shards)
         # row in the sample shard of each example's sample
         identities = _identities(block.rows)

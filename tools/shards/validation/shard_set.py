@@ -13,7 +13,7 @@ from clozeline.pipeline.shards.columns import holds_ids
 from clozeline.seeding import mix
 from clozeline.tools.shards.shard_statistics.tally import named
 from clozeline.tools.shards.validation.invariants import BASE_COLUMNS, check_rows
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 
 _CODES: Final = {"language": ("tokens_by_language", "languages"), "source_group": ("tokens_by_source", "source_groups")}
 """Manifest fields for each column of codes: the totals by code, and the names of the codes."""

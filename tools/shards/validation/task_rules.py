@@ -8,7 +8,7 @@ import numpy as np
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.shards.validation import ragged_checks
-from clozeline.tools.shards.validation.located_rows import Check, LocatedRows, Problem
+from clozeline.tools.shards.validation.ragged_checks import Check, LocatedRows, Problem
 
 _ONE_ANSWER: Final = {"classification": "label", "regression": "target", "similarity": "target"}
 

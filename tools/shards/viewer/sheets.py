@@ -1,14 +1,17 @@
 """Describe a set and the source of a row as sheets of a view."""
 
+import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from clozeline.pipeline.corrupt.preview.row_view import visible
+from clozeline.pipeline.corrupt.preview.row_view import Pieces, visible
 from clozeline.pipeline.corrupt.preview.view import Cell, Sheet
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import Manifest, ShardSet
+from clozeline.pipeline.shards.column_set import JoinedShards
+from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.shards.provenance.document_table import find_documents
 from clozeline.tools.shards.provenance.row_origins import describe_origin, documents_of, partners_of
 
@@ -83,10 +86,61 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
 def column_sheet(manifest: Manifest, row: Row) -> Sheet:
     """Return every list column with its values in this row and its meaning."""
     rows: list[tuple[Cell, ...]] = []
-    for spec in manifest.specs:
+    for spec in manifest.columns:
         if spec.name in row.columns:
             values = np.asarray(row.columns[spec.name])
             more = f" … {len(values) - _SHOWN_VALUES:,} more" if len(values) > _SHOWN_VALUES else ""
             shown = " ".join(str(value) for value in values[:_SHOWN_VALUES].tolist())
             rows.append((spec.name, spec.arrow_type, f"{shown}{more}", spec.description))
     return Sheet("columns", ("name", "type", "values", "meaning"), tuple(rows))
+
+
+_SHOWN: Final = 5
+
+
+def score_sheets(pieces: Pieces, row: Row, shards: ShardSet) -> list[Sheet]:
+    """Return a table with the five best classes of the teacher for each label; [] without stored scores.
+
+    Labels that are not stored as `label_ids` are counted from 1; classes of tasks are numbers.
+    """
+    parts = shards.column_sets if isinstance(shards, JoinedShards) else ()
+    entries = [part.manifest.config["teacher"]["k"] for part in parts if "teacher" in part.manifest.config]
+    if not entries:
+        return []
+    # ids and weights [labels, k]
+    labels, is_task = row.columns.get("label_ids"), not row.columns.keys().isdisjoint({"tags", "label"})
+    ids, weights = (row[name].reshape(-1, entries[0]) for name in ("teacher_ids", "teacher_weights"))
+    lines = []
+    for number, (own, shares) in enumerate(zip(ids, weights, strict=True)):
+        best = [entry for entry in np.argsort(-shares.astype(np.float64), kind="stable")[:_SHOWN] if shares[entry] > 0]
+        named = [str(own[entry]) if is_task else pieces.piece(int(own[entry])) for entry in best]
+        scored = " · ".join(f"{name} {float(shares[entry]):.3f}" for name, entry in zip(named, best, strict=True))
+        label = str(number + 1) if labels is None else pieces.piece(int(labels[number]))
+        lines.append((label, scored))
+    return [Sheet("best scores of the teacher", ("label", "class and weight"), tuple(lines))]
+
+
+def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
+    """Return `label`, `labels`, `target`, `choice`, `tags` or `answer` with its meaning; {} without an answer."""
+    if facts is None:
+        return {}
+    if "label" in row.columns and len(row["label"]) == 1:
+        number = int(row["label"][0])
+        return {"label": f"{number}, {facts.labels[number]!r} of {facts.name}"}
+    if "labels" in row.columns:
+        names = [name for name, has in zip(facts.labels, row["labels"].tolist(), strict=True) if has]
+        return {"labels": f"{', '.join(names) or 'none'} of {facts.name}"}
+    if "target" in row.columns and len(row["target"]) == 1:
+        return {"target": f"{float(row['target'][0]):g}, from {facts.low:g} to {facts.high:g} in {facts.name}"}
+    if "choice" in row.columns:
+        return {"choice": f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"}
+    if "tags" in row.columns:
+        record = json.loads(row["record"].tobytes())
+        tagged = zip(record["words"], record["tags"], strict=True)
+        return {"tags": " ".join(f"{word}/{facts.labels[tag]}" for word, tag in tagged)}
+    if "answer_span" in row.columns:
+        record = json.loads(row["record"].tobytes())
+        first, last = row["offsets"].reshape(-1, 2)[row["answer_span"].astype(int)].tolist()
+        answer = record["context"][first[0] : last[1]]
+        return {"answer": repr(answer) if answer else f"none in this window, of {record['answers']}"}
+    return {}

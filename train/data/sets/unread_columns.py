@@ -55,7 +55,7 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     # heads and columns that batches use
     objective = manifest.objective
     heads = set(objective.heads if objective else ()) - set(model.targets.values())
-    columns = [spec.name for spec in manifest.specs if spec.kind == "list"]
+    columns = [spec.name for spec in manifest.columns if spec.kind == "list"]
     read = set(Collate.from_manifest(manifest).columns)
     optional = find("clozeline.model.families", model.family).optional
     head_of = {

@@ -232,7 +232,7 @@ class Collate:
             raise ConfigurationError(f"shard set '{manifest.name}' holds {manifest.kind}, not examples: {remedy}")
         return Collate(
             objective.architecture,
-            [spec.name for spec in manifest.specs if spec.kind == "list"],
+            [spec.name for spec in manifest.columns if spec.kind == "list"],
             manifest.tokenizer.special_ids,
             decoder_start=objective.frame.decoder_start,
             padding_side=objective.frame.padding_side,

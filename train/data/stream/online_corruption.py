@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.rows import ExampleBatch, SampleBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
-from clozeline.pipeline.shards.manifest import ColumnFacts, FrameFacts, ObjectiveFacts, canonical_sha256
+from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts, canonical_sha256
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.train.configuration.data import OnlineCorruption
@@ -53,10 +53,7 @@ class Corruption:
             heads=objective.heads,
             frame=FrameFacts(**asdict(objective.frame)),
         )
-        columns = tuple(
-            ColumnFacts(name=spec.name, arrow_type=spec.arrow_type, description=spec.description)
-            for spec in feature_columns(objective.features, objective.vocabulary.size)
-        )
+        columns = tuple(feature_columns(objective.features, objective.vocabulary.size))
         # not `model_copy`, which would carry over cached properties of the samples
         return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples", "columns": columns})
 

@@ -255,7 +255,7 @@ class Stream:
     def stats(self) -> dict[str, float]:
         """Return counters: seconds waited for data, blocks and bytes read, loads in flight, skipped blocks and rows.
 
-        Remote sets add requests, retries and cache hits.
+        Remote sets add requests, retries and bytes fetched.
         """
         counters: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
         for name in ("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"):

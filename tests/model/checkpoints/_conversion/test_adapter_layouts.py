@@ -3,15 +3,7 @@
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.adapter_layouts import (
-    Update,
-    join_input_factors,
-    join_output_factors,
-    join_updates,
-    split_output_factors,
-    split_update,
-)
+from clozeline.model.checkpoints._conversion.adapter_layouts import Update, join_updates, split_update
 from clozeline.model.checkpoints._conversion.key_map import Target
 
 NAMES = ["q", "k", "v"]
@@ -65,23 +57,3 @@ def test_a_shared_update_comes_back_bit_by_bit(groups):
     assert torch.equal(again.b, update.b)
     start = Update(update.a, torch.zeros(12, 2), 1.0)  # B as it begins
     assert split_update(start, siblings(groups)).keys() == parts.keys()
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-def test_factors_of_outputs(groups):
-    factors = {"k": torch.arange(4.0), "v": torch.arange(4.0) + 7}
-    joined = join_output_factors(dict.fromkeys(NAMES, torch.ones(4)) | factors, siblings(groups))
-    for name in NAMES:
-        assert torch.equal(joined[rows_of(name, groups)], factors.get(name, torch.ones(4)))
-    back = split_output_factors(joined, siblings(groups))
-    assert back.keys() == factors.keys()
-    assert all(torch.equal(back[name], factors[name]) for name in factors)
-    assert split_output_factors(torch.ones(12), siblings(groups)).keys() == set(NAMES)
-
-
-def test_factors_of_inputs_must_be_equal():
-    equal = {name: torch.ones(5) * 2 for name in NAMES}
-    assert torch.equal(join_input_factors(equal, siblings(1)), equal["q"])
-    for other in (equal | {"v": torch.ones(5)}, {"q": equal["q"]}):
-        with pytest.raises(ConfigurationError, match="which peft's class has in one map with k, v"):
-            join_input_factors(other, siblings(1))

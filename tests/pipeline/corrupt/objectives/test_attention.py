@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from clozeline.model.layers.masks import mode_mask
-from clozeline.pipeline.corrupt.objectives._attention import ATTENTION_FEATURES, attention_columns
+from clozeline.pipeline.corrupt.objectives._masked_rows import ATTENTION_FEATURES, attention_columns
 
 READS = {
     "bidirectional": lambda i, j, prefix: True,

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.rows import Example, Row, Rows
@@ -98,12 +97,6 @@ def test_two_languages_in_one_example_are_damage(words: Vocabulary) -> None:
     target[-1] -= 1
     with pytest.raises(ValueError, match="different language tokens"):
         objective.uncorrupt(Row(example.fixed, {**example.columns, "target_ids": target}))
-
-
-def test_options_without_language_tokens_are_as_before() -> None:
-    """So that manifests, keys of stages and states of streams from before the option stay valid."""
-    assert "language_tokens" not in to_plain(wide("composition").options)
-    assert to_plain(mbart(WORDS).options)["language_tokens"] == TOKENS
 
 
 @pytest.mark.parametrize(

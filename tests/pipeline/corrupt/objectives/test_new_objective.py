@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clozeline import registry
-from clozeline.tools.website.gallery.page import gallery
+from docs.generate.page import gallery
 from tests.pipeline.corrupt.objectives import test_objective_contract as contract
 from tests.pipeline.corrupt.objectives.golden import GOLDEN, golden, write_golden
 from tests.temporary_module import temporary_module

@@ -78,22 +78,6 @@ def test_masks_follow_from_the_order_alone() -> None:
         assert not any(row[place] for place, row in enumerate(query))
 
 
-@pytest.mark.parametrize("unit", ["span", "token"])
-def test_identity_order_of_everything_is_causal_lm(unit: str) -> None:
-    """Each token reads the frame and what is before it: the labels and contexts of causal LM."""
-    objective = wide("permuted_lm", prediction_rate=1, order="identity", unit=unit)
-    causal = wide("causal_lm")
-    rows = samples([2, 7, 30], seed=4)
-    for example, plain in zip(corrupt(objective, rows), corrupt(causal, rows), strict=True):
-        text = plain["input_ids"].tolist()
-        order = example["prediction_order"].tolist()
-        ranks = prediction_ranks(example["prediction_order"], len(example["input_ids"]))
-        assert example["input_ids"][order].tolist() == text
-        for place, target in enumerate(order):
-            read = np.flatnonzero((ranks < ranks[target]) & (ranks > 0))
-            assert example["input_ids"][read].tolist() == text[:place]
-
-
 def test_positions_of_tokens_are_uniform_and_orders_too() -> None:
     examples = variants_of(wide("permuted_lm", unit="token", prediction_rate=0.1), list(range(200, 230)))
     orders = np.array([example["prediction_order"] for example in examples], np.int64)

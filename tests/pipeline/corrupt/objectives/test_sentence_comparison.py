@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.seeding import CROPS, LABELS, random_bits
+from clozeline.seeding import LABELS, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
 from tests.pipeline.laws import chi_square_is_plausible
@@ -21,18 +21,6 @@ def test_adjacent_equals_a_plain_loop(longest: int) -> None:
         first = ((int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)) >> 32
         for name, sentence in zip(("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True):
             assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
-
-
-def test_crop_equals_a_plain_loop() -> None:
-    objective = wide("sentence_comparison", mode="crop")
-    rows = samples([1 + row % 90 for row in range(1000)])
-    for key, sample, example in keyed(objective, rows):
-        ids = sample["ids"].tolist()
-        half = (len(ids) + 1) // 2
-        for side, name in enumerate(("input_ids", "input_ids_b")):
-            start = ((int(random_bits(np.array([key]), CROPS, 2)[0, side]) >> 32) * (len(ids) - half + 1)) >> 32
-            assert example[name].tolist() == [1, *ids[start : start + half], 2]
-    assert not objective.invertible
 
 
 def test_pairs_of_neighbours_are_equally_likely() -> None:

@@ -1,4 +1,4 @@
-"""Token reordering: permutations, shares, distances, never the identity; the kernel against a plain loop."""
+"""Token reordering: permutations, shares, never the identity; the kernel against a plain loop."""
 
 from __future__ import annotations
 
@@ -22,47 +22,41 @@ def numbered(key: np.uint64, stream: int, count: int) -> list[int]:
     ]
 
 
-def slow(n: int, key: np.uint64, percent: int, distance: int) -> list[int]:
+def slow(n: int, key: np.uint64, percent: int) -> list[int]:
     """The order of one row."""
-    if distance:
-        high = [word >> 32 for word in random_bits(np.array([key]), ORDERS, n)[0].tolist()]
-        order = sorted(range(n), key=lambda i: (i << 32) + high[i] * (distance + 1))
-        places = list(range(n))
-    else:
-        moving = max(2, (n * percent + 50) // 100)
-        drawn = numbered(key, POSITIONS, n)
-        places = list(range(n)) if percent == 100 else sorted(sorted(range(n), key=drawn.__getitem__)[:moving])
-        keys = numbered(key, ORDERS, moving)
-        order = list(range(n))
-        for place, source in zip(places, sorted(range(moving), key=keys.__getitem__), strict=True):
-            order[place] = places[source]
+    moving = max(2, (n * percent + 50) // 100)
+    drawn = numbered(key, POSITIONS, n)
+    places = list(range(n)) if percent == 100 else sorted(sorted(range(n), key=drawn.__getitem__)[:moving])
+    keys = numbered(key, ORDERS, moving)
+    order = list(range(n))
+    for place, source in zip(places, sorted(range(moving), key=keys.__getitem__), strict=True):
+        order[place] = places[source]
     if order == list(range(n)):
         first, second = places[:2]
         order[first], order[second] = second, first
     return order
 
 
-@pytest.mark.parametrize(("percent", "distance"), [(100, 0), (15, 0), (50, 0), (100, 1), (100, 3), (100, 600)])
-def test_equals_a_plain_loop(percent: int, distance: int) -> None:
-    objective = wide("token_reordering", noise_density=percent / 100, max_shuffle_distance=distance)
+@pytest.mark.parametrize("percent", [100, 15, 50])
+def test_equals_a_plain_loop(percent: int) -> None:
+    objective = wide("token_reordering", noise_density=percent / 100)
     rows = samples(LENGTHS)
     for key, sample, example in keyed(objective, rows):
         ids = sample["ids"].tolist()
-        order = slow(len(ids), key, percent, distance)
+        order = slow(len(ids), key, percent)
         assert example["token_order"].tolist() == order
         assert example["input_ids"].tolist() == [4, *(ids[place] for place in order), 5]
 
 
-@pytest.mark.parametrize(("rate", "distance"), [(1.0, 0), (0.2, 0), (1.0, 1), (1.0, 2), (1.0, 5)])
-def test_orders_are_permutations_and_never_the_identity(rate: float, distance: int) -> None:
-    examples = corrupt(wide("token_reordering", noise_density=rate, max_shuffle_distance=distance), samples(LENGTHS))
+@pytest.mark.parametrize("rate", [1.0, 0.2])
+def test_orders_are_permutations_and_never_the_identity(rate: float) -> None:
+    examples = corrupt(wide("token_reordering", noise_density=rate), samples(LENGTHS))
     for example in examples:
         order = example["token_order"].astype(int)
         n = len(order)
         moved = np.flatnonzero(order != np.arange(n))
         assert sorted(order.tolist()) == list(range(n))
         assert 2 <= len(moved) <= max(2, int(n * rate + 0.5))
-        assert distance == 0 or int(np.abs(order - np.arange(n)).max()) <= distance
 
 
 def test_two_tokens_always_change_places() -> None:
@@ -95,7 +89,7 @@ def test_one_token_is_too_short_alone_and_passes_in_a_composition() -> None:
 def test_sentences_keep_their_places_in_a_composition() -> None:
     steps = [
         {"name": "sentence_reordering"},
-        {"name": "token_reordering", "max_shuffle_distance": 2},
+        {"name": "token_reordering", "noise_density": 0.5},
         {"name": "text_infilling"},
     ]
     composed = wide("composition", steps=steps)

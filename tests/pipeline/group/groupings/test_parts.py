@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
-from clozeline.pipeline.group.groupings._parts import PartDraws
+from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.rows import Rows
 from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, random_bits, random_bits_of, sample_uid

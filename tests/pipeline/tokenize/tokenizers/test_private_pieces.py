@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
-from clozeline.pipeline.tokenize.tokenizers._private_pieces import hide_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces
 from tests.pipeline.tokenize.tokenizers.test_tokenizer_json import added
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.experiments.multirun.benchmark_average import BENCHMARKS, average_lines
-from clozeline.tools.experiments.multirun.comparison import ScoredRun
+from clozeline.tools.experiments.multirun.finetuning_scores import BENCHMARKS, ScoredRun, average_lines
 
 
 def runs(task: str, *metrics: dict[str, float]) -> list[ScoredRun]:
     """A run for each seed; metrics that the task does not name do not count."""
     named = tuple(name for name in metrics[0] if name != "further")
     facts = TaskFacts(name=task, head="classification", labels=("0", "1"), metrics=named)
-    empty: Any = np.zeros(0)
-    return [
-        ScoredRun({"metrics": of_seed, "seed": seed}, facts, empty, empty, {}) for seed, of_seed in enumerate(metrics)
-    ]
+    return [ScoredRun({"metrics": of_seed, "seed": seed}, facts) for seed, of_seed in enumerate(metrics)]
 
 
 def test_metrics_are_averaged_before_tasks() -> None:

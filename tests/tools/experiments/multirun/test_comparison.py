@@ -1,84 +1,60 @@
-"""Means over seeds, and comparisons against the normal law of rows and Welch's t test of seeds."""
+"""Means over seeds, and intervals of differences against Welch's formula, worked out from Student's t."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.experiments.multirun.comparison import ScoredRun, compare_runs, mean_and_deviation, mean_text
-from clozeline.tools.runs.evaluation.unit_sums import mean_units
-
-FACTS = TaskFacts(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",))
-ROWS = 800
+from clozeline.tools.experiments.multirun.comparison import Difference, difference_of, mean_and_deviation, mean_text
 
 
-def group(right: float, seeds: int, first: int, dataset: str = "a") -> list[ScoredRun]:
-    """Runs that are right in a share of the rows."""
-    answers = np.arange(ROWS) % 2
-    runs = []
-    for seed in range(first, first + seeds):
-        wrong = np.random.Generator(np.random.PCG64(seed)).random(ROWS) > right
-        runs.append(ScoredRun({"set": dataset}, FACTS, answers, np.where(wrong, 1 - answers, answers)))
-    return runs
+def welch(first: list[float], second: list[float]) -> tuple[float, float, float]:
+    """Return the 95 % interval and the one-sided p by the formula, with the degrees of freedom of Satterthwaite."""
+    parts = [(statistics.variance(group) / len(group), len(group) - 1) for group in (first, second)]
+    variance = sum(part for part, _ in parts)
+    degrees = variance**2 / sum(part**2 / more for part, more in parts)
+    difference = statistics.mean(first) - statistics.mean(second)
+    half = float(stats.t.ppf(0.975, degrees)) * math.sqrt(variance)
+    return difference - half, difference + half, float(stats.t.sf(abs(difference) / math.sqrt(variance), degrees))
 
 
-@pytest.mark.parametrize("right", [0.72, 0.715], ids=["far", "near"])
-def test_the_bootstrap_is_near_the_normal_law(right: float) -> None:
-    first, second = group(right, 2, 0), group(0.70, 1, 10)
-    rows = [np.mean([run.predicted == run.answers for run in one], axis=0) for one in (first, second)]
-    gaps = (rows[0] - rows[1]).tolist()
-    mean, error = statistics.mean(gaps), statistics.pstdev(gaps) / math.sqrt(ROWS)
-    found = compare_runs(first, second, "accuracy", resamples=300)
-    assert found.difference == pytest.approx(mean)
-    assert found.low == pytest.approx(mean - 1.96 * error, abs=0.25 * error)
-    assert found.high == pytest.approx(mean + 1.96 * error, abs=0.25 * error)
-    assert found.p == pytest.approx(0.5 * math.erfc(abs(mean) / error / math.sqrt(2)), abs=0.04)
+@pytest.mark.parametrize(
+    ("first", "second", "word"),
+    [([3.2, 3.21, 3.19], [3.0, 3.02, 2.99], "held"), ([3.0, 3.02], [3.2, 3.21], "not held"),
+     ([3.0, 3.3, 3.1, 3.2], [3.05, 3.2], "undecided"), ([3.0, 3.0], [2.9, 2.95], "undecided")],
+)  # fmt: skip
+def test_the_interval_is_that_of_welch(first: list[float], second: list[float], word: str) -> None:
+    found, turned = difference_of(first, second), difference_of(second, first)
+    assert (found.low, found.high, found.p) == pytest.approx(welch(first, second))
+    assert found.word == word
+    assert turned.difference == pytest.approx(-found.difference)
+    assert (turned.low, turned.high, turned.p) == pytest.approx((-found.high, -found.low, found.p))  # type: ignore[operator]
 
 
-def test_the_other_way_round() -> None:
-    first, second = group(0.72, 1, 0), group(0.7, 1, 10)
-    found, turned = (compare_runs(*pair, "accuracy", resamples=50) for pair in ((first, second), (second, first)))
-    assert (turned.difference, turned.p) == (-found.difference, found.p)
-    assert (turned.low, turned.high) == (pytest.approx(-found.high), pytest.approx(-found.low))
+def test_the_interval_holds_the_true_difference_as_often_as_it_says() -> None:
+    draws = np.random.default_rng(4)
+    hits = 0
+    for _ in range(400):
+        found = difference_of(draws.normal(0.1, 0.04, 3).tolist(), draws.normal(0, 0.02, 3).tolist())
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= 0.1 <= found.high
+    assert 0.92 * 400 <= hits <= 0.99 * 400
 
 
-def test_equal_groups_are_no_different() -> None:
-    found = compare_runs(group(0.7, 1, 0), group(0.7, 1, 0), "accuracy", resamples=50)
-    assert (found.difference, found.low, found.high, found.p, found.seeds) == (0.0, 0.0, 0.0, 1.0, 1)
-    found = compare_runs(group(0.7, 2, 0), group(0.7, 2, 0), "accuracy", resamples=50)
-    assert (found.difference, found.p) == (0.0, pytest.approx(0.5)), "equal runs, of which other seeds may differ"
-    assert found.low == -found.high < 0
+def test_one_seed_decides_nothing() -> None:
+    assert difference_of([0.5], [0.25, 0.3]) == Difference(pytest.approx(0.225))
+    assert (Difference(0.5).word, Difference(0.5).text(2)) == ("one seed", "+0.50")
 
 
-def test_a_clear_difference_has_a_small_p() -> None:
-    assert compare_runs(group(0.95, 1, 0), group(0.5, 1, 1), "accuracy", resamples=50).p < 1e-6
-
-
-def test_seeds_and_rows_add_up_in_squares() -> None:
-    """The p-value of a group whose seeds differ by more than the rows explain is nearly Welch's; no p is below it."""
-    first, second = ([run for one in enumerate(shares) for run in group(one[1], 1, start + one[0])]
-                     for start, shares in ((0, (0.5, 0.7, 0.9)), (10, (0.4, 0.6, 0.8))))  # fmt: skip
-    values = [[run.value("accuracy", np.arange(ROWS)) for run in runs] for runs in (first, second)]
-    welch = stats.ttest_ind(*values, equal_var=False)
-    found = compare_runs(first, second, "accuracy", resamples=100)
-    assert welch.pvalue / 2 < found.p < welch.pvalue / 2 + 0.02
-    of_rows = np.mean([run.predicted == run.answers for run in first], axis=0) - np.mean(
-        [run.predicted == run.answers for run in second], axis=0
-    )
-    squares = of_rows.var() / ROWS + sum(np.var(one, ddof=1) / 3 for one in values)
-    assert found.error == pytest.approx(math.sqrt(squares), rel=0.05)
-
-
-def test_other_rows_are_not_compared() -> None:
-    with pytest.raises(ConfigurationError, match="a comparison needs scores on one set, got 2: a, b"):
-        compare_runs(group(0.7, 1, 0), group(0.7, 1, 1, "b"), "accuracy")
+def test_seeds_without_a_spread() -> None:
+    assert difference_of([0.5, 0.5], [0.25, 0.25]) == Difference(0.25, 0.25, 0.25, 0.0)
+    assert difference_of([0.5, 0.5], [0.5, 0.5]) == Difference(0.0, 0.0, 0.0, 1.0)
+    assert difference_of([0.5, 0.5], [0.5, 0.5]).word == "undecided"
 
 
 def test_mean_and_deviation() -> None:
@@ -86,16 +62,3 @@ def test_mean_and_deviation() -> None:
     assert mean_and_deviation(values) == pytest.approx((statistics.mean(values), statistics.stdev(values)))
     assert mean_and_deviation([0.5]) == (0.5, None)
     assert (mean_text([1.0, 2.0], 1), mean_text([1.0], 3)) == ("1.5 ± 0.7", "1.000")
-
-
-def test_means_of_units_are_compared_like_rows() -> None:
-    """An accuracy over rows, and the same one as a mean over units: the same draws, the same interval."""
-    first, second = group(0.72, 2, 0), group(0.7, 1, 10)
-    other = [
-        [replace(run, answers=np.zeros(0), units={"accuracy": np.array(mean_units(run.predicted == run.answers))})
-         for run in one] for one in (first, second)
-    ]  # fmt: skip
-    assert other[0][0].rows == ROWS
-    rows, units = (compare_runs(*pair, "accuracy", resamples=50) for pair in ((first, second), other))
-    assert (rows.difference, rows.low, rows.high) == pytest.approx((units.difference, units.low, units.high))
-    assert rows.p == units.p

@@ -12,14 +12,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.multirun import study_sets
-from clozeline.tools.experiments.multirun.data_steps import read_left
 from clozeline.tools.experiments.multirun.study_plan import give_files, load_study
 from clozeline.tools.experiments.multirun.study_sets import make_all_sets, measured_sets, named_files
 
 STUDY = Path(__file__).parents[4] / "configs" / "studies" / "data"
 VARIANTS = {
     "raw": "{phases: [{sets: {causal_lm: 1.0}}], measures: {prose: causal_lm}, pipeline: {}}",
-    "exact": "{base: raw, targets: [exact], pipeline: {dedup: {exact: {key: text}, near: null}}}",
+    "exact": "{base: raw, pipeline: {dedup: {exact: {key: text}, near: null}}}",
 }
 
 
@@ -54,7 +53,7 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(
     assert variants["exact"].measures == variants["raw"].measures
     files = (str(tmp_path / "texts.jsonl"), {"prose": str(tmp_path / "prose.jsonl")})
     folders = make_all_sets(study, tmp_path / "out", variants, *files)
-    assert [len(read_left(folders[name].parent).texts) for name in variants] == [80, 40]
+    assert [study_sets.count_documents(folders[name].parent).count for name in variants] == [80, 40]
     heldout = measured_sets(variants["exact"], folders)
     assert heldout == {"prose": tmp_path / "out/shards/heldout-prose/corrupt/causal_lm/train"}
     tokenizers = {

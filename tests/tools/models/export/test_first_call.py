@@ -7,7 +7,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.tools.models.compare_logits import main as compare
 from clozeline.tools.models.compress import main as compress
-from clozeline.tools.models.export.first_call import load_and_call
+from clozeline.tools.models.export.model_card import load_and_call
 from clozeline.tools.models.export_model import main as export
 from tests.model.checkpoints import published
 from tests.tools.runs.inference.test_trained_model import write_run

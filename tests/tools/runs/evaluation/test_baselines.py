@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts
@@ -13,7 +12,6 @@ from clozeline.tools.runs.evaluation.predictions import answers_of, set_rows
 from tests.pipeline.task_files import make_sets, sentences
 
 ONE = TaskFacts(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",))
-PAIR = TaskFacts(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",), texts=2)
 NUMBER = TaskFacts(name="toy", head="regression", metrics=("pearson",), texts=2)
 
 
@@ -39,26 +37,11 @@ def test_words_decide_where_they_do() -> None:
     answers = np.arange(40) % 2
     found = baseline_predictions(ONE, (train, answers), [("good plot",), ("bad plot",)])
     assert found["words"].tolist() == [1, 0]
-    assert "overlap" not in found
-
-
-def test_overlap_decides_pairs_whose_words_say_nothing() -> None:
-    words = "abcdefghij"
-    train, answers = [], []
-    for number in range(60):
-        first = " ".join(words[(number + place) % 10] for place in range(4))
-        other = " ".join(words[(number + 4 + place) % 10] for place in range(4))
-        train.append((first, first if number % 2 else other))
-        answers.append(number % 2)
-    found = baseline_predictions(PAIR, (train, np.array(answers)), [("p q", "p q"), ("p q", "r s")])
-    assert found["overlap"].tolist() == [1, 0]
 
 
 def test_one_class_alone() -> None:
     found = baseline_predictions(ONE, ([("x",), ("y",)], np.array([1, 1])), [("x",)])
     assert {name: values.tolist() for name, values in found.items()} == {"majority": [1], "words": [1]}
-    with pytest.raises(KeyError):
-        found["overlap"]
 
 
 def test_several_classes_have_a_linear_model_each() -> None:

@@ -17,7 +17,6 @@ from clozeline.tools.runs.evaluation.error_analysis import (
     class_pairs,
     class_scores,
     error_lines,
-    error_page,
     worst_rows,
 )
 from clozeline.tools.runs.evaluation.predictions import set_rows
@@ -65,10 +64,6 @@ def test_the_worst_rows_come_first() -> None:
     lines = "\n".join(error_lines(FACTS, records))
     assert "Confusion: gold by predicted" in lines
     assert lines.index("p | q") < lines.index("<b>")
-    html = error_page("t dev", FACTS, records)
-    assert "&lt;b&gt;" in html
-    assert "<b>" not in html
-    assert "2 of 3 rows have an error (66.7 %). Most often a is predicted as b: 1 of 3." in html
 
 
 def test_every_prediction_of_a_split_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +72,7 @@ def test_every_prediction_of_a_split_with_its_answer(tmp_path: Path, capsys: pyt
     heads = {"classification": {"labels": ["0", "1"]}}
     write_run_on(tmp_path / "run", manifest, [3], 1, model__heads=heads, model__init={"std": 0.5})
     capsys.readouterr()
-    words = [f"predictions={tmp_path / 'p.jsonl'}", "errors=true", f"--html={tmp_path / 'e.html'}"]
+    words = [f"predictions={tmp_path / 'p.jsonl'}", "errors=true"]
     assert evaluate.main([str(tmp_path / "run"), *words, f"output={tmp_path / 's.json'}"]) == 0
     shown = capsys.readouterr().out
     records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
@@ -86,7 +81,6 @@ def test_every_prediction_of_a_split_with_its_answer(tmp_path: Path, capsys: pyt
     assert [record["error"] == 0 for record in records] == right
     assert {record["texts"][0].split()[-1] + record["gold"] for record in records} == {"good1", "bad0"}
     assert "Worst rows:" in shown
-    assert "Worst rows" in (tmp_path / "e.html").read_text()
     assert evaluate.main([str(tmp_path / "run"), "perplexity=x.txt", "errors=true"]) == 64
 
 

@@ -11,7 +11,7 @@ import torch
 from clozeline.configuration.config import validate
 from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.runs.evaluation.heldout_score import heldout_score
+from clozeline.tools.runs.evaluation.heldout_score import heldout_score, label_loss
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from tests.train.masked_set import plain_config, write_masked_sets
@@ -36,3 +36,9 @@ def test_nats_are_those_of_all_labels(tmp_path: Path) -> None:
                 first_rows = (total, count) if block == 0 and row == 4 else first_rows
     assert heldout_score(model, shards) == ("nats", pytest.approx(total / count, rel=1e-5))
     assert heldout_score(model, shards, 5) == ("nats", pytest.approx(first_rows[0] / first_rows[1], rel=1e-5))
+    # variants are compared on the same labels, whichever share of the gradient a row had in training
+    for head in model.heads.values():
+        head.normalise = "row"
+    assert heldout_score(model, shards)[1] != pytest.approx(total / count, rel=1e-6)
+    assert label_loss(model, shards, 10**6) == pytest.approx(total / count, rel=1e-5)
+    assert label_loss(model, shards, 5) == pytest.approx(first_rows[0] / first_rows[1], rel=1e-5)

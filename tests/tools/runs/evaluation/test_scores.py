@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
-from clozeline.tools.runs.evaluation.group_units import question_units
+from clozeline.tools.runs.evaluation.group_scores import question_scores
 from clozeline.tools.runs.evaluation.scores import lines_of, to_json
-from clozeline.tools.runs.evaluation.unit_sums import value_of
 
 SCORES = {
     "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},
@@ -44,5 +44,4 @@ def test_answers_of_a_question_are_judged_together() -> None:
         (1, 1, 1, 1, 1, 1): {"f1": 2 * 4 / (6 + 4), "exact_match": 1 / 3},
     }
     for predicted, metrics in expected.items():
-        units = question_units(answers, np.array(predicted), keys)
-        assert {name: value_of(name, np.sum(counts, axis=0)) for name, counts in units.items()} == metrics
+        assert question_scores(answers, np.array(predicted), keys) == pytest.approx(metrics)

@@ -119,7 +119,7 @@ def test_words_are_runs_of_letters_or_single_characters() -> None:
     """Tokens: un | read| pa|ges|,| a|b|.|  and one for the blank at the end."""
     text = "unread pages, ab. "
     starts = np.array([0, 2, 6, 9, 12, 13, 15, 16, 17])
-    encoding = Encoding(np.zeros(9, dtype=np.uint16), starts)
+    encoding = Encoding(np.zeros(9, dtype=np.uint16), starts, np.append(starts[1:], len(text)))
     assert word_indices(text, encoding) == [0, 0, 1, 1, 2, 3, 3, 4, -1]
 
 

@@ -9,14 +9,12 @@ import pytest
 
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
-from clozeline.tools.shards import export_webdataset, merge_manifests, repack_shards
+from clozeline.tools.shards import export_webdataset, repack_shards
 from clozeline.tools.shards.rewriting import shard_folder
 from tests.shard_sets import toy_set
 
 WRITERS = [
     (repack_shards, ["--container", "tar"]),
-    (merge_manifests, ["--name", "new"]),
-    (merge_manifests, ["--name", "new", "--copy"]),
     (export_webdataset, ["--rows", "2"]),
 ]
 
@@ -73,9 +71,7 @@ def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys, tool, opti
 
 def test_quarantine_is_kept(tmp_path):
     first = toy_set(tmp_path / "first", [9, 6])
-    second = toy_set(tmp_path / "second", [7], name="second")
     quarantine(tmp_path / "first", (0, 2), (1, 0))
-    quarantine(tmp_path / "second", (0, 1))
     repack_shards.repack(
         open_shards(first.path), tmp_path / "tar", repack_shards.form_of(first.manifest, "tar", "zstd")
     )
@@ -84,8 +80,6 @@ def test_quarantine_is_kept(tmp_path):
     assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())["blocks"][1] == {
         "shard": "shard-00001-of-00002.tar", "block": 0, "reason": "reason 1",
     }  # fmt: skip
-    merge_manifests.merge([second.path, first.path], tmp_path / "both", "both")
-    assert open_shards(tmp_path / "both").quarantined == {1, 2 + 2, 2 + 3}
 
 
 def test_blocks_in_quarantine_keep_their_rows(tmp_path, capsys):

@@ -50,16 +50,15 @@ def test_the_first_row_that_breaks_a_rule_is_named(
 def test_documents_of_targets_follow_those_of_inputs(tmp_path: Path, value: int, place: int, message: str) -> None:
     write_token_set(tmp_path, [1 + (7 * document) % 9 for document in range(200)])
     entry = {
-        "name": "text_infilling",
-        "max_length": 40,
-        "grouping": "packed",
+        "name": "span_corruption",
+        "input_length": 40,
         "cross_documents": False,
         "block_rows": 8,
     }
     made = recipe(tmp_path, [entry])
     for stage in ("group", "corrupt"):
         run_stage(made, stage)
-    manifest = tmp_path / "corrupt" / "text_infilling" / "train"
+    manifest = tmp_path / "corrupt" / "span_corruption" / "train"
     assert_names_the_row(manifest, lambda rows: changed(rows, "target_document_starts", 2, place, value), message)
     assert_names_the_row(
         manifest, lambda rows: without_last(rows, "target_document_starts", 2), "documents in input_ids"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 from tests.shard_sets import rows
 
 

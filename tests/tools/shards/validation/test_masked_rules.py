@@ -12,7 +12,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.validation.invariants import check_rows
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 from tests.tools.rewritten_set import changed, repeated
 from tests.tools.shards.validation.broken_rows import assert_names_the_row
 from tests.tools.small_run import example_sets

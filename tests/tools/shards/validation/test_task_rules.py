@@ -10,7 +10,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import Manifest
 from clozeline.tools.shards.validation.invariants import check_rows
-from clozeline.tools.shards.validation.located_rows import LocatedRows
+from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 from tests.pipeline.task_files import (
     make_chat_sets,
     make_choice_sets,

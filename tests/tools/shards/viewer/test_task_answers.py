@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.shards.inspect_shard import main as inspect
-from clozeline.tools.shards.viewer.task_answers import answer_of
+from clozeline.tools.shards.viewer.sheets import answer_of
 from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, open_split
 
 

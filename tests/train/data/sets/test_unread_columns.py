@@ -24,7 +24,7 @@ def manifest(
     )
     specs = [SimpleNamespace(name=name, kind="list") for name in columns]
     tokenizer = SimpleNamespace(special_ids={"pad": 0, "mask": 1})
-    return SimpleNamespace(objective=objective, specs=specs, tokenizer=tokenizer, name="set")
+    return SimpleNamespace(objective=objective, columns=specs, tokenizer=tokenizer, name="set")
 
 
 def model(

@@ -23,7 +23,7 @@ from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 
 
-def test_ranks_of_a_node_start_together_with_a_cold_cache(tmp_path: Path) -> None:
+def test_ranks_of_a_node_start_together(tmp_path: Path) -> None:
     """All see the global batches of one process."""
     size = 8
     shards = toy_set(tmp_path / "set", [150, 170], block_rows=10)
@@ -35,7 +35,7 @@ def test_ranks_of_a_node_start_together_with_a_cold_cache(tmp_path: Path) -> Non
 
     server.hold = hold
     with server.site.running():
-        finished = run_ranks(size, faulty.stream_an_epoch, server.url, str(tmp_path / "cache"), folder=tmp_path)
+        finished = run_ranks(size, faulty.stream_an_epoch, server.url, folder=tmp_path)
     assert finished.codes == [0] * size, finished.errors
     found = [json.loads(output) for output in finished.outputs]
     asked = Counter(server.asked)

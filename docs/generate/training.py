@@ -1,0 +1,53 @@
+"""The table of what can be trained: objective, architecture, batch columns and heads."""
+
+from collections.abc import Iterator
+
+from clozeline import registry
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.corrupt.preview.words import Words
+from clozeline.train.data.sets.head_data import judges_generator
+from clozeline.train.data.sets.unread_columns import is_for_inversion
+from clozeline.train.data.stream.collate import Collate
+from docs.generate.objective_cases import EVERY_WORD
+
+_PACKAGE = "clozeline.pipeline.corrupt.objectives"
+_TITLE = """## What can be trained
+
+Columns that batches are made of, and the heads of `model.heads` that learn from them, for the defaults of each
+objective. A head that judges a generator's tokens needs the family `replaced_tokens`, which has a generator, or rows
+whose tokens are drawn when they are stored (`replacement: uniform`, `unigram` or `shuffle`). Columns in brackets are
+read by nothing yet: name them in `data.ignore`. Other columns are kept to undo the corruption."""
+
+
+def training_table(names: list[str]) -> str:
+    """Return the table as Markdown, a row per architecture of each objective."""
+    lines = [_TITLE, "", "| objective | architecture | columns | heads |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for name in names for row in training_rows(name)]
+    return "\n".join(lines)
+
+
+def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (objective, architecture, columns, heads) for every architecture of an objective."""
+    kind = registry.find(_PACKAGE, name)
+    chosen = "architecture" in kind.Options.__pydantic_fields__
+    for architecture in kind.architectures if chosen else kind.architectures[:1]:
+        words = Words(EVERY_WORD).vocabulary
+        objective = build_objective({"name": name, **({"architecture": architecture} if chosen else {})}, words)
+        yield name, architecture, *_columns_and_heads(objective, dict(words.specials))
+
+
+def _columns_and_heads(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str]:
+    features, frame = [feature.name for feature in objective.features], objective.frame
+    try:
+        collate = Collate(
+            objective.architecture, features, special_ids,  # type: ignore[arg-type]
+            decoder_start=frame.decoder_start, padding_side=frame.padding_side,
+            cross_documents=getattr(objective.options, "cross_documents", True),
+        )  # fmt: skip
+    except ConfigurationError as error:
+        return "–", f"none yet: {str(error).partition(';')[0]}"
+    unread = [name for name in features if name not in collate.columns and not is_for_inversion(name)]
+    judging = " (generator or drawn tokens)"
+    heads = [head + judging * judges_generator(head, objective.heads) for head in objective.heads]
+    return ", ".join([*collate.columns, *(f"[{name}]" for name in unread)]), ", ".join(heads)

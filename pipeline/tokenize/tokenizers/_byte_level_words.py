@@ -1,0 +1,67 @@
+"""Encode a text as GPT-2's words with a cache: the library alone encodes a third to a half as many bytes a second."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+
+from clozeline.pipeline.tokenize.tokenizers._pieces import ENCODING_CUT, byte_alphabet, cut
+
+_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_LETTERS: Final = (
+    "A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u02af\u0388-\u038a\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u05d0-\u05ea"
+    "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fea\uac00-\ud7a3"
+)
+_MARKS: Final = "\xab\xbb\u2013\u2014\u2018-\u201d\u2026"
+"""Frequent punctuation marks beyond ASCII."""
+_SIGN: Final = f"\0-\x08\x0e-\x1f!-/:-@[-`{{-\x7f{_MARKS}"
+_ALONE: Final = f"(?![^\0-\x7f{_MARKS}{_LETTERS}])"
+WORDS: Final = re.compile(
+    f"'(?:[sdmt]|ll|ve|re){_ALONE}| ?[{_LETTERS}]++{_ALONE}| ?[0-9]++{_ALONE}|(?!'[a-z]) ?[{_SIGN}]++{_ALONE}"
+    f"|[{_SPACE}]+(?![^{_SPACE}])| ?[^{_SPACE}]+|[{_SPACE}]+"
+)
+"""GPT-2's words, spelled out for frequent characters; elsewhere what stands between white space, which may be several.
+
+The words of a text cover it, and no token crosses their bounds.
+"""
+_CACHED_WORDS: Final = 1 << 18
+_WORD_CHARACTERS: Final = 64
+
+
+def has_byte_level_words(facts: Mapping[str, Any], bare: Collection[str]) -> bool:
+    """Return whether a `tokenizer.json` cuts texts as GPT-2's and its token bytes are the text's.
+
+    `bare` pieces never occur in text.
+    """
+    level, model = facts.get("pre_tokenizer") or {}, facts["model"]
+    as_gpt2 = level.get("type") == "ByteLevel" and level.get("use_regex", True) and not level["add_prefix_space"]
+    plain = not facts.get("normalizer") and all(entry["content"] in bare for entry in facts["added_tokens"])
+    return bool(as_gpt2 and plain and model["type"] == "BPE" and byte_alphabet().keys() <= model["vocab"].keys() - bare)
+
+
+class ByteLevelWords:
+    """Encodes each different word once and caches short ones; very long ones are cut, which bounds memory."""
+
+    def __init__(self, library: tokenizers.Tokenizer, dtype: Any) -> None:
+        self._library, self._dtype = library, dtype
+        self._cache: dict[str, bytes] = {}
+
+    def encode(self, text: str) -> NDArray[Any]:
+        """Return the ids of a text."""
+        if len(self._cache) > _CACHED_WORDS:
+            self._cache.clear()
+        words = WORDS.findall(text)
+        if len(text) > ENCODING_CUT:
+            words = [part for word in words for part in cut(word, ENCODING_CUT)]
+        new = set(words).difference(self._cache)
+        long = {word: self._encode([word])[0] for word in new if len(word) > _WORD_CHARACTERS}
+        short = list(new.difference(long))
+        self._cache.update(zip(short, self._encode(short), strict=True))
+        return np.frombuffer(b"".join([self._cache.get(word) or long[word] for word in words]), self._dtype)
+
+    def _encode(self, words: list[str]) -> list[bytes]:
+        rows = self._library.encode_batch_fast(words, add_special_tokens=False) if words else []
+        return [np.array(row.ids, self._dtype).tobytes() for row in rows]

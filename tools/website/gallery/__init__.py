@@ -1,1 +1,0 @@
-"""The gallery of objectives: sentences of words, corrupted by every objective of the registry, as a page."""
