@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import field
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field
@@ -45,8 +44,6 @@ class TasksConfig:
     carve: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
     """splits taken from the training file and their shares, for tasks without such files: {dev: 0.1, test: 0.2}; no two
     splits share a document or a text"""
-    exclude: list[Path] = field(default_factory=list)
-    """files of the task whose documents and texts are excluded from every split, such as another test set"""
     disjoint: bool = False
     """reject rows of other splits that share a document or a text with a training row, as XQuAD does with SQuAD"""
     code_switch: CodeSwitchConfig | None = None

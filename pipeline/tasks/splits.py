@@ -43,7 +43,7 @@ SHOWN_NOTES: Final = (
 
 
 def split_files(
-    files: Sequence[SourceFile], reader: type[TaskReader]
+    files: Sequence[SourceFile], reader: TaskReader | type[TaskReader]
 ) -> tuple[dict[str, SourceFile], tuple[SourceFile, ...]]:
     """Return the files of a task by split, and the other files.
 
@@ -61,7 +61,8 @@ def split_files(
     others: list[SourceFile] = []
     kept = [file for file in files if not reader.has_parts or _is_first_part(file.path.name)]
     if reader.in_folders:
-        kept, others = _first_texts(kept)
+        first = {_folder_of(file): file for file in sorted(kept, key=lambda file: file.source, reverse=True)}
+        kept = [file for file in kept if (folder := _folder_of(file)) is None or first[folder] is file]
     for file in sorted(kept, key=lambda file: (len(file.path.name), file.source)):
         split = _split_of(file, reader)
         if split is None:
@@ -86,20 +87,16 @@ def split_files(
     return dict(sorted(splits.items())), tuple(others)
 
 
-def _first_texts(files: Sequence[SourceFile]) -> tuple[list[SourceFile], list[SourceFile]]:
-    """Return the first text file of each folder of folders, and the files that are no text of one."""
-    first: dict[PurePosixPath, SourceFile] = {}
-    others = []
-    for file in sorted(files, key=lambda file: file.source):
-        folder = PurePosixPath(file.source).parent.parent
-        if PurePosixPath(file.source).suffix == ".txt" and folder.name:
-            first.setdefault(folder, file)
-        else:
-            others.append(file)
-    return [*first.values()], others
+def _folder_of(file: SourceFile) -> PurePosixPath | None:
+    """Return the folder of folders that is the split of a text file: `train` of `train/pos/0_9.txt`."""
+    path = PurePosixPath(file.source)
+    folder = path.parent.parent
+    is_named = bool(folder.name) and file.entry.source != _UNNAMED
+    is_split = is_named or _NAME.fullmatch(folder.name.replace("-", "_"))
+    return folder if path.suffix == ".txt" and is_split else None
 
 
-def _split_of(file: SourceFile, reader: type[TaskReader]) -> str | None:
+def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | None:
     if file.entry.source != _UNNAMED:
         if not _LABEL.fullmatch(file.entry.source):
             raise ConfigurationError(
@@ -110,8 +107,8 @@ def _split_of(file: SourceFile, reader: type[TaskReader]) -> str | None:
     path = PurePosixPath(file.source)
     part = PART.fullmatch(path.name)
     name = path.name.partition(".")[0] if part is None else path.parent.name if part["name"] == "data" else part["name"]
-    if reader.in_folders:
-        name = path.parent.parent.name
+    if reader.in_folders and (folder := _folder_of(file)) is not None:
+        name = folder.name
     if name in reader.split_names:
         return reader.split_names[name]
     match = _NAME.fullmatch(name.replace("-", "_"))
@@ -146,9 +143,8 @@ def split_by_group(items: Sequence[TaskItem | Rejected], shares: Mapping[str, fl
     return [_draw_split(_root(parents, row[0]), shares, own, seed) if row else own for row in keys]
 
 
-def exclude_overlaps(items: Iterable[TaskItem | Rejected], others: Iterable[TaskItem]) -> list[TaskItem | Rejected]:
-    """Reject rows, as `excluded`, that share a document or a text with `others`; return all."""
-    known = {key for item in others for key in overlap_keys(item)}
+def exclude_overlaps(items: Iterable[TaskItem | Rejected], known: Set[str]) -> list[TaskItem | Rejected]:
+    """Reject rows, as `excluded`, that share a document or a text with rows whose `keys_of` are `known`; return all."""
     return [
         item if isinstance(item, Rejected) or known.isdisjoint(overlap_keys(item)) else Rejected("excluded", item.index)
         for item in items

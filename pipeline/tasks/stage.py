@@ -97,6 +97,8 @@ class TaskSets(Pass[TaskCounts]):
         read = self.read(source, reader)
         training = [] if is_training else [other for other in self.sources if _is_training(other.split)]
         learned = keys_of(item for other in training for item in self.read(other, reader)) if training else None
+        if config.disjoint and learned is not None:
+            read = exclude_overlaps(read, learned)
         notes = check_rows(read, learned)
         items: Iterable[TaskItem | Rejected] = read
         if is_training and config.similarity is not None:
@@ -127,24 +129,15 @@ class TaskSets(Pass[TaskCounts]):
         return add_counts(sums, cast(TaskCounts, {key: counts[key] for key in _TOTALS}))
 
     def read(self, source: SplitSource, reader: TaskReader) -> list[TaskItem | Rejected]:
-        """Return the rows of a split, of which excluded ones are rejected."""
-        config, excluded = self.config, [*self.config.exclude]
-        if config.disjoint and not _is_training(source.split):
-            excluded += [
-                other.path for other in self.sources if _is_training(other.split) and other.path != source.path
-            ]
-        rows = list(self._read_file(source.path, reader))
-        if excluded:
-            known = (item for path in excluded for item in self._read_file(path, reader))
-            rows = exclude_overlaps(rows, (item for item in known if not isinstance(item, Rejected)))
-        if config.carve and (source.split == "train" or source.split in config.carve):
-            splits = split_by_group(rows, config.carve, "train", self.seed)
+        """Return the rows of a split."""
+        items, similarity, carve = reader.read(reader.open(source.path)), self.config.similarity, self.config.carve
+        if similarity is not None:
+            items = (to_pair(item, reader.facts, similarity.alike) for item in items)
+        rows = list(items)
+        if carve and (source.split == "train" or source.split in carve):
+            splits = split_by_group(rows, carve, "train", self.seed)
             rows = [item for item, split in zip(rows, splits, strict=True) if split == source.split]
         return rows
-
-    def _read_file(self, path: Path, reader: TaskReader) -> Iterable[TaskItem | Rejected]:
-        items, similarity = reader.read(reader.open(path)), self.config.similarity
-        return items if similarity is None else (to_pair(item, reader.facts, similarity.alike) for item in items)
 
     def open_tokenizer(self) -> Tokenizer:
         """Load the tokenizer published by an earlier stage, after checking its files."""
@@ -218,7 +211,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         """The file of each split, and the other files."""
         if not self.recipe.input:
             raise ConfigurationError("tasks: no input: add input=FOLDER with files named train, dev and test")
-        return split_files(source_files(self.recipe.input, self.recipe.output), self.config.reader.type)
+        reader: TaskReader = self.config.reader.build(self.recipe.limits)
+        return split_files(source_files(self.recipe.input, self.recipe.output), reader)
 
     @cached_property
     def _complete_config(self) -> TasksConfig:
@@ -245,14 +239,6 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                     f"tasks: no file of input={inputs} is the split '{split}', which was published before: give the "
                     f"file again, or remove {manifest.parent}"
                 )
-        # files that are both a training and another split, although `disjoint` is set
-        training = {file.local_path.resolve(): split for split, file in splits.items() if _is_training(split)}
-        for split, file in splits.items() if self.config.disjoint else ():
-            if not _is_training(split) and (train := training.get(file.local_path.resolve())) is not None:
-                yield (
-                    f"tasks.disjoint: {file.path} is both {train} and {split}, so no row of {split} would be left: "
-                    f"give {split} a file of its own, or take it from train: tasks.carve='{{{split}: 0.1}}'"
-                )
         if (head, frame.architecture) not in ROW_TYPES:
             fit = [name for name, other in FRAMES.items() if (head, other.architecture) in ROW_TYPES]
             yield (
@@ -276,7 +262,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         for split, file in splits.items():
             if others := reader.open(file.local_path).others:
                 hashes[f"{split}: {len(others)} further files"] = f"{hash64(*map(file_hash, others)):016x}"
-        return hashes | {str(path): file_hash(path) for path in (*self.config.exclude, *dictionaries) if path.is_file()}
+        return hashes | {str(path): file_hash(path) for path in dictionaries if path.is_file()}
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
         (splits, others), carve, recipe = self._files, self.config.carve, self.recipe

@@ -103,12 +103,7 @@ def expand_label(label: str, count: int) -> list[str]:
     """Return the labels of the `count` words that replace one word.
 
     Example:
-        >>> expand_label("B-PER", 3), expand_label("S-PER", 2), expand_label("E-PER", 2), expand_label("NOUN", 2)
-        (['B-PER', 'I-PER', 'I-PER'], ['B-PER', 'E-PER'], ['I-PER', 'E-PER'], ['NOUN', 'NOUN'])
+        >>> expand_label("B-PER", 3), expand_label("NOUN", 2)
+        (['B-PER', 'I-PER', 'I-PER'], ['NOUN', 'NOUN'])
     """
-    mark, inside = label[:2], f"I-{label[2:]}"
-    if count == 1 or mark not in ("B-", "E-", "S-"):
-        return [label] * count
-    first = inside if mark == "E-" else f"B-{label[2:]}"
-    last = inside if mark == "B-" else f"E-{label[2:]}"
-    return [first, *[inside] * (count - 2), last]
+    return [label, *[f"I-{label[2:]}" if label.startswith("B-") else label] * (count - 1)]

@@ -21,6 +21,7 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.labeled_texts import LabeledByModel, label_texts, read_texts, task_reader
@@ -60,6 +61,7 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
         raise ConfigurationError(
             f"{options.input}: no row has a label with a probability of {options.threshold:g}: lower the threshold"
         )
+    assert isinstance(reader, Labelled), "as those of all classes"
     lines = list(reader.format_lines([_with_label(row) for row in kept]))
     publish_text(options.output, "".join(f"{line}\n" for line in lines))
     names = opened.facts.labels

@@ -16,12 +16,10 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator
 
-Scheme: TypeAlias = Literal["bio", "bioes"]
 MOST_CLASSES: Final = 65_535
 """Labels are stored as uint16."""
 _LOG: Final = logging.getLogger(__name__)
@@ -33,7 +31,6 @@ _RESEMBLES: Final = re.compile(r"[A-Za-z][-_/|:]\w+|\w+[-_/|:][A-Za-z]")
 _BEGINS: Final = frozenset("BS")
 _MARKS: Final = {mark: mark for mark in "BIES"} | {"L": "E", "U": "S", "M": "I", "W": "S"}
 """Letters of all schemes, and those of BIOES for them."""
-_MARKS_OF: Final[dict[Scheme, str]] = {"bio": "BI", "bioes": "BIES"}
 
 
 def cell_text(value: Any) -> str | None:
@@ -184,9 +181,9 @@ def as_texts(value: Any) -> Any:
 ClassNames: TypeAlias = Annotated[list[str], BeforeValidator(as_texts)]
 
 
-def scheme_labels(entities: Sequence[str], scheme: Scheme) -> tuple[str, ...]:
-    """Return the tags of a scheme: `O`, then those of each entity type."""
-    return (_OUTSIDE, *(f"{mark}-{entity}" for entity in entities for mark in _MARKS_OF[scheme]))
+def bio_labels(entities: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags that models are trained on: `O`, then `B` and `I` of each entity type."""
+    return (_OUTSIDE, *(f"{mark}-{entity}" for entity in entities for mark in "BI"))
 
 
 def normalize(tag: str) -> str:
@@ -215,14 +212,12 @@ def are_entities(tags: Sequence[str]) -> bool:
 
 
 def word_classes(found: Sequence[str], column: str) -> list[str]:
-    """Return the classes of words in order: the tags of a scheme if all are entities', else as they are written.
+    """Return the classes of words in order: those of IOB2 if all are entities', else as they are written.
 
     Tags that only resemble those of entities, such as PER-B or B_PER, are named in a warning.
     """
     if are_entities(found):
-        tags = [*map(normalize, found)]
-        entities = sorted({tag[2:] for tag in tags if tag != _OUTSIDE})
-        return list(scheme_labels(entities, "bioes" if any(tag[0] in "ES" for tag in tags) else "bio"))
+        return [*bio_labels(sorted({tag[2:] for tag in map(normalize, found) if tag != _OUTSIDE}))]
     names = sort_classes(found)
     if len(found) > 1 and sum(bool(_RESEMBLES.fullmatch(tag)) for tag in found) == len(found) - 1:
         _LOG.warning(
@@ -230,6 +225,20 @@ def word_classes(found: Sequence[str], column: str) -> list[str]:
             "such as B-PER", column, ", ".join(names[:10]),
         )  # fmt: skip
     return names
+
+
+def bio_classes(names: Sequence[str]) -> Sequence[str] | dict[str, str]:
+    """Return classes of entities as they are in IOB2, else the class of IOB2 for each of them and for its number.
+
+    Example:
+        >>> bio_classes(["O", "B-A", "I-A"]), bio_classes(["O", "S-A"])
+        (['O', 'B-A', 'I-A'], {'0': 'O', 'O': 'O', '1': 'B-A', 'S-A': 'B-A'})
+    """
+    found = [{"E": "I", "S": "B"}.get(tag[0], tag[0]) + tag[1:] for tag in map(normalize, names)]
+    if found == [*names]:
+        return names
+    pairs = enumerate(zip(names, found, strict=True))
+    return {value: tag for number, (name, tag) in pairs for value in (str(number), name)}
 
 
 def to_bio(tags: Sequence[str]) -> list[str]:
@@ -253,19 +262,4 @@ def to_bio(tags: Sequence[str]) -> list[str]:
             raise ValueError(f"tag {tag!r}: expected O, or B, I, E or S with a type, such as B-PER")
         converted.append(f"{'B' if mark in _BEGINS or entity != open_type else 'I'}-{entity}")
         open_type = "" if mark in "ES" else entity
-    return converted
-
-
-def to_bioes(tags: Sequence[str]) -> list[str]:
-    """Convert tags of IOB2 to BIOES.
-
-    Example:
-        >>> to_bioes(["B-LOC", "I-LOC", "B-LOC", "O"])
-        ['B-LOC', 'E-LOC', 'S-LOC', 'O']
-    """
-    converted = []
-    for tag, following in pairwise([*tags, _OUTSIDE]):
-        ends = not following.startswith("I-")
-        mark = {"B": "S", "I": "E"}.get(tag[0], tag[0]) if ends else tag[0]
-        converted.append(mark + tag[1:])
     return converted

@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers._column_files import Row, TaskFile
-from clozeline.pipeline.tasks.readers._task_items import GROUP, LabeledText, Rejected, TaskItem, Unfit, keep_texts
+from clozeline.pipeline.tasks.readers._task_items import GROUP, Rejected, TaskItem, Unfit, keep_texts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 
 TASK: Final = "task"
@@ -73,7 +72,7 @@ class TaskReader(ABC):
     """unit that the index of a row counts, in messages"""
     has_parts: ClassVar[bool] = False
     """true if a file may be one of several parts, as in a folder that `datasets` saved"""
-    in_folders: ClassVar[bool] = False
+    in_folders: bool = False
     """true if a split is a folder of folders with text files, `train/pos/0_9.txt`; its first file stands for all"""
     split_names: ClassVar[Mapping[str, str]] = {}
     """splits of official file names that do not say so, without suffix"""
@@ -138,10 +137,6 @@ class TaskReader(ABC):
         The indices of the rows count them.
         """
         return None
-
-    def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
-        """Yield the lines of a file from which `read` returns these texts and classes, if there is such a layout."""
-        raise ConfigurationError(f"the reader {type(self).__name__} has no layout of classes that can be written")
 
 
 def facts_of(manifest: Manifest) -> TaskFacts | None:

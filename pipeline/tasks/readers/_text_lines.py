@@ -1,20 +1,16 @@
 r"""Read text files: lines (split at `\n` only, without a byte order mark), sentences, texts, or one JSON value."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers._task_items import Rejected, keep_texts
-
-A = TypeVar("A")
-B = TypeVar("B")
+from clozeline.pipeline.tasks.readers._task_items import Rejected
 
 _BOM: Final = "\ufeff"
 
@@ -35,21 +31,6 @@ def text_lines(path: Path, limits: Limits, encoding: str = "utf-8") -> Iterator[
                 yield number, Rejected("bad_utf8", number)
                 continue
             yield number, (text.removeprefix(_BOM) if number == 0 else text).removesuffix("\r")
-
-
-def align_lines(
-    first: Iterable[tuple[int, A | Rejected]], second: Iterable[tuple[int, B | Rejected]]
-) -> Iterator[tuple[A, B] | Rejected]:
-    """Yield pairs of lines, or why one is missing: `unaligned`, or its own reason, with the text of the other."""
-    for index, (left, right) in enumerate(zip_longest(first, second)):
-        if left is None or right is None:
-            yield keep_texts(Rejected("unaligned", index), [left and left[1], right and right[1]])
-        elif isinstance(left[1], Rejected):
-            yield keep_texts(replace(left[1], index=index), right[1])
-        elif isinstance(right[1], Rejected):
-            yield keep_texts(replace(right[1], index=index), left[1])
-        else:
-            yield left[1], right[1]
 
 
 @dataclass(slots=True)

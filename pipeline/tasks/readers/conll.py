@@ -11,7 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_sentences
-from clozeline.pipeline.tasks.readers._labels import Scheme, scheme_labels
+from clozeline.pipeline.tasks.readers._labels import bio_labels
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
 from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
 
@@ -28,7 +28,7 @@ class Conll(OfficialLayout):
     """Sentences with one tag per word: named entities (CoNLL-2003, WikiGold, WNUT-17, WikiANN) or plain classes.
 
     Columns are separated by tabs if the first line has one, else by spaces. Entity tags of any scheme (IOB1, IOB2,
-    BIOES, BILOU, BMES) are converted to `scheme`. `-DOCSTART-` lines start documents. Rejected sentences: `fields`, a
+    BIOES, BILOU, BMES) are converted to IOB2. `-DOCSTART-` lines start documents. Rejected sentences: `fields`, a
     line with another number of columns; `bad_label`, an unknown tag; `empty_word`, a word that is empty without its
     `prefix`.
 
@@ -46,8 +46,6 @@ class Conll(OfficialLayout):
         """entity types; empty: tags are plain classes"""
         tags: list[str] = field(default_factory=list)
         """plain classes in order, instead of entities"""
-        scheme: Scheme = "bio"
-        """tags to train on: bio, or bioes, which also marks last and single words"""
         word_column: int = 0
         """column of the word, from 0; negative: from the end"""
         tag_column: int = -1
@@ -64,7 +62,7 @@ class Conll(OfficialLayout):
     @cached_property
     def spec(self) -> Labelled.Options:
         options = self.options
-        classes = {name: name for name in options.tags or scheme_labels(options.entities, options.scheme)}
+        classes = {name: name for name in options.tags or bio_labels(options.entities)}
         return Labelled.Options(task=options.task, words="words", label="tags", classes=classes)
 
     def open(self, path: Path) -> TaskFile:

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,
@@ -24,36 +25,40 @@ from clozeline.pipeline.tasks.readers import (
     Unfit,
     strings_in,
 )
-from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
+from clozeline.pipeline.tasks.readers._column_files import open_folder, open_table, value_at
 from clozeline.pipeline.tasks.readers._labels import (
     MOST_CLASSES,
     ClassNames,
     are_entities,
     are_numbers,
     as_texts,
+    bio_classes,
     cell_text,
     cell_texts,
     class_indices,
     class_names,
     is_integer,
     is_vector,
-    normalize,
     number_of,
     printed_list,
     sort_classes,
     to_bio,
-    to_bioes,
     word_classes,
 )
 from clozeline.pipeline.tasks.readers._task_items import GROUP
+from clozeline.pipeline.tasks.readers._text_lines import text_files
 
 _ANSWERS: Final = ("label", "labels", "score")
+_FOLDER: Final = "folder"
 _SHOWN: Final = 10
 """Values that a message shows."""
 
 
 class Labelled(TaskReader):
     """Rows of named columns: a text or two with a class, several classes or a number, or words with a class each.
+
+    With `label: folder`, a split may be a folder of folders of text files, `train/pos/0_9.txt`, as in IMDB (Maas et al.
+    2011): a row is a file, and its folder is the class.
 
     The classes are those of the training rows in a fixed order (integers by value, names by characters), or the ones
     that the files store (ClassLabel), or `classes`. Rejected: `fields`, a damaged row, or other numbers of words and
@@ -82,7 +87,7 @@ class Labelled(TaskReader):
         words: str | None = None
         """column of the words to tag, a list or a text split at white space, instead of `text`"""
         label: str | None = None
-        """column of the class: a name, or an integer; with `words`, of a class for each word"""
+        """column of the class: a name, or an integer; with `words`, of one for each word; of text files, `folder`"""
         labels: str | None = None
         """column of any number of classes: a list, a text split at `separator`, or, with `classes`, 1 or 0 for each;
         an empty text has none of them"""
@@ -116,6 +121,10 @@ class Labelled(TaskReader):
                 raise ValueError("words: expected label, the column with a class for each word, and no text_pair")
             if not self.text:
                 raise ValueError("text: expected a column, got none")
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        self.in_folders = self.spec.label == _FOLDER
 
     @cached_property
     def spec(self) -> Options:
@@ -153,6 +162,8 @@ class Labelled(TaskReader):
 
     def open(self, path: Path) -> TaskFile:
         spec = self.spec
+        if self.in_folders and path.suffix == ".txt":
+            return open_folder(path, text_files(path), self.limits, "a folder per class", _text_in_folder)
         file = open_table(path, self.limits, spec.delimiter, spec.columns)
         texts = [*spec.text, *spec.text_pair] if spec.words is None else [spec.words]
         file.require(*texts, *spec.keep)
@@ -170,12 +181,15 @@ class Labelled(TaskReader):
         spec = self.spec
         if spec.score is not None:
             return self.options if spec.range is not None else replace(self.options, range=self._score_range(splits))
-        if spec.classes:
-            return self.options
-        training = [path for split, path in splits.items() if split.partition("_")[0] == "train"] or [*splits.values()]
-        stored = (self.open(path).class_names.get(self._answer) for path in training)
-        classes = next((list(names) for names in stored if names), None)
-        return replace(self.options, classes=classes or self._find_classes(training))
+        classes: Sequence[str] | Mapping[str, str] = spec.classes
+        if not classes:
+            training = [path for split, path in splits.items() if split.partition("_")[0] == "train"]
+            training = training or [*splits.values()]
+            stored = (self.open(path).class_names.get(self._answer) for path in training)
+            classes = next((list(names) for names in stored if names), None) or self._find_classes(training)
+        if spec.words is not None and not isinstance(classes, Mapping) and are_entities(classes):
+            classes = bio_classes(classes)
+        return self.options if classes is spec.classes else replace(self.options, classes=classes)
 
     def _find_classes(self, paths: Sequence[Path]) -> list[str]:
         """Return the classes of training rows in order; ConfigurationError for a column that holds no classes."""
@@ -314,20 +328,18 @@ class Labelled(TaskReader):
         tags = self._labels(row)
         if len(tags) != count:
             raise Unfit("fields", f"it has {count} words and {len(tags)} labels")
-        names, marks = self._scheme
-        if marks:
+        if names := self._entities:
             try:
                 tags = to_bio([names[self._indices[tag]] if tag in self._indices else tag for tag in tags])
             except ValueError as error:
                 raise Unfit("bad_label", f"the column {self._answer}: {error}") from error
-            tags = to_bioes(tags) if marks & {*"ES"} else tags
         return tuple(map(self._index_of, tags))
 
     @cached_property
-    def _scheme(self) -> tuple[tuple[str, ...], set[str]]:
-        """The classes, and the letters of their scheme; none if they are not those of entities."""
+    def _entities(self) -> tuple[str, ...]:
+        """The classes, if they are those of entities."""
         names = class_names(self.spec.classes)
-        return names, {normalize(name)[0] for name in names} if are_entities(names) else set()
+        return names if are_entities(names) else ()
 
     @cached_property
     def _indices(self) -> dict[str, int]:
@@ -342,10 +354,8 @@ class Labelled(TaskReader):
         return index
 
     def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
-        """Yield JSON lines with the columns of the task; ConfigurationError for a task without classes."""
+        """Yield JSON lines with the columns of a task of classes."""
         spec = self.spec
-        if not spec.classes or spec.words is not None:
-            yield from super().format_lines(items)
         values = {index: value for value, index in reversed(self._indices.items())}
         fixed = {name: kept[0] for name, kept in spec.keep.items()}
         for item in items:
@@ -354,6 +364,10 @@ class Labelled(TaskReader):
             several = None if spec.labels is None else [values[number] for number in item.classes or ()]
             answer = values[item.label or 0] if several is None else several
             yield json.dumps({**texts, **fixed, self._answer: answer}, ensure_ascii=False)
+
+
+def _text_in_folder(path: Path, text: str) -> list[Row | Rejected]:
+    return [{_FOLDER: path.parent.name, "text": text}]
 
 
 class OfficialLayout(Labelled):

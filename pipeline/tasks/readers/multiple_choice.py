@@ -1,8 +1,8 @@
 """Reader of multiple choice in tables: a context, the choices, and the index of the correct one."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,7 +12,6 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, TaskFacts, TaskFile, TaskReader, Unfit
 from clozeline.pipeline.tasks.readers._column_files import open_table, texts_at, value_at
-from clozeline.pipeline.tasks.readers._text_lines import align_lines, text_lines
 
 _BEYOND: Final = (
     "the answer is the number of choices, which count from 0; tasks.reader.answers=['1', '2', ...] counts them from 1"
@@ -22,9 +21,8 @@ _BEYOND: Final = (
 class MultipleChoice(TaskReader):
     """Tables or JSON lines whose fields are named, by dotted paths; the choices are one list, or one field each.
 
-    Rows may have different numbers of choices, at least two. Answers may be in a separate file (`labels`).
-    Rejected: `fields`, a missing field; `empty_text`; `bad_label`, an answer that is not a choice; `no_label`;
-    `unaligned`, a line of the longer file.
+    Rows may have different numbers of choices, at least two. Rejected: `fields`, a missing field; `empty_text`;
+    `bad_label`, an answer that is not a choice; `no_label`.
 
     Example (context `goal`, choices `[sol1, sol2]`, answer `label`):
         `{"goal": "open a jar", "sol1": "turn the lid", "sol2": "burn it", "label": 0}`
@@ -44,8 +42,6 @@ class MultipleChoice(TaskReader):
         """field of the correct choice: its index from 0, or one of `answers`"""
         answers: list[str] = field(default_factory=list)
         """names of the choices in the answers: [A, B, C, D]; empty: indices"""
-        labels: str | None = None
-        """suffix of the file of answers: -labels.lst if valid.jsonl has valid-labels.lst; null: none"""
         group: str | None = None
         """field that names the document of a row, as SWAG's video-id: no two splits share one; null: none"""
 
@@ -65,15 +61,9 @@ class MultipleChoice(TaskReader):
         return {"context": [spec.context], "choices": spec.choices} | begin
 
     def open(self, path: Path) -> TaskFile:
-        """Check that the file has the context and the choices; add the file of answers."""
         file = open_table(path, self.limits, by_line=True)
         file.require(self.spec.context, *self.spec.choices)
-        if (labels := self._answers_of(path)) is None:
-            return file
-        if not labels.is_file():
-            raise ConfigurationError(f"{path}: expected the file {labels.name} with the answers in the same folder")
-        rows = partial(self._joined, file, labels)
-        return replace(file, layout=f"{file.layout} and a file of answers", rows=rows, others=(labels,))
+        return file
 
     def complete_options(self, splits: Mapping[str, Path]) -> Any:
         """Refuse answers that count from 1: the number of choices occurs, and 0 does not."""
@@ -91,15 +81,6 @@ class MultipleChoice(TaskReader):
                 "name them by tasks.reader.answers=['1', '2', ...]"
             )
         return self.options
-
-    def _answers_of(self, path: Path) -> Path | None:
-        suffix = self.spec.labels
-        return None if suffix is None else path.with_name(path.name.partition(".")[0] + suffix)
-
-    def _joined(self, file: TaskFile, labels: Path) -> Iterator[tuple[int, Row | Rejected]]:
-        """Yield the rows with the answers of the other file."""
-        for index, pair in enumerate(align_lines(file.rows(), text_lines(labels, self.limits))):
-            yield index, pair if isinstance(pair, Rejected) else {**pair[0], self.spec.answer: pair[1].strip() or None}
 
     def item(self, row: Row, index: int) -> Choices:
         spec, answer = self.spec, value_at(row, self.spec.answer)
@@ -122,7 +103,7 @@ class MultipleChoice(TaskReader):
             raise Unfit("bad_label", _BEYOND)
         if not 0 <= right < len(choices):
             names = ", ".join(spec.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
-            detail = f"the answer ({spec.labels or spec.answer}) is {answer!r}, expected {names}"
+            detail = f"the answer ({spec.answer}) is {answer!r}, expected {names}"
             raise Unfit("bad_label", f"{detail}; tasks.reader.answers=[A, B, ...] names the choices")
         group = None if spec.group is None else f"{spec.group} {value_at(row, spec.group)}"
         return Choices(contexts[0], tuple(f"{begins[0]} {text}".strip() for text in choices), right, index, group)

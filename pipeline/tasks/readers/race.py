@@ -33,7 +33,7 @@ class Race(MultipleChoice):
     """
 
     unit: ClassVar[str] = "question"
-    in_folders: ClassVar[bool] = True
+    in_folders: bool = True
 
     @config_class
     class Options:

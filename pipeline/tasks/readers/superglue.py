@@ -13,7 +13,6 @@ from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._reader import HeadName
 from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
-from clozeline.pipeline.tasks.readers._text_lines import text_lines
 from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
@@ -183,15 +182,8 @@ class Superglue(OfficialLayout):
             index = pair if isinstance(pair := row.get("pair_id"), int) else index // 2
         return super().item(row, index)
 
-    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        """Return every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer.
-
-        None for a file that has no JSON lines.
-        """
-        _, line = next(text_lines(path, self.limits), (0, ""))
-        return self._unlabeled_rows(path) if isinstance(line, str) and line.lstrip().startswith("{") else None
-
-    def _unlabeled_rows(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+        """Yield every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer."""
         for count, (_, row) in enumerate(self.open(path).rows()):
             item: Any = row if isinstance(row, Rejected) else self.build({**row, "label": 0}, count)
             yield replace(item, index=count), None if isinstance(row, Rejected) else row.get("idx")

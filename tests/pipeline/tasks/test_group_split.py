@@ -7,7 +7,7 @@ import random
 import pytest
 
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskItem
-from clozeline.pipeline.tasks.splits import exclude_overlaps, split_by_group
+from clozeline.pipeline.tasks.splits import exclude_overlaps, keys_of, split_by_group
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data
 
 SHARES = {"dev": 0.2, "test": 0.3}
@@ -77,7 +77,8 @@ def test_rows_of_other_files_are_excluded() -> None:
     rows = [LabeledText(("A  b", "c"), 0, None, 0), LabeledText(("d", "e"), 0, None, 1), Rejected("fields", 2),
             LabeledText(("f", "g"), 0, None, 3, "article")]  # fmt: skip
     others = [LabeledText(("x", "a B"), 0, None, 0), LabeledText(("y", "z"), 0, None, 1, "article")]
-    assert exclude_overlaps(rows, others) == [Rejected("excluded", 0), rows[1], rows[2], Rejected("excluded", 3)]
+    known = keys_of(others)
+    assert exclude_overlaps(rows, known) == [Rejected("excluded", 0), rows[1], rows[2], Rejected("excluded", 3)]
 
 
 @pytest.mark.data

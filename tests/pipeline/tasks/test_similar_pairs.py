@@ -51,10 +51,9 @@ def test_without_a_threshold_all_scored_pairs_are_learned(tmp_path: Path) -> Non
 
 def test_aligned_texts_belong_together(tmp_path: Path) -> None:
     """The prefix of a translation is no part of its text."""
-    written(tmp_path, "Hallo!\nJa.\n", "train.de")
-    path = written(tmp_path, "Hello!\nYes.\n", "train.en")
+    path = written(tmp_path, "en\tde\nHello!\tHallo!\nYes.\tJa.\n", "train.tsv")
     items, facts = pairs("text_to_text", None, path, source="en", target="de", prefix="translate: ")
-    assert items == [LabeledText(("Hello!", "Hallo!"), None, 1.0, 0), LabeledText(("Yes.", "Ja."), None, 1.0, 1)]
+    assert items == [LabeledText(("Hello!", "Hallo!"), None, 1.0, 1), LabeledText(("Yes.", "Ja."), None, 1.0, 2)]
     assert facts.metrics == ("accuracy",)
     talk = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
     template = {"user": "{content}", "assistant": "{content}"}

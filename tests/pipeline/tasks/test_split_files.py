@@ -6,8 +6,8 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.inputs import SourceFile
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.recipe import InputEntry
-from clozeline.pipeline.tasks.readers.class_folders import ClassFolders
 from clozeline.pipeline.tasks.readers.glue import Glue
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 from clozeline.pipeline.tasks.readers.trec import Trec
@@ -49,19 +49,26 @@ def test_splits_by_name(given: list[str], splits: dict[str, str], others: list[s
 
 def test_splits_that_are_folders_of_folders() -> None:
     """The first text stands for all; files beside the folders of a split, and other folders, are named."""
+    reader = Labelled(Labelled.Options(label="folder"), Limits())
     given = files("README", "test/pos/0.txt", "test/neg/3.txt", "test/urls.txt", "train/pos/1.txt", "train/neg/2.txt",
                   "train/pos/notes.md", "imdb.vocab", "extra/pos/0.txt")  # fmt: skip
-    splits, others = split_files(given, ClassFolders)
+    splits, others = split_files(given, reader)
     assert {split: file.source for split, file in splits.items()} == {
         "test": "default/test/neg/3.txt", "train": "default/train/neg/2.txt",
     }  # fmt: skip
     assert sorted(file.source.removeprefix("default/") for file in others) == [
         "README", "extra/pos/0.txt", "imdb.vocab", "test/urls.txt", "train/pos/notes.md"
     ]  # fmt: skip
-    splits, _ = split_files(files("pos/1.txt", "neg/2.txt", source="train"), ClassFolders)
+    splits, _ = split_files(files("pos/1.txt", "neg/2.txt", source="train"), reader)
     assert {split: file.source for split, file in splits.items()} == {"train": "train/neg/2.txt"}
     with pytest.raises(ConfigurationError, match=r"or name folders train, dev and test, with folders of \.txt files"):
-        split_files(files("a/b.txt", "c.txt"), ClassFolders)
+        split_files(files("a/b.txt", "c.txt"), reader)
+
+
+def test_tables_in_folders_of_folders_are_no_split() -> None:
+    """The first of them would stand for all."""
+    with pytest.raises(ConfigurationError, match="expected files named train"):
+        split_files(files("train/a/1.txt", "train/a/2.txt"), Labelled(Labelled.Options(label="stars"), Limits()))
 
 
 def test_splits_of_official_names() -> None:

@@ -14,7 +14,6 @@ from clozeline.errors import IntegrityError
 from clozeline.model.decoding.tags import bio_transitions, viterbi
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.pipeline.tasks.readers._labels import to_bio
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.tools.runs.evaluation.metrics import Scored
 from clozeline.tools.runs.evaluation.predictions import windows_of
@@ -84,7 +83,7 @@ def tag_metrics(
     accuracy = sum(right) / max(1, len(right))
     if not _has_entities(facts):
         return {"accuracy": accuracy}
-    first, second = ([to_bio(tags) if _is_bioes(facts) else list(tags) for tags in side] for side in (gold, predicted))
+    first, second = ([list(tags) for tags in side] for side in (gold, predicted))
     if not any(tag != _NONE for tags in (*first, *second) for tag in tags):
         return {"entity_f1": 0.0, "strict_entity_f1": 0.0, "accuracy": accuracy}
     return {
@@ -92,10 +91,6 @@ def tag_metrics(
         "strict_entity_f1": float(f1_score(first, second, mode="strict", scheme=IOB2, zero_division=0)),
         "accuracy": accuracy,
     }
-
-
-def _is_bioes(facts: TaskFacts) -> bool:
-    return any(label.startswith("S-") for label in facts.labels)
 
 
 def tag_baselines(facts: TaskFacts, train: Sequence[Sentence], sentences: Sequence[Sentence]) -> dict[str, Tags]:

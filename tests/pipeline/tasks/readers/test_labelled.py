@@ -270,7 +270,14 @@ def test_every_scheme_of_entities_is_one(tmp_path: Path, tags: str) -> None:
     assert "entity_f1" in reader.facts.metrics
     (item,) = items_of(reader, path)
     names = [reader.facts.labels[number] for number in item.tags]
-    assert names == ["B-PER", "I-PER", "E-PER", "O", "S-LOC"]
+    assert names == ["B-PER", "I-PER", "I-PER", "O", "B-LOC"]
+
+
+def test_given_classes_of_another_scheme_become_those_of_iob2(tmp_path: Path) -> None:
+    path = write_rows(tmp_path, "jsonl", [{"words": "a b c d", "tags": [4, 0, 1, 3]}])
+    reader = completed(path, words="words", label="tags", classes=["O", "B-A", "I-A", "E-A", "S-A"])
+    assert reader.facts.labels == ("O", "B-A", "I-A")
+    assert items_of(reader, path) == [TaggedWords(("a", "b", "c", "d"), (1, 0, 1, 2), 0)]
 
 
 @pytest.mark.parametrize(("tags", "said"), [("PER-B O", True), ("B_PER O", True), ("NOUN O VERB", False)])

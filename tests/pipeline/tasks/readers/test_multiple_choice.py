@@ -39,22 +39,6 @@ def test_every_other_line_has_a_reason(tmp_path: Path) -> None:
     assert reasons(items) == {"bad_label": 4, "no_label": 1, "fields": 4, "empty_text": 2}
 
 
-def test_answers_of_a_file_of_their_own(tmp_path: Path) -> None:
-    """They go by lines: a blank line of the rows costs its own answer alone, and a longer file is told."""
-    row = {"context": "a", "choices": ["b", "c"], "label": 0}
-    rows = written(tmp_path, f"{lines(row)}\n{lines(row, row, row)}", "valid.part.jsonl")
-    reader = reader_of("multiple_choice", labels="-labels.lst")
-    with pytest.raises(ConfigurationError, match=r"valid\.part\.jsonl: expected the file valid-labels\.lst"):
-        reader.open(rows)
-    written(tmp_path, b"1\r\n0\n\xff\n\n1\n0\n", "valid-labels.lst")
-    items = items_of(reader, rows)
-    assert items[0] == Choices("a", ("b", "c"), 1, 0)
-    assert [getattr(item, "reason", None) for item in items] == [
-        None, "blank_line", "bad_utf8", "no_label", None, "unaligned",
-    ]  # fmt: skip
-    assert [item.index for item in items] == list(range(6))
-
-
 def test_files_of_another_layout(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="columns context, choices, got label without context, choices"):
         reader_of("multiple_choice").open(written(tmp_path, lines({"label": 1})))
@@ -71,10 +55,6 @@ def test_real_stories() -> None:
     piqa: dict[str, Any] = {"task": "piqa", "context": "goal", "choices": ["sol1", "sol2"]}
     path = published("piqa/valid.jsonl.zst")
     assert reasons(items_of(reader_of("multiple_choice", **piqa), path)) == {"no_label": 1838}
-    reader = reader_of("multiple_choice", **piqa, labels="-labels.lst")
-    assert [companion.name for companion in reader.open(path).others] == ["valid-labels.lst"]
-    answers = published("piqa/valid-labels.lst").read_text(encoding="utf-8").split()
-    assert [str(item.right) for item in items_of(reader, path)] == answers
 
 
 @pytest.mark.parametrize("numbers", [("1", "2", "1"), (1, 2, 2), (2, 1, 2)])

@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Question, Rejected
-from clozeline.pipeline.tasks.splits import exclude_overlaps
+from clozeline.pipeline.tasks.splits import exclude_overlaps, keys_of
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
 
 
@@ -85,7 +85,7 @@ def test_articles_of_both_sets_are_excluded() -> None:
     """All 9 articles of the part of SQuAD are among the 48 of XQuAD: 39 are left."""
     items = items_of(reader_of("squad"), published("squad/xquad.en.json.zst"))
     part = items_of(reader_of("squad", unanswerable=True), published("squad/squad_v2_dev_part.json.zst"))
-    left = [item for item in exclude_overlaps(items, part) if isinstance(item, Question)]
+    left = [item for item in exclude_overlaps(items, keys_of(part)) if isinstance(item, Question)]
     assert len({item.group for item in items}) == 48
     assert len({item.group for item in left}) == 39
     assert not {item.context for item in left} & {item.context for item in part}

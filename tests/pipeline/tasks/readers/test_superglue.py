@@ -125,3 +125,16 @@ def test_the_pronoun_stands_at_its_index(tmp_path: Path, index: int, text: str, 
     row = {"text": sentence, "target": target, "label": True}
     items = items_of(reader_of("superglue", task="wsc"), written(tmp_path, json.dumps(row) + "\n"))
     assert [isinstance(item, LabeledText) for item in items] == [fits]
+
+
+def test_rows_without_labels_have_the_ids_of_their_file(tmp_path: Path) -> None:
+    """Those of a test file, with an index of their own; a label that stands there is not read."""
+    row = {"question": "is it", "passage": "It is."}
+    path = written(
+        tmp_path, "".join(f"{json.dumps(one)}\n" for one in ({**row, "idx": 7}, {**row, "idx": 9, "label": 5}, {}))
+    )
+    rows = reader_of("superglue", task="boolq").read_unlabeled(path)
+    assert rows is not None
+    assert [(getattr(item, "texts", ()), item.index, key) for item, key in rows] == [
+        (("is it", "It is."), 0, 7), (("is it", "It is."), 1, 9), ((), 2, None),
+    ]  # fmt: skip

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 from typing import Any
 
@@ -36,37 +35,15 @@ def test_files_of_another_layout(tmp_path: Path, text: str) -> None:
         reader_of("text_to_text").open(written(tmp_path, text))
 
 
-def test_lines_of_two_files(tmp_path: Path) -> None:
-    path = written(tmp_path, " Hello!\n\n \nTwo.\nThree.\n", "train.en")
-    target = written(tmp_path, b"Hallo!\nleer\nleer\nZwei.\xff\n", "train.de")
-    reader = reader_of("text_to_text", source="en", target="de", prefix="to German: ")
-    items = items_of(reader, path)
-    assert items[0] == SourceTarget("Hello!", ("Hallo!",), "to German: ", 0)
-    assert reasons(items) == {"empty_text": 2, "bad_utf8": 1, "unaligned": 1}
-    assert [item.index for item in items] == list(range(5))
-    assert reader.open(path).others == (target,)
-    with pytest.raises(ConfigurationError, match=r"expected the file train\.de with the targets"):
-        reader.open(written(tmp_path / "..", "a\n", "train.en"))
-
-
-def test_compressed_files_and_tables(tmp_path: Path) -> None:
-    (tmp_path / "dev.source.gz").write_bytes(gzip.compress(b"A long text.\n"))
-    (tmp_path / "dev.target.gz").write_bytes(gzip.compress(b"Short.\n"))
-    reader = reader_of("text_to_text", columns=["source", "target"])
-    assert items_of(reader, tmp_path / "dev.source.gz") == [SourceTarget("A long text.", ("Short.",), "", 0)]
-    items = items_of(reader, written(tmp_path, "a\tb\na\nc\td\te\n\tb\n", "dev.tsv"))
-    assert items[0] == SourceTarget("a", ("b",), "", 0)
-    assert reasons(items) == {"fields": 2, "empty_text": 1}
-    assert reader.open(tmp_path / "dev.tsv").others == ()
-
-
-@pytest.mark.data
-@with_data
-def test_real_translations() -> None:
-    path = Path(os.environ["CLOZELINE_DATA"]) / "parallel" / "multi30k" / "val.en.gz"
-    items = items_of(reader_of("text_to_text", source="en", target="de"), path)
-    assert len(items) == 1014
-    assert not reasons(items)
+def test_joined_lines_of_two_files(tmp_path: Path) -> None:
+    """As `paste` joins them: a tab of a text, or a line without a partner, costs its own row."""
+    text = b" Hello!\tHallo!\n\tleer\n \tleer\nTwo.\tZwei.\xff\na\tb\tc\nThree.\t\n"
+    (tmp_path / "train.tsv.gz").write_bytes(gzip.compress(text))
+    reader = reader_of("text_to_text", columns=["en", "de"], source="en", target="de", prefix="to German: ")
+    items = items_of(reader, tmp_path / "train.tsv.gz")
+    assert items[0] == SourceTarget(" Hello!", ("Hallo!",), "to German: ", 0)
+    assert reasons(items) == {"empty_text": 3, "bad_utf8": 1, "fields": 1}
+    assert [item.index for item in items] == list(range(6))
 
 
 def test_an_unknown_metric() -> None:

@@ -29,7 +29,8 @@ from tests.train.synthetic import tiny
 HEADS = {"rows": {"regression": {"pool": "mean"}}}
 READERS = {"rows": "{reader: {name: glue, task: stsb}}",
            "stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
-           "bitext": "{reader: {name: text_to_text, source: en, target: de}, similarity: {}}"}  # fmt: skip
+           "bitext": "{reader: {name: text_to_text, source: sentence1, target: sentence2},"
+                     " similarity: {}}"}  # fmt: skip
 
 
 def opened(folder: Path, task: str) -> TaskRun:
@@ -40,11 +41,7 @@ def opened(folder: Path, task: str) -> TaskRun:
     for split in ("train", "dev"):
         table = "".join(f"{first}\t{second}\t{score}\n" for first, second, score in rows)
         (files / f"{split}.tsv").write_text(f"sentence1\tsentence2\tscore\n{table}", encoding="utf-8")
-        for side in (0, 1):
-            lines = "".join(f"{row[side]}\n" for row in rows)
-            (files / f"{split}.{('en', 'de')[side]}").write_text(lines, encoding="utf-8")
-    ending = "en" if task == "bitext" else "tsv"
-    given = ", ".join(f"{{path: {files / split}.{ending}, source: {split}}}" for split in ("train", "dev"))
+    given = ", ".join(f"{{path: {files / split}.tsv, source: {split}}}" for split in ("train", "dev"))
     recipe = folder / "recipe.yaml"
     recipe.write_text(f"corpus: toy\nseed: 1\ntasks: {READERS[task]}\n", encoding="utf-8")
     words = [f"input=[{given}]", f"tokenizer.path={write_vocabulary(folder / 'words')}", f"output={folder / 'out'}"]

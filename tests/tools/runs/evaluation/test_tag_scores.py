@@ -52,12 +52,6 @@ def test_both_modes(gold: str, found: str, lenient: float, strict: float) -> Non
     assert scores["accuracy"] == right / len(gold.split())
 
 
-def test_bioes_is_scored_as_bio() -> None:
-    facts = TaskFacts(name="ner", head="tagging", labels=("O", "B-X", "I-X", "E-X", "S-X"), metrics=("entity_f1",))
-    assert tag_metrics(facts, [["S-X", "O"]], [["B-X", "O"]])["strict_entity_f1"] == 1.0
-    assert tag_metrics(facts, [["B-X", "E-X"]], [["B-X", "S-X"]])["entity_f1"] == 0.0
-
-
 def rows_of(tmp_path: Path, items: list[TaggedWords], length: int = 8) -> Rows:
     tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
     return TaggedRows(FACTS, Form(FRAMES["bert"], length), tokenizer, "corpus", "f").rows(items)
