@@ -2,12 +2,20 @@
 
 from functools import cached_property
 from itertools import filterfalse
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
+
+STRINGS: Final[dict[str, tuple[int, ...]]] = {
+    **dict.fromkeys(("zh", "ja"), (1, 2)),
+    **dict.fromkeys(("th", "lo", "km", "my"), (2, 3)),
+}
+"""Languages without blanks between words, and the lengths of the strings that stand for words there."""
 
 
 class Duplicates(NamedTuple):
@@ -178,3 +186,28 @@ def _group_repeats(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
     _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
     kept = np.flatnonzero(counts[groups] > 1)
     return kept, groups[kept]
+
+
+def read_stop_words(folder: Path) -> dict[str, list[str]]:
+    """Read the lists of a folder, by language code.
+
+    Raises:
+        ConfigurationError: if the folder has no lists.
+        StorageError: if a list cannot be read.
+    """
+    files = sorted(folder.glob("*.txt"))
+    if not files:
+        raise ConfigurationError(
+            f"stop_words_from: {folder}: expected files such as en.txt with a word in each line, got none"
+        )
+    try:
+        return {file.stem: file.read_text(encoding="utf-8").split() for file in files}
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"{folder}: {error}") from error
+
+
+def count_stop_words(statistics: TextStatistics, words: frozenset[str], language: str) -> int:
+    """Return how many different stop words a text has: among its tokens, or as strings in scripts without blanks."""
+    if language in STRINGS:
+        return sum(word in statistics.text for word in words)
+    return statistics.count_listed(words)

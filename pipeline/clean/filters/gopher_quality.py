@@ -10,8 +10,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Measure, ThresholdFilter, Verdict
-from clozeline.pipeline.text.stop_words import count_stop_words, read_stop_words
-from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.text_statistics import TextStatistics, count_stop_words, read_stop_words
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -15,7 +15,7 @@ from clozeline.errors import IntegrityError
 from clozeline.files import publish, publish_text
 from clozeline.pipeline.tokenize.published import importing
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL, SOURCE, kept_files, read_source
-from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
+from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,13 +20,54 @@ from clozeline.files import writing
 from clozeline.hub import origin_of
 from clozeline.pipeline.tokenize.published.auto_tokenizer import DESCRIPTIONS
 from clozeline.pipeline.tokenize.published.folders import copy_source_files, own_tokenizer
-from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces, piece_ids, read_json
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
+_SENTENCES: Final = (
+    "The kitten is chasing the ball, isn't it?",
+    "In 1969, 1,000,000 people paid $3.50 (about £2.90) each.",
+    "Hard work leads to success. Success brings happiness.",
+    "def area(r):\n    return 3.14159 * r ** 2  # π r²",
+    "https://example.org/a/b?c=d&e=%20f#g user@example.org",
+    "Der Straßenbahnfahrer aß süße Äpfel in Köln.",
+    "L'été dernier, nous étions à Besançon – c'était très agréable.",
+    "El niño comió piñas; ¿cuántas? ¡Muchísimas!",
+    "Zażółć gęślą jaźń, rzekł wędrowiec.",
+    "Съешь же ещё этих мягких французских булок, да выпей чаю.",
+    "Ο Σίσυφος ανέβηκε στον λόφο. ΟΔΟΣ ΑΘΗΝΑΣ",
+    "İstanbul'da ılık bir gün; ISPARTA ve Iğdır.",
+    "שלום עולם, מה שלומך היום?",
+    "مرحبا بالعالم، كيف حالك؟ ١٢٣",
+    "नमस्ते दुनिया, आप कैसे हैं?",
+    "สวัสดีชาวโลก วันนี้อากาศดี",
+    "他们在公园里散步，天气很好。",
+    "これはペンです。東京へ行きます。",
+    "안녕하세요 세계, 오늘은 날씨가 좋습니다.",
+    "👩\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 👍🏽 ½ ﬁne № ① …“quoted”",
+)
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    first, _, rest = text.partition(" ")
+    return (
+        text,
+        f"  {text} ",
+        f"{first}  {rest}   {text}",
+        f"{text}\n\n{text}\n",
+        f"\t{text}\r\n{text}",
+        f"{text.upper()} {first}",
+        f"({unicodedata.normalize('NFD', text)})",
+        f"{first} [MASK] <mask> </s> <extra_0> {rest}",
+        f"{first}\u2581{rest}\u00a0{text}\u3000.",
+        text.replace(" ", "") * 3,
+    )
+
+
+PROBE_TEXTS: Final = tuple(form for text in _SENTENCES for form in _forms(text))
+"""200 texts to compare tokenizers on: 20 sentences in many scripts, in ten forms each."""
 KIND: Final = "tokenizer_json"
 _CHILD: Final = "clozeline.pipeline.tokenize.published.auto_tokenizer"
 _SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")

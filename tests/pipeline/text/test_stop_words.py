@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.text.stop_words import count_stop_words, read_stop_words
-from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.text_statistics import TextStatistics, count_stop_words, read_stop_words
 
 
 def test_lists_are_read(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from clozeline.configuration.overrides import dump_yaml, parse_word, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.shards.store import as_url
-from clozeline.pipeline.text.stop_words import STRINGS
+from clozeline.pipeline.text.text_statistics import STRINGS
 from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 

@@ -11,8 +11,7 @@ from transformers import AutoConfig, AutoTokenizer
 from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.exporting import END, PAIR, Frame, export_tokenizer
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
+from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
 from tests.pipeline.tokenize.published import published_files as files
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from clozeline.pipeline.tokenize.published.probe_texts import PROBE_TEXTS
+from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS
 
 
 def test_there_are_two_hundred_different_texts() -> None:
