@@ -174,8 +174,8 @@ def _check_languages(
         yield "tokens", tokens, summed
         yield "balanced", counts["balanced"], {name: row["balanced_tokens"] for name, row in rows.items()}
     if "copies" in counts:
-        copied = {name: {key: row[key] for key in ("documents", "tokens")} for name, row in counts["copies"].items()}
-        yield "copies", copied, _by_language(before)
+        sums = [sum(row[key] for row in _by_language(before).values()) for key in ("documents", "tokens")]
+        yield "copies", [counts["copies"][key] for key in ("documents", "tokens")], sums
 
 
 def _by_language(counts: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ ROWS = {
     "controls": ["controls.warc.gz", f"{STAGE}::test_what_was_mended_is_counted"],
     "fragment": ["fragment.warc.gz"],
     "type contradicted": ["contradicted.warc.gz"],
-    "deep and long markup": ["deep.warc.gz", "tables.warc.gz", "attributes.warc.gz"],
+    "deep and long markup": ["deep.warc.gz", "attributes.warc.gz"],
     "crash of the extractor": [
         "memory.warc.gz",
         "pipeline/clean/extractors/test_extraction.py::test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays",

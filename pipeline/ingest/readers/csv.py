@@ -1,9 +1,12 @@
 """Read comma-separated files, plain or compressed: a row is a document."""
 
+from __future__ import annotations
+
 import csv
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import Annotated, ClassVar, Final, NamedTuple
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
@@ -13,30 +16,23 @@ from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
 from clozeline.pipeline.ingest.readers import Counted, Item, Reader
 from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, explain_unusable, make_record
 
-_MOST_LINES: Final = 1 << 20  # of a row, which is kept in memory
-
-
-class RowLine(NamedTuple):
-    """A line of a row: its offset, its bytes, and what is wrong with it."""
-
-    offset: int
-    length: int
-    problem: str
+_RESYNC: Final = "resync"
+_MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
 
 
 class Csv(Reader):
     r"""Reads rows by RFC 4180: a field in double quotes may contain delimiters, line ends and doubled quotes.
 
     The first row names the columns, unless `columns` does. The locator is the offset of the row in the decompressed
-    stream. A row with more or fewer fields is counted as `fields`. Lines up to the one where a quote is found wrong are
-    counted as one row, `bad_csv`, and the next line begins a row; reading ends at damage, and at a row of more than a
-    million lines. Whether a line starts a row depends on all quotes before it, so a file is one range.
+    stream. A row with more or fewer fields is counted as `fields`. If the quotes of a row are wrong or unclosed, its
+    first line is counted as `bad_csv`, and the next row starts at the second line. Whether a line starts a row depends
+    on all quotes before it, so a file is one range.
 
     Example:
         `id,text` and `1,"It is ""raining"",\n and cold."` give the text `It is "raining",\n and cold.`
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     reasons: ClassVar[tuple[str, ...]] = (
         *REASONS, "bad_csv", "bad_utf8", "empty", "fields", "line_bytes", "schema",
@@ -52,51 +48,32 @@ class Csv(Reader):
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
-        lines: list[RowLine] = []  # of the present row
-
-        def take_lines() -> Iterator[str]:
-            for offset, line in ByteLines(path, start, end, self._limits, resume=False):
-                if len(lines) == _MOST_LINES:
-                    raise csv.Error("more lines than a row may have")
-                text, problem = self._decode(line, is_first=offset == 0)
-                lines.append(RowLine(offset, line if isinstance(line, int) else len(line), problem))
-                yield text + "\n"
-
-        rows = csv.reader(take_lines(), delimiter=self._options.delimiter, strict=True)
+        lines = _mark_rests(ByteLines(path, start, end, self._limits))
+        waiting: deque[tuple[int, Line]] = deque()
         names = self._options.columns
         while True:
-            lines.clear()
-            row: list[str] = []
-            problem = ""
+            lines_of_row = _RowLines(lambda: waiting.popleft() if waiting else next(lines), self._options)
+            row: list[str] | None = None
             try:
-                row = next(rows)
+                row = next(csv.reader(lines_of_row, delimiter=self._options.delimiter, strict=True))
             except StopIteration:
-                return
+                if not lines_of_row.taken:
+                    return
             except csv.Error:
-                problem = "bad_csv"
-            problem = next((line.problem for line in lines if line.problem), problem)
-            if names is None and row and not problem:
+                waiting.extendleft(reversed(lines_of_row.keep_first()))
+            if lines_of_row.problem == _RESYNC:
+                yield Counted("note", _RESYNC)
+            elif names is not None or row == []:
+                yield self._make_item(row, names or [], lines_of_row)
+            elif row is not None and not lines_of_row.problem:
                 names = row
                 yield Counted("ignored", "header")
-                continue
-            if names is None and problem:
+            else:
                 names = []  # the header is lost; no other row may replace it
-            yield self._make_item(row, names or [], lines, problem)
+                yield self._make_item(row, names, lines_of_row)
 
-    def _decode(self, line: Line, *, is_first: bool) -> tuple[str, str]:
-        """Return the text of a line, and what is wrong with it."""
-        if isinstance(line, int):
-            return "", "line_bytes"
-        if isinstance(line, Cut):
-            return "", line.reason
-        raw = line.removeprefix(b"\xef\xbb\xbf") if is_first else line
-        try:
-            return self._options.decode(raw), ""
-        except UnicodeDecodeError:
-            return raw.decode("utf-8", "replace"), "bad_utf8"
-
-    def _make_item(self, row: list[str], names: list[str], lines: list[RowLine], problem: str) -> Item:
-        offset = lines[0].offset
+    def _make_item(self, row: list[str] | None, names: list[str], lines: _RowLines) -> Item:
+        offset, problem = lines.taken[0][0], lines.problem or ("bad_csv" if row is None else "")
         if problem:
             return Counted("malformed", problem, offset)
         if not row:
@@ -105,5 +82,59 @@ class Csv(Reader):
             return Counted("malformed", "schema", offset, why)
         if len(row) != len(names):
             return Counted("malformed", "fields", offset)
-        length = sum(line.length + 1 for line in lines) - 1
-        return make_record(dict(zip(names, row, strict=True)), self._options, "csv", offset, length)
+        return make_record(dict(zip(names, row, strict=True)), self._options, "csv", offset, lines.length)
+
+
+def _mark_rests(lines: ByteLines) -> Iterator[tuple[int, Line]]:
+    """Yield the lines; one right after damage, which may be the rest of a row, as a cut."""
+    for offset, line in lines:
+        yield offset, Cut(_RESYNC) if lines.rest and not isinstance(line, Cut) else line
+
+
+class _RowLines:
+    """The lines of one row as text; `problem` is what is wrong with one of them."""
+
+    def __init__(self, pull: Callable[[], tuple[int, Line]], options: EncodingOptions) -> None:
+        self._pull, self._options = pull, options
+        self.taken: list[tuple[int, Line]] = []
+        self._problems: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if len(self.taken) == _MOST_LINES:
+            raise csv.Error("more lines than a row may have")
+        offset, line = self._pull()
+        text, problem = "", ""
+        if isinstance(line, int):
+            problem = "line_bytes"
+        elif isinstance(line, Cut):
+            problem = line.reason
+        else:
+            raw = line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line
+            try:
+                text = self._options.decode(raw)
+            except UnicodeDecodeError:
+                text, problem = raw.decode("utf-8", "replace"), "bad_utf8"
+        self.taken.append((offset, line))
+        self._problems.append(problem)
+        if isinstance(line, Cut):
+            raise StopIteration
+        return text + "\n"
+
+    @property
+    def problem(self) -> str:
+        return next(filter(None, self._problems), "")
+
+    @property
+    def length(self) -> int:
+        return sum(len(line) + 1 for _, line in self.taken if isinstance(line, bytes)) - 1
+
+    def keep_first(self) -> list[tuple[int, Line]]:
+        """Return all lines but the first, whose quotes may be wrong while the others are rows; none of a cut row."""
+        if isinstance(self.taken[-1][1], Cut):
+            self._problems = self._problems[-1:]
+            return []
+        others, self.taken, self._problems = self.taken[1:], self.taken[:1], self._problems[:1]
+        return others

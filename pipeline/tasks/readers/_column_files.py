@@ -18,7 +18,7 @@ from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, detect
 from clozeline.pipeline.ingest.readers._rows import explain_unusable
 from clozeline.pipeline.ingest.readers._tables import Table, TableFile, iterate_rows
 from clozeline.pipeline.ingest.readers.arrow import Arrow
-from clozeline.pipeline.ingest.readers.csv import Csv, RowLine
+from clozeline.pipeline.ingest.readers.csv import Csv
 from clozeline.pipeline.ingest.readers.parquet import Parquet
 from clozeline.pipeline.tasks.readers._task_items import GROUP, Rejected, keep_texts
 from clozeline.pipeline.tasks.readers._text_lines import read_whole_json, sentence_lines, text_lines
@@ -281,15 +281,15 @@ def _as_row(value: Any, index: int = 0) -> Row | Rejected:
 class _CsvRows(Csv):
     """Rows of a CSV file with all their fields, in `extra`."""
 
-    def _make_item(self, row: list[str], names: list[str], lines: list[RowLine], problem: str) -> Item:
-        if problem or not row:
-            return super()._make_item(row, names, lines, problem)
+    def _make_item(self, row: list[str] | None, names: list[str], lines: Any) -> Item:
+        if lines.problem or not row:
+            return super()._make_item(row, names, lines)
         if why := explain_unusable(names[0] if names else "", names):
             return Counted("malformed", "schema", lacks=why)
         if len(row) != len(names):
             detail = f"it has {len(row)} fields instead of {len(names)}"
             return Counted("malformed", "fields", lacks="\n".join(row), detail=detail)
-        return RawRecord(lines[0].offset, "csv", len(lines), "", extra=dict(zip(names, row, strict=True)))
+        return RawRecord(lines.taken[0][0], "csv", lines.length, "", extra=dict(zip(names, row, strict=True)))
 
 
 def _csv_rows(path: Path, limits: Limits, options: Csv.Options) -> Iterator[Row | Rejected]:

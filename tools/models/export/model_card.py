@@ -7,8 +7,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from clozeline.errors import ConfigurationError
 from clozeline.tools.models.export.quiet_transformers import import_transformers
 
@@ -83,6 +81,8 @@ def load_and_call(folder: Path, loader: str, options: Mapping[str, Any]) -> str:
         transformers = import_transformers("export-model")
     except ConfigurationError:
         return f"for {loader}, not tried: transformers is not installed"
+    import torch
+
     level = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()
     try:

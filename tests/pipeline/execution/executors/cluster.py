@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[4]
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
 CONFIGURATION = "MaxArraySize            = 2\nSchedulerParameters     = bf_interval=1\n"
 
@@ -23,7 +24,7 @@ def install(folder: Path, monkeypatch: Any, ends: dict[str, str] | None = None, 
     (folder / "bin").mkdir(parents=True)
     for name in COMMANDS:
         script = folder / "bin" / name
-        script.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} {name} "$@"\n')
+        script.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} {__file__} {name} "$@"\n')
         script.chmod(0o755)
     (folder / "facts.json").write_text(json.dumps({"ends": ends or {}, "room": room}))
     monkeypatch.setenv("CLUSTER", str(folder))

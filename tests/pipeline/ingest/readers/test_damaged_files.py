@@ -55,9 +55,9 @@ WRITE: dict[str, Callable[[str], bytes]] = {
 }
 READ = {"wet": {"name": "warc"}, "tsv": {"columns": ["id", "text"]},
         "csv": {"columns": ["id", "text"]}}  # fmt: skip
-LOSES_ONE_LINE = ("tsv",)
+LOSES_ONE_LINE = ("csv", "tsv")
 """What comes first after damage may be the rest of a record, and nothing tells."""
-ENDS_AT_DAMAGE = ("csv", "json_array")
+ENDS_AT_DAMAGE = ("json_array",)
 """What a byte means depends on all bytes before it."""
 
 

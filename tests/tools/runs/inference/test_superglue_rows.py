@@ -34,7 +34,6 @@ def test_a_line_for_each_row(tmp_path: Path, task: str) -> None:
     items = list(rows)
     assert [(item.index, key) for item, key in items] == [(0, 7), (1, 9)]
     assert not any(isinstance(item, Rejected) for item, _ in items)
-    assert reader.read_unlabeled(written(tmp_path, "question,passage\n", "rows.csv")) is None
 
 
 def test_answers_of_a_passage_share_a_line(tmp_path: Path) -> None:
