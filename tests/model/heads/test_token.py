@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers
 
-from clozeline.model.build import Model
+from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.heads.head_peers import BERT, PLACES, VOCABULARY, peers
@@ -66,7 +66,7 @@ def test_rows_without_labels_are_not_judged():
 def test_tokens_judged_rightly_are_counted_in_rows_with_labels_and_weight_alone(name):
     tensors = full_batch()
     config = ModelConfig(family="encoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={name: 1.0})
-    head = Model(config, VOCABULARY).heads[name]
+    head = build_model(config, VOCABULARY, {}).heads[name]
     hidden = torch.randn(6, 11, 8, generator=torch.Generator().manual_seed(2))
     deciding = head.logits if name == "token" else lambda states: -head.copy(states)  # above 0: another token
     labels = dict(zip(tensors["label_index"].tolist(), tensors["label_ids"].tolist(), strict=True))
