@@ -357,7 +357,6 @@ def test_a_task(runs: Runs, tmp_path: Path, name: str) -> None:
     clozeline(stage, "--config", f"recipe:tasks/{name}", *words, cwd=empty)
     made = next(iter(sorted(empty.glob("shards/*/*/train/manifest.json"))))
     start = [
-        "variant=from_encoder",
         "steps=1",
         "schedule={name: constant}",
         "evaluate.every=1",
