@@ -64,9 +64,12 @@ class RunWriter:
             self._flush()
 
     def _flush(self) -> None:
-        """Write the buffer, sorted: one record batch, of which each shard gets a slice."""
         rows = sorted(self._rows, key=lambda row: row[:2])
         self._rows, self._buffered = [], 0
+        self._write(rows)
+
+    def _write(self, rows: list[tuple[Any, ...]]) -> None:
+        """Write sorted rows: one record batch, of which each shard gets a slice."""
         columns = zip(self._schema, zip(*rows, strict=True), strict=True)
         batch = pa.record_batch([pa.array(values, field.type) for field, values in columns], schema=self._schema)
         shard_of = [row[0] * self._shards >> 64 for row in rows]

@@ -55,7 +55,7 @@ def test_small_demo_and_its_second_run(tmp_path: Path) -> None:
         assert "unigram entropy of the same tokens" in output
         assert output.count("hidden:") == 5
         assert "transformers has the model that was trained here" in output
-    assert "complete already" in second.stdout
+    assert "corrupt: already complete" in second.stderr
     assert "python_pages" not in second.stdout
     assert "8/8" not in second.stdout, "no step was trained again"
     metrics = (tmp_path / "demo" / "train" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
