@@ -92,6 +92,11 @@ def test_a_broken_header_names_no_columns(tmp_path):
     assert counted(items) == {"bad_csv": 1, "schema": 2}
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
+    items = read(written(tmp_path, b"\xef\xbb\xbftext,id\none,1\n\xef\xbb\xbftwo,2\n"), name="csv")
+    assert texts(items) == ["one", "\ufefftwo"]
+
+
 def test_a_missing_column_is_counted(tmp_path):
     items = read(written(tmp_path, b"id;text\n1;one\n"), name="csv")
     assert counted(items) == {"header": 1, "schema": 1}
