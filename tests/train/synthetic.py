@@ -44,7 +44,7 @@ def plain_config(**changes: Any) -> dict[str, Any]:
         "zero": {"stage": 1, "bucket": 100_000},
         "steps": 8,
         "output": "nowhere",
-        "log": {"tensorboard": False, "report": False},
+        "log": {"tensorboard": False},
         "watchdog_s": 60.0,
         "seed": 7,
     }

@@ -68,8 +68,7 @@ class Recorder:
         """Time at which the last step or evaluation ended."""
         self._skipped_blocks = 0.0
         self._reports = Reporting()
-        reported = engine.config.log.report and engine.world.rank == 0
-        self._page = LiveReport(engine.config) if reported else None
+        self._page = LiveReport(engine.config) if engine.world.rank == 0 else None
         self.spiking = 0
         """Latest records in a row whose loss is a spike, on all ranks; 0 without `on_divergence.spikes`."""
         self._spikes: Spikes | None = None

@@ -37,10 +37,9 @@ def record_end(
         with reports("closing lines"):
             for line in closing_lines(config, state, reason):
                 display.say(line)
-        if config.log.report:
-            with reports("report.html"):
-                display.say(f"report {write_report(config)}")
-                metrics = config.output / "metrics.jsonl"
-                if damaged := unreadable_lines(metrics):  # a start reads only its end
-                    display.say(f"{metrics}: {damaged} lines cannot be read, torn or damaged; the report lacks them")
+        with reports("report.html"):
+            display.say(f"report {write_report(config)}")
+            metrics = config.output / "metrics.jsonl"
+            if damaged := unreadable_lines(metrics):  # a start reads only its end
+                display.say(f"{metrics}: {damaged} lines cannot be read, torn or damaged; the report lacks them")
     return code

@@ -48,7 +48,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_no_report_ends_a_run(one_rank: RankPool, tmp_path: Path, config: Path) -> None:
-    ((code, error),) = one_rank.run(start, config, EVERY_PART, ["log.tensorboard=true", "log.report=true"])
+    ((code, error),) = one_rank.run(start, config, EVERY_PART, ["log.tensorboard=true"])
     assert code == 0
     told = [line for line in error if line.startswith("warning: ")]
     assert {line.split(": ")[1] for line in told} == WARNINGS

@@ -226,7 +226,7 @@ def pages_at_saves(world: World, config: Path) -> list[bool]:
 
 def test_a_run_has_its_page_from_the_first_save_on(one_rank: RankPool, tmp_path: Path) -> None:
     shards = write_masked_sets(tmp_path / "sets")
-    log = {"tensorboard": False, "report": True}
+    log = {"tensorboard": False}
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=6, checkpoint__every=2, log=log)
     (found,) = one_rank.run(pages_at_saves, config)
     assert found[0]

@@ -29,7 +29,7 @@ def test_a_report_says_which_records_it_lacks(tmp_path: Path, monkeypatch: pytes
     """A start reads only the end of the records."""
     monkeypatch.setattr(run_end, "memory_by_rank", lambda _engine: [])
     (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1\n{sealed(step=2, loss=0.5)}\n')
-    config = tiny(output=str(tmp_path), log={"tensorboard": False, "report": True})
+    config = tiny(output=str(tmp_path), log={"tensorboard": False})
     engine: Any = SimpleNamespace(config=config, world=SimpleNamespace(rank=0))
     display = Mock()
     run_end.record_end(engine, TrainState(step=2, samples=16), True, None, Mock(), display)
