@@ -84,7 +84,7 @@ class ProjectedLstm(nn.Module):
 
 
 def drop_features(x: Tensor, probability: float, training: bool) -> Tensor:
-    """Drop features of x [B, T, width], the same ones at all positions of a row (arXiv 1512.05287); scale up the rest."""
+    """Drop features of x [B, T, width], the same ones at all positions of a row (arXiv 1512.05287); scale the rest."""
     if not training or not probability:
         return x
     return x * F.dropout(x.new_ones(len(x), 1, x.shape[2]), probability)
