@@ -24,8 +24,6 @@ from clozeline import HOME
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text, read_json
-from clozeline.report.html_page import listing, page
-from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_picture
 
 ROOT: Final = HOME
 """Working directory of every step, which the commands are relative to."""
@@ -201,14 +199,3 @@ def require_same_facts(path: Path, facts: Mapping[str, Any]) -> None:
             f"output: {path.parent} holds runs with other settings: {key} was {recorded.get(key)!r}, is "
             f"{facts.get(key)!r}; choose another output"
         )
-
-
-def write_report(
-    output: Path, name: str, title: str, lines: Sequence[str], panels: Sequence[Panels], parts: Iterable[str]
-) -> None:
-    """Print the table of an experiment; write it as NAME.txt, its chart as NAME.svg, both with `parts` as NAME.html."""
-    text = "".join(f"{line}\n" for line in lines)
-    publish_text(output / f"{name}.txt", text)
-    publish_text(output / f"{name}.svg", runs_picture(title, panels))
-    publish_text(output / f"{name}.html", page(title, [listing("\n".join(lines)), *parts]))
-    sys.stdout.write(text)
