@@ -52,7 +52,7 @@ def test_losses_are_those_of_the_trainer(
     assert "minimal pairs, plain by pll" in (with_pairs := (tmp_path / "out" / "study.txt").read_text())
     assert with_pairs.startswith(first)
 
-    def never(*_: object, **__: object) -> float:
+    def never(*_: object, **__: object) -> None:
         raise AssertionError("it was done")
 
     monkeypatch.setattr(runner, "run_step", never)
