@@ -35,7 +35,7 @@ SETTINGS: dict[str, Any] = {
     "checkpoint__every": 2,
     "checkpoint__keep_last": 5,
     "max_consecutive_skips": 6,
-    "average": {"decay": 0.9},
+    "hooks": [{"name": "average", "decay": 0.9}],
 }
 BACK, START, STOP = 6, 48, 112
 """Steps 9 to 14 are not finite. Those of step 8 are the weights that gave nothing finite, so step 6 is gone back to."""
@@ -75,7 +75,11 @@ def learned(output: Path) -> tuple[list[Any], Any]:
         [(0, ""), (2, "checkpoint.asynchronous=true")],
         [
             *((0, ""), (2, "checkpoint.asynchronous=true"), (1, "precision=bf16"), (3, ""), (3, "precision=bf16")),
-            *((0, "unfreeze_every=7"), (2, "optimizer.name=muon"), (0, "optimizer.name=adafactor")),
+            *(
+                (0, "hooks=[{name: average, decay: 0.9}, {name: unfreezing, every: 7}]"),
+                (2, "optimizer.name=muon"),
+                (0, "optimizer.name=adafactor"),
+            ),
         ],
     ),
 )

@@ -43,7 +43,6 @@ from clozeline.train.checkpoint.state import TrainState, read_state
 from clozeline.train.configuration.config import CheckpointConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
-from clozeline.train.optim.weights.flat_buffers import refresh_model
 
 Report = Callable[..., None]
 _SCORES: Final = ("heldout_loss", "best")
@@ -309,7 +308,9 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
     if any(other != first.scalars for other in scalars):
         raise CheckpointError(f"ranks disagree about optimizer states: {scalars}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
-    return Index(pending.state.plain(), first.scalars, parameters, first.buffers, files, whole=first.whole)
+    return Index(
+        pending.state.plain(), first.scalars, parameters, first.buffers, files, whole=first.whole, hooks=first.hooks
+    )
 
 
 def _commit(index: Index, hidden: Path, final: Path) -> None:
@@ -332,12 +333,11 @@ def _name_latest(path: Path) -> None:
 
 
 def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collection[str]) -> None:
-    """Load a checkpoint into an engine, if there is one, anchor the weights, and mask those that are pruned."""
+    """Load a checkpoint into an engine, if there is one, and start its hooks."""
     if checkpoint is not None:
         load(engine, *checkpoint)
-    partitions.set_anchors(engine, new)
-    if engine.pruning is not None:
-        engine.pruning.start(new, initialized=engine.config.model.init_from is not None)
+    for hook in engine.hooks:
+        hook.start(new, initialized=engine.config.model.init_from is not None)
 
 
 def load(engine: Engine, directory: Path, index: Index) -> TrainState:
@@ -363,7 +363,7 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
     keys: dict[str, set[str]] = defaultdict(set)
     for record in index.parameters.values():
         keys[record.group].update(key for key in record.keys if key != WEIGHT)
-    partitions.prepare_states(engine, keys, index.scalars)
+    partitions.prepare_states(engine, keys, index.scalars, index.hooks)
     with torch.no_grad():
         for piece in partitions.fragments(engine, owned=False):
             for key, view in piece.tensors.items():
@@ -371,7 +371,7 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
         partitions.set_whole_states(engine, reader.states())
         for name, buffer in partitions.buffers(engine).items():
             buffer.copy_(reader.buffer(name, buffer.shape))
-        refresh_model(engine.deepspeed)
+        engine.zero.refresh_model()
     state = read_state(index)
     engine.continue_from(state.step, state.samples, state.skipped)
     return state
