@@ -16,6 +16,8 @@ from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, build, random_rows, resume, save, tiny, train_steps
 
 Steps = list[tuple[float, float]]
+CASE = {"every": 2}
+"""Options of a hook in the contract tests."""
 EVERY: dict[str, Any] = {
     **NO_DROPOUT,
     "schedule__name": "constant",
