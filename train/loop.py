@@ -146,7 +146,7 @@ def _roll_back(run: Run, state: TrainState, steps: int, reason: str) -> TrainSta
     path, index = found
     before, state = state, state.roll_back(read_state(index), skip_rows=config.skip_rows)
     run.recorder.roll_back(before, state, path.name, reason)
-    run.checkpoints.return_to(path, index, state, run.watchdog.beat)
+    run.checkpoints.return_to(path, index, state)
     # then this process: engine, stream, records
     load(run.engine, path, index)
     run.stream.set_position(state.samples)

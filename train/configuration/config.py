@@ -62,9 +62,6 @@ class CheckpointConfig:
     """check sizes of checkpoint files at a start, or sizes and hashes"""
     asynchronous: bool = False
     """save in the background, from a copy that takes the memory of weights and optimizer state again"""
-    copy_to: Annotated[Path, HOME_EXPANDED] | None = None
-    """second location: a folder, or an fsspec URL such as s3://bucket/run, to which each checkpoint is copied in the
-    background and verified by hash. A start without a checkpoint in `output` resumes from there; null: none"""
     allow_changed: tuple[str, ...] = ()
     """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
 

@@ -28,9 +28,6 @@ _ROWS_LISTED: Final = 64
 _MESSAGES: Final = {
     "save_failed": "step {step}: no checkpoint: {error}; training continues",
     "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training continues",
-    "copy_failed": "{checkpoint} was not copied to {place}: {error}; training continues, the next one is tried again",
-    "copy_refused": "copy of {checkpoint} in {place} is passed over: {reason}",
-    "copy_fetched": "{checkpoint} was fetched from {place}",
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
     "lost": "the start before ended without saying so ({process}, {step} steps done): killed, or ended by the watchdog",
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest valid one is taken",

@@ -36,8 +36,6 @@ def dry_run(config: TrainConfig) -> int:
         lambda name, reason: lines.append(f"checkpoint {name} is passed over: {reason}"),
         hashes=config.checkpoint.verify == "full",
     )
-    if checkpoint is None and config.checkpoint.copy_to is not None and config.resume != "never":
-        lines.append(f"resume     a start fetches the newest copy in {config.checkpoint.copy_to}, if there is one")
     device = device_of(os.environ)
     point = find_starting_point(config, datasets.description, size, device, checkpoint)
     config = point.config
