@@ -25,6 +25,7 @@ _ALGORITHMS: Final = (
     ("schedule", "name", "clozeline.train.optim.schedules"),
     ("model.adapter", "name", "clozeline.model.adapters"),
     ("regularizer", "name", "clozeline.train.optim.regularizers"),
+    ("hooks", "name", "clozeline.train.hooks"),
     ("prune", "name", "clozeline.train.compression.pruning"),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}

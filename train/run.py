@@ -133,5 +133,4 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
     with without_startup_garbage():
         state = train(job, state)
-        checkpoints.close(watchdog.beat)
     return record_end(engine, state, job.is_complete(state), stop.reason, journal, display)

@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
 from clozeline.model.configuration.key_types import Width
 from clozeline.model.families import Family
-from clozeline.model.layers.residual import Residual
+from clozeline.model.layers.layer import Residual
 from clozeline.model.parameters.initial_values import Draw, constant, normal
 
 

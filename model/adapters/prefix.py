@@ -17,7 +17,7 @@ from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Rows, Und
 from clozeline.model.configuration.key_types import Width
 from clozeline.model.families import Family
 from clozeline.model.layers.attention import Attention
-from clozeline.model.layers.disentangled_attention import DisentangledAttention
+from clozeline.model.layers.disentangled import DisentangledAttention
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.layers.relative import RelativeAttention
 from clozeline.model.layers.stack import Stack

@@ -122,9 +122,9 @@ def plain_of(row: Row, folder: Path, output: Path) -> dict[str, Any]:
         explicit = row["regularizer"] == "explicit"
         strength = 2.0 if explicit else 0.1 / rate
         plain["regularizer"] = {"name": "l2_sp", "alpha": strength, "beta": strength / 4, "explicit": explicit}
-    if row["average"] is not None:
-        plain["average"] = {"decay": row["average"]}
-    plain |= {"embeddings": {"freeze": ["embeddings"]}, "by depth": {"unfreeze_every": 2}}.get(row["freezing"], {})
+    plain["hooks"] = [] if row["average"] is None else [{"name": "average", "decay": row["average"]}]
+    plain["hooks"] += [{"name": "unfreezing", "every": 2}] if row["freezing"] == "by depth" else []
+    plain |= {"freeze": ["embeddings"]} if row["freezing"] == "embeddings" else {}
     if row["distillation"]:
         losses = [{"name": "scores", "temperature": 2.0, "weight": 1.5}, {"name": "states", "weight": 0.5}]
         plain["distil"] = {"teacher": str(folder / "teacher"), "losses": losses}

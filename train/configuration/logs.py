@@ -20,11 +20,6 @@ class LogConfig:
     spike: Annotated[float, Field(gt=0.0)] | None = 6.0
     """report a loss or gradient norm this many robust standard deviations above the recent ones as a spike, with its
     rows; null: never"""
-    noise_scale: bool = False
-    """record the gradient noise scale, the batch size above which more rows hardly help, for report.html; needs several
-    micro-batches per step over all ranks"""
-    layers: bool = False
-    """record the gradient norm of each layer, embedding and head, and the largest absolute logit of each head"""
 
 
 @config_class

@@ -85,7 +85,7 @@ def counted(world: World, config: Path, steps: int) -> tuple[int, int, int]:
 def test_a_resume_reads_the_end_of_a_long_run(one_rank: RankPool, tmp_path: Path) -> None:
     """Of 100,000 records the 200 that a step is compared with, whatever else looks at the file; curves are left out."""
     shards = write_masked_sets(tmp_path / "sets", rows=48, heldout=10)
-    config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run", log__report=False, log__spike=6.0)
+    config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run", log__spike=6.0)
     assert one_rank.run(counted, config, 2)[0][0] == 0
     path = tmp_path / "run" / "metrics.jsonl"
     path.write_text(f"{sealed(step=0, loss=3.25, gradient_norm=1.5)}\n" * 100_000 + path.read_text())
