@@ -111,7 +111,7 @@ def train(run: Run, state: TrainState) -> TrainState:
         if saved < state.step and (last or due):
             wait = last or not run.config.checkpoint.asynchronous
             while not (done := run.checkpoints.save(run.engine, state, wait=wait)) and last:
-                run.watchdog.beat()  # retry the last save until it succeeds, or `max_failures` in a row end the run
+                run.watchdog.beat()  # retry the last save until it succeeds, or three failures in a row end the run
             saved = state.step if done else saved
             if not last:  # the end of the run writes its own report
                 run.recorder.saved()

@@ -60,7 +60,7 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
         journal = resources.enter_context(closing(Journal(checked.config.output, checked.config.log, world.rank)))
         try:
             steps = checked.config.last_step
-            display = resources.enter_context(Display(steps, world.rank, config.log.seconds, detail=detail))
+            display = resources.enter_context(Display(steps, world.rank, detail=detail))
             code = _train(checked, world, journal, display, resources)
         except Exception as error:
             journal.fail(error)

@@ -336,7 +336,7 @@ def adamw(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: floa
 
 
 def muon_adamw(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
-    adamw(o, state, w, g, rate * o["adam_rate"], decay)
+    adamw({**o, "betas": (0.9, 0.95)}, state, w, g, rate * o["adam_rate"], decay)
 
 
 def muon(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:

@@ -82,8 +82,7 @@ rows = cache(lambda: covering_rows(FACTORS, FORBIDDEN, COUNT, seed=3))
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adamw": {"learning_rate": 0.01, "betas": [0.9, 0.98], "eps": 1e-5},
     "adafactor": {"learning_rate": 0.1, "eps": 1e-5},
-    "muon": {"learning_rate": 0.01, "iterate_in": "fp32", "adam_rate": 0.5, "betas": [0.9, 0.95], "eps": 1e-5,
-             "momentum": 0.9},
+    "muon": {"learning_rate": 0.01, "iterate_in": "fp32", "adam_rate": 0.5, "eps": 1e-5, "momentum": 0.9},
     "nt_asgd": {"learning_rate": 0.5},
 }  # fmt: skip
 ADAPTERS: dict[str, dict[str, Any]] = {

@@ -165,13 +165,13 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank: R
 def test_early_stopping_and_steps_of_so_many_tokens_go_back(one_rank: RankPool, tmp_path: Path) -> None:
     """Steps of two or three portions of 8 rows, in each run at the same positions; the run ends at step 14 of 20.
 
-    The first of the evaluations, at step 2, is the best one forever: those that were taken back must not count.
+    The first of the evaluations, at step 2, has the highest loss: those that were taken back must not count.
     """
     poisoned = write_divergent_set(tmp_path / "poisoned", {1: float("inf")}, rounds=8)
     paths = [tmp_path / name for name in ("diverged", "never")]
     changes = {**SETTINGS, "max_consecutive_skips": 3, "data__batch_tokens": 180, "evaluate__every": 2}
     changes |= {"data__heldout": str(write_divergent_set(tmp_path / "heldout", {}))}
-    changes |= {"early_stop": {"metric": "heldout/loss", "patience": 6, "min_improvement": 1e3}}
+    changes |= {"early_stop": {"metric": "heldout/loss", "patience": 6, "higher": True}}
     configs = [write_config(path.with_suffix(".yaml"), poisoned, path, **changes) for path in paths]
     assert one_rank.run(start, configs[0], ["on_divergence={}"]) == [(0, "")]
     state = last_state(paths[0])

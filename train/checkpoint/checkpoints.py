@@ -44,6 +44,8 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 
 Report = Callable[..., None]
+_MAX_FAILURES: Final = 3
+"""Failed saves in a row that end the run."""
 _SCORES: Final = ("heldout_loss", "best")
 """Keys of the state that an evaluation after the save changes."""
 _NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
@@ -96,7 +98,7 @@ class Checkpoints:
         """Save a checkpoint; return whether it is committed. Without `wait`, start a copy that `poll` commits.
 
         Raises:
-            SaveError: `max_failures` saves in a row have failed.
+            SaveError: three saves in a row have failed.
         """
         # one save at a time
         if self._pending is not None:
@@ -141,13 +143,13 @@ class Checkpoints:
             if self.world.rank == 0:
                 self._prune(final.name, self.config.keep_last)
             return True
-        # failed: count it, and give up after `max_failures`
+        # failed: count it, and give up after three in a row
         self._failures += 1
         self._full = any(sign in problem for sign in _NO_SPACE)
         self._report("save_failed", step=step, error=problem, failures=self._failures)
-        if self._failures >= self.config.max_failures:
+        if self._failures >= _MAX_FAILURES:
             raise SaveError(
-                f"{final}: {problem}; {self._failures} saves in a row have failed (checkpoint.max_failures); "
+                f"{final}: {problem}; {self._failures} saves in a row have failed; "
                 "the checkpoints before it are valid: free space, then start the same command again"
             )
         return False

@@ -56,8 +56,6 @@ class CheckpointConfig:
     """also keep every checkpoint whose step is a multiple of this"""
     keep_best: bool = False
     """also keep the checkpoint with the lowest loss on the first held-out set"""
-    max_failures: Positive = 3
-    """failed saves in a row that end the run with exit code 74"""
     verify: Literal["sizes", "full"] = "full"
     """check sizes of checkpoint files at a start, or sizes and hashes"""
     asynchronous: bool = False

@@ -13,8 +13,6 @@ class LogConfig:
 
     every: Annotated[int, Field(ge=1)] = 1
     """steps between records in metrics.jsonl"""
-    seconds: Annotated[float, Field(ge=0.0)] = 10.0
-    """seconds between printed lines if there is no terminal; 0: every record"""
     report: bool = True
     """write report.html, with curves, at saves and at the end of the run"""
     tensorboard: bool = True

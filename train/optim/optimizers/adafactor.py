@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
@@ -19,6 +19,11 @@ from clozeline.train.optim.optimizers._whole_parameters import (
     square_sums,
 )
 from clozeline.train.optim.weights.flat_buffers import Segment
+
+_BETA2_DECAY: Final = -0.8
+"""Step t decays second moments by 1 - t ** this."""
+_LEAST_SIZE: Final = 1e-3
+"""Minimum root mean square of a parameter."""
 
 
 class Adafactor(WholeParameterBuilder):
@@ -42,14 +47,8 @@ class Adafactor(WholeParameterBuilder):
         )
         weight_decay: float = Field(default=0.0, ge=0.0)
         """decoupled decay of matrices, ≥ 0; biases and norms have none"""
-        beta2_decay: float = Field(default=-0.8, le=0.0)
-        """Step t decays second moments by 1 - t ** beta2_decay, ≤ 0."""
         eps: float = Field(default=1.1920929e-07, ge=1e-18)
         """Minimum root of a second moment, and of the mean of row moments, ≥ 1e-18."""
-        least_size: float = Field(default=1e-3, ge=0.0)
-        """Minimum root mean square of a parameter, ≥ 0."""
-        clip: float = Field(default=1.0, ge=1.0)
-        """Maximum root mean square of an update before the learning rate, ≥ 1."""
 
     options: Options
 
@@ -71,7 +70,7 @@ class _Adafactor(WholeParameterOptimizer):
             self._update_matrices(group, flats, gradients)
             return
         step, (variances,) = self.begin(flats, "variance")
-        torch._foreach_lerp_(variances, torch._foreach_mul(gradients, gradients), step**self.options.beta2_decay)
+        torch._foreach_lerp_(variances, torch._foreach_mul(gradients, gradients), step**_BETA2_DECAY)
         roots = torch._foreach_clamp_min(variances, self.options.eps**2)
         torch._foreach_rsqrt_(roots)
         torch._foreach_mul_(roots, gradients)
@@ -86,8 +85,8 @@ class _Adafactor(WholeParameterOptimizer):
     def _rates(self, group: dict[str, Any], step: float, sizes: Tensor, strengths: Tensor) -> Tensor:
         """Return relative steps, scaled by root mean squares of parameters, clipped by those of updates."""
         share = min(group["lr"], step**-0.5)
-        rates: Tensor = sizes.clamp(min=self.options.least_size) * share
-        return rates.div_((strengths / self.options.clip).clamp_(min=1.0))
+        rates: Tensor = sizes.clamp(min=_LEAST_SIZE) * share
+        return rates.div_(strengths.clamp_(min=1.0))
 
     def _update_matrices(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
         """Update matrices one by one, with two exchanges for all of them."""
@@ -110,7 +109,7 @@ class _Adafactor(WholeParameterOptimizer):
             for key, of, size in zip(("row", "col"), sums_of[name], (shape[-1], shape[-2]), strict=True):
                 means.append((of / size).float())
                 kept.append(self.whole.setdefault(f"{key}/{name}", torch.zeros_like(means[-1])))
-        torch._foreach_lerp_(kept, means, step**self.options.beta2_decay)
+        torch._foreach_lerp_(kept, means, step**_BETA2_DECAY)
         # directions: gradients divided by the roots of second moments
         for rows, part in zip(rows_of, slices, strict=True):
             name, eps = rows.segment.name, self.options.eps
