@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.model.checkpoints._conversion.key_map import Keys, Target, Tensors
-from clozeline.model.checkpoints._conversion.tables import ANSWER, attention_names, layer_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import ANSWER, Target, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
 from clozeline.model.configuration.model_config import ModelConfig

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.config_keys import read_activation
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, Keys, Slice, Tensors
-from clozeline.model.checkpoints._conversion.tables import ANSWER, layer_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, ANSWER, Slice, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
 from clozeline.model.configuration.model_config import ModelConfig

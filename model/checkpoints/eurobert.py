@@ -33,7 +33,6 @@ class EuroBert(Llama):
         **{ours: theirs for ours, theirs in Llama.modules.items() if not ours.startswith("heads.")},
         "heads.masked_lm.projection": "lm_head",
     }
-    origins = ()
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}

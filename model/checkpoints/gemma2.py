@@ -3,13 +3,13 @@
 from typing import Any, ClassVar
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import (
+from clozeline.model.checkpoints._conversion.config_keys import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints.gemma import Gemma
 from clozeline.model.checkpoints.llama import Llama, llama_names

@@ -3,10 +3,10 @@
 from typing import Any, ClassVar, Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import FULL, SLIDING
+from clozeline.model.checkpoints._conversion.config_keys import FULL, SLIDING
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base, write_rotation
-from clozeline.model.checkpoints._conversion.tables import SCORE, without_keys
+from clozeline.model.checkpoints._conversion.tables import SCORE, HeadedClass, without_keys
 from clozeline.model.checkpoints.gemma2 import NORMS, Gemma2
 from clozeline.model.checkpoints.llama import QK_NORMS, llama_names
 from clozeline.model.configuration.model_config import ModelConfig

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
     ANSWER,
     DROPOUT,
     QKV,

@@ -3,8 +3,8 @@
 from typing import Any, ClassVar, Final
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.config_keys import FULL, SLIDING, read_layer_types, write_layer_types
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import FULL, SLIDING, read_layer_types, write_layer_types
 from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base
 from clozeline.model.checkpoints._conversion.tables import DROPOUT, GATED, QKV, fused_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task

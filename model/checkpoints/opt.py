@@ -3,8 +3,15 @@
 from typing import Any, ClassVar, Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
-from clozeline.model.checkpoints._conversion.tables import ANSWER, SCORE, attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
+    ANSWER,
+    SCORE,
+    attention_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.configuration.model_config import ModelConfig
 
 _MODULES: Final = {

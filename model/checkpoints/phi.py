@@ -2,9 +2,16 @@
 
 from typing import Any, ClassVar
 
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
-from clozeline.model.checkpoints._conversion.tables import DROPOUT, SCORE, attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
+    DROPOUT,
+    SCORE,
+    attention_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import Keys, Reshaped, Slice, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import SLIDING, read_windows, write_window
-from clozeline.model.checkpoints._conversion.tables import GATED, QKV, fused_names, without_keys
+from clozeline.model.checkpoints._conversion.config_keys import SLIDING, read_windows, write_window
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import GATED, QKV, Reshaped, Slice, fused_names, without_keys
 from clozeline.model.checkpoints.llama import NORMS, Llama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -41,7 +41,6 @@ class Phi3(Llama):
         **llama_names({**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}),
         **fused_names("model.layers.{i}.mlp.gate_up_proj", GATED),
     }
-    origins = ()
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation, longrope or unscaled, and the window of all layers, if there is one."""

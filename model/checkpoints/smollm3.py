@@ -3,13 +3,13 @@
 from typing import Any
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import (
+from clozeline.model.checkpoints._conversion.config_keys import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints.llama import Llama
 from clozeline.model.configuration.model_config import ModelConfig
@@ -36,7 +36,6 @@ class SmolLm3(Llama):
         *(*Llama.also_read, "no_rope_layers", "no_rope_layer_interval"),
         *("layer_types", "use_sliding_window", "sliding_window"),
     )
-    origins = ()
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation, the layers without it, and the windows; a 0 in their list is such a layer."""

@@ -6,8 +6,15 @@ from typing import Any, ClassVar, Final
 import torch
 
 from clozeline.model.checkpoints._conversion.config_keys import read_activation
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
-from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, DROPOUT, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
+    ANSWER,
+    CLASSES,
+    DROPOUT,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 

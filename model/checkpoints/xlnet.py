@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, Keys, Reshaped
-from clozeline.model.checkpoints._conversion.tables import layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys
+from clozeline.model.checkpoints._conversion.tables import HeadedClass, Reshaped, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from torch import Tensor
 
 from clozeline.configuration.config import adapter_of, flatten
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints._conversion.config_comparison import differences
 from clozeline.model.checkpoints._conversion.config_keys import (
+    differences,
     read_activation,
     read_fields,
     refuse_other_values,
     validate_config,
 )
-from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, HeadedClass, Reshaped, Slice, Target
 from clozeline.model.checkpoints._conversion.task_heads import (
     SUFFIXES,
     Task,
@@ -32,18 +32,6 @@ from clozeline.model.checkpoints._conversion.tensor_names import Renaming
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 
-ACTIVATIONS: Final = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_accurate": "gelu_tanh",
-    "gelu_python_tanh": "gelu_tanh",
-    "gelu_python": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
 Keys: TypeAlias = Mapping[str, Any]
 """Content of config.json."""
 Tensors: TypeAlias = Mapping[str, Tensor]
@@ -56,50 +44,6 @@ _AUTO: Final = {
 """Ends of auto classes that differ from the end of the class they load."""
 _OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
-
-
-class Slice(NamedTuple):
-    """One of several parts of a fused projection, counted along its outputs."""
-
-    module: str
-    part: int
-    of: int
-    groups: int = 1
-    """equal groups of outputs, one after another, each of which has all parts: those of each head in turn"""
-    sizes: tuple[int, ...] = ()
-    """relative sizes of the parts; empty: they are equal"""
-
-
-class Reshaped(NamedTuple):
-    """A parameter that has more axes in a checkpoint."""
-
-    name: str
-    shape: tuple[int, ...]
-    """-1 is the size of our first axis, transposed or not; the sizes after it split our last axis"""
-
-
-class Target(NamedTuple):
-    """Location of one of our parameters in a checkpoint."""
-
-    name: str
-    part: int
-    sizes: tuple[int, ...]
-    """relative sizes of the parts of the tensor along its outputs, of which this is number `part`"""
-    groups: int
-    """equal groups of outputs, each of which has all parts"""
-    transposed: bool
-    """stored [in, out]"""
-    shape: tuple[int, ...] | None
-    """shape of the checkpoint's tensor, see `Reshaped`; None: that of ours, transposed or not"""
-
-
-class HeadedClass(NamedTuple):
-    """A class of transformers with pretraining heads."""
-
-    heads: tuple[str, ...]
-    name: str
-    auto: str
-    """auto class that loads it"""
 
 
 class KeyMap:
@@ -158,10 +102,6 @@ class KeyMap:
     """Prefixes that some classes or programs put before every name."""
     other_names: ClassVar[Mapping[str, str]] = {}
     """Starts of names in some files, and ours for the same tensors; the first match counts."""
-    origins: ClassVar[tuple[Origin, ...]] = ()
-    """Names and layouts of the program that the models were published with."""
-    zero_if_absent: ClassVar[tuple[str, ...]] = ()
-    """Their parameters that files of that program omit because they are 0."""
     only_trained: ClassVar[tuple[str, ...]] = ()
     """Patterns of parameters of our body that only training reads: an export of the body omits them."""
 
@@ -338,6 +278,10 @@ class KeyMap:
         projection, table = f"heads.{self.heads[0]}.projection.weight", "family.tokens.weight"
         targets = self.targets(config, (projection, table)) if config.tied else {}
         return {targets[projection].name: targets[table].name} if targets else {}
+
+    def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
+        """Return the tensors of a file in the layouts of the class."""
+        return dict(tensors)
 
     def unread_copies(self, config: ModelConfig) -> dict[str, str]:
         """Return tensors that the class saves but never reads, and the tensors they are written as copies of."""
