@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, without_keys
 from clozeline.model.checkpoints.llama import Llama
@@ -38,6 +37,5 @@ class Gemma(Llama):
         """Return the rotation; refuse a second key of the activation, of files in between, that says another one."""
         act, second = (plain.get(key) or _TANH for key in ("hidden_act", "hidden_activation"))
         if plain.get("hidden_activation") and self.activations.get(second) != self.activations.get(act):
-            expected = f"expected that of hidden_act, {act!r}, got {second!r}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: hidden_activation: {expected}")
+            self.refuse("hidden_activation", f"expected that of hidden_act, {act!r}, got {second!r}")
         return super().more_of_ours(plain, tensors)

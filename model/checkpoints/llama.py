@@ -9,6 +9,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     ACTIVATIONS,
     DROPOUT,
     SCORE,
+    SIZES,
     Reshaped,
     Slice,
     attention_names,
@@ -58,12 +59,9 @@ class Llama(KeyMap):
     fixed: ClassVar = {"family": "decoder", "norm": "rms", "gated": True, "position.kind": "rope"}
     fields, defaults = split_defaults(
         {
-            "dim": "hidden_size",
-            "layers": "num_hidden_layers",
-            "attention_heads": "num_attention_heads",
+            **SIZES,
             "kv_heads": ("num_key_value_heads", None),
             "head_dim": ("head_dim", None),
-            "ffn_dim": "intermediate_size",
             "eps": ("rms_norm_eps", 1e-6),
             "tied": ("tie_word_embeddings", False),
             "bias.qkv": ("attention_bias", False),

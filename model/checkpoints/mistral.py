@@ -26,7 +26,7 @@ class Mistral(Llama):
         max_position_embeddings=131072,
         sliding_window=4096,
     )
-    also_read = (*Llama.also_read, "sliding_window", "layer_types")
+    also_read = (*Llama.also_read, "layer_types")
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         window = {**self.defaults, **plain}["sliding_window"]

@@ -37,7 +37,7 @@ class Qwen2(Llama):
         sliding_window=4096,
         max_window_layers=28,
     )
-    also_read = (*Llama.also_read, "use_sliding_window", "sliding_window", "max_window_layers", "layer_types")
+    also_read = (*Llama.also_read, "layer_types")
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation and the windows; without `use_sliding_window` the other keys of the window mean nothing.

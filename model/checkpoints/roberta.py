@@ -2,19 +2,10 @@
 
 from typing import Any, ClassVar
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import ANSWER, DROPOUT, TAGS
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import (
-    DEFAULTS,
-    FIELDS,
-    FIXED,
-    ONLY,
-    MaskedLMHead,
-    body_names,
-    refuse_no_types,
-)
+from clozeline.model.checkpoints.bert import DEFAULTS, FIELDS, FIXED, ONLY, MaskedLMHead, body_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 
@@ -51,13 +42,11 @@ class Roberta(MaskedLMHead):
     buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        refuse_no_types(self.model_type, plain)
+        self.refuse_no_types(plain)
         pad, rows = plain.get("pad_token_id", 1), plain.get("max_position_embeddings")
         if not isinstance(pad, int) or not isinstance(rows, int) or rows <= pad + 1:
-            raise ConfigurationError(
-                f"config.json of type {self.model_type}: expected numbers pad_token_id and max_position_embeddings, "
-                f"the second larger by 2 or more, got {pad!r} and {rows!r}"
-            )
+            why = f"expected numbers, the second larger by 2 or more, got {pad!r} and {rows!r}"
+            self.refuse("pad_token_id and max_position_embeddings", why)
         return {"position.maximum": rows - pad - 1, "position.offset": pad + 1}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:

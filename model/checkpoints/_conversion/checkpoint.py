@@ -186,7 +186,7 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
         tensors_of = f"{len(renamed.further)} tensors of heads that {key_map.model_type} does not have"
         notes.append(f"left out, {tensors_of}: {join_names(further)}")
     notes += [f"the head is not there: {join_names(absent)}"] if absent else []
-    read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, key_map.activation, *_NO_MATTER}
+    read = key_map.keys_read | _NO_MATTER
     if unknown := sorted(key for key in plain if key not in read and not key.endswith("_token_id")):
         notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
     notes += label_note(plain) if key_map.task(config) else []

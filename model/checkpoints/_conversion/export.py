@@ -171,8 +171,7 @@ def write_over(
     if same:
         return merged
     # keys with several spellings may contradict one another: then no key that the map reads is kept
-    read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, *key_map.defaults, key_map.activation}
-    return {key: value for key, value in published.items() if key not in read} | now
+    return {key: value for key, value in published.items() if key not in key_map.keys_read} | now
 
 
 def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Checkpoint:

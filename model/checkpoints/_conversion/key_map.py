@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
+from pydantic import ValidationError
 from torch import Tensor
 
 from clozeline.configuration.config import adapter_of, flatten
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints._conversion.config_keys import (
-    differences,
-    read_activation,
-    read_fields,
-    refuse_other_values,
-    validate_config,
-)
+from clozeline.model.checkpoints._conversion.config_keys import differences, nested
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, HeadedClass, Reshaped, Slice, Target
 from clozeline.model.checkpoints._conversion.task_heads import (
     SUFFIXES,
@@ -121,11 +116,15 @@ class KeyMap:
         Raises:
             ConfigurationError: a key is missing, has a wrong value, or asks for a computation that we do not have.
         """
-        refuse_other_values(self.model_type, plain, self.only)
-        flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
+        self.refuse_other_values(plain, self.only)
+        given = {**self.defaults, **plain}
+        if missing := sorted(set(self.fields.values()) - given.keys()):
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: expected the keys {', '.join(missing)}, got none"
+            )
+        flat = dict(self.fixed) | {ours: given[theirs] for ours, theirs in self.fields.items()}
         if (key := self.activation) is not None:
-            name = plain.get(key, self.defaults.get(key))
-            flat["activation"] = read_activation(self.model_type, name, key, self.activations)
+            flat["activation"] = self.read_activation(given.get(key), key, self.activations)
         more = self.more_of_ours(plain, tensors)
         kind = self.task_of(plain)
         if kind is None:
@@ -135,7 +134,11 @@ class KeyMap:
             task = self.tasks[kind]._replace(options={**self.tasks[kind].options, **self.task_options(kind, plain)})
             name, options = read_head(kind, task, plain, flat.get("dropout.hidden", 0.0))
             flat[f"heads.{name}"] = options
-        return validate_config(self.model_type, flat | more)
+        try:
+            return adapter_of(ModelConfig).validate_python(nested(flat | more))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            self.refuse(".".join(map(str, first["loc"])) or "model", first["msg"])
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of config.json, without the classes, for a token table of `vocab_size` rows."""
@@ -155,6 +158,28 @@ class KeyMap:
             plain |= write_head(*task, config) | self.task_keys(config)
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
+
+    def refuse(self, key: str, why: str) -> NoReturn:
+        """Refuse a key of config.json."""
+        raise ConfigurationError(f"config.json of type {self.model_type}: {key}: {why}")
+
+    def refuse_other_values(self, plain: Keys, only: Mapping[str, tuple[Any, ...]]) -> None:
+        """Refuse values that select a computation our families do not have; the message lists all of them."""
+        if other := [key for key, values in only.items() if key in plain and plain[key] not in values]:
+            wrong = "; ".join(f"{key}: expected {only[key][0]!r}, got {plain[key]!r}" for key in other)
+            where = f"config.json of type {self.model_type} asks for a computation that is not built"
+            raise ConfigurationError(f"{where}: {wrong}")
+
+    def read_activation(self, name: Any, key: str, activations: Mapping[str, str]) -> str:
+        """Return our name of an activation; refuse one without counterpart."""
+        if name not in activations:
+            self.refuse(key, f"expected one of {', '.join(activations)}, got {name!r}")
+        return activations[name]
+
+    @property
+    def keys_read(self) -> set[str | None]:
+        """Their keys that the tables or a method read."""
+        return {*self.fields.values(), *self.only, *self.also_read, *self.defaults, self.activation}
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return our dotted keys that no table gives."""

@@ -19,11 +19,19 @@ ACTIVATIONS: Final = {
 }
 QKV: Final = tuple(f"attention.body.{name}" for name in ("query", "key", "value"))
 GATED: Final = ("feed_forward.body.gate", "feed_forward.body.up")
+SIZES: Final = {
+    "dim": "hidden_size",
+    "layers": "num_hidden_layers",
+    "attention_heads": "num_attention_heads",
+    "ffn_dim": "intermediate_size",
+}
+"""Keys of sizes in most types."""
 DROPOUT: Final = "classifier_dropout"
 ANSWER: Final = Task("qa_outputs", options={"dropout": 0.0})
 """Start and end of an answer."""
 TAGS: Final = Task("classifier", dropout=DROPOUT)
 """Classes of tokens."""
+DECODER_TAGS: Final = Task("classifier", dropout=DROPOUT, usual=0.1)
 SCORE: Final = Task("score", options={"bias": False, "dropout": 0.0})
 """Classifier of a row in decoders."""
 CLASSES: Final = Task(

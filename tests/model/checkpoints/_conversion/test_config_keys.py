@@ -8,17 +8,13 @@ import pytest
 import clozeline.model.checkpoints._conversion.config_keys
 from clozeline.configuration.config import flatten
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import computation, differences
+from clozeline.model.checkpoints import computation, differences, map_of_type
 from clozeline.model.checkpoints._conversion.config_keys import (
     FULL,
     SLIDING,
     nested,
-    read_activation,
-    read_fields,
     read_layer_types,
     read_windows,
-    refuse_other_values,
-    validate_config,
     write_layer_types,
     write_window,
 )
@@ -26,30 +22,28 @@ from clozeline.model.configuration.layer import DropoutConfig, InitConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from tests.model.small_models import small_config
 
-
-def test_missing_keys_are_all_named():
-    with pytest.raises(ConfigurationError, match="expected the keys b, c"):
-        read_fields("x", {"a": 1}, {"one": "a", "two": "b", "three": "c", "four": "d"}, {"d": 4})
-    found = read_fields("x", {"a": 1}, {"one": "a", "two": "a", "four": "d"}, {"d": 4})
-    assert found == {"one": 1, "two": 1, "four": 4}
+SIZES = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 20}
 
 
-def test_activations_have_counterparts():
-    names = {"gelu": "gelu", "gelu_new": "gelu_tanh"}
-    assert read_activation("x", "gelu_new", "act", names) == "gelu_tanh"
-    with pytest.raises(ConfigurationError, match="act: expected one of gelu, gelu_new, got None"):
-        read_activation("x", None, "act", names)
-
-
-def test_other_computations_are_refused():
-    refuse_other_values("x", {"a": 2}, {"a": (1, 2), "b": (False,)})
-    with pytest.raises(ConfigurationError, match="a: expected 1, got 3; b: expected False, got True"):
-        refuse_other_values("x", {"a": 3, "b": True}, {"a": (1, 2), "b": (False,)})
-
-
-def test_a_wrong_value_is_named():
-    with pytest.raises(ConfigurationError, match="type x: layers: Field required"):
-        validate_config("x", {"family": "encoder", "dim": 4})
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"hidden_size": None, "num_hidden_layers": None},
+            "type bert: expected the keys hidden_size, num_hidden_layers,",
+        ),
+        ({"hidden_act": "mish"}, "type bert: hidden_act: expected one of gelu, gelu_new, .*, got 'mish'"),
+        ({"is_decoder": 1, "add_cross_attention": True}, "add_cross_attention: expected False, got True"),
+        ({"num_hidden_layers": -1}, "type bert: layers: Input should be greater than or equal to 1"),
+    ],
+    ids=["missing", "activation", "computation", "range"],
+)
+def test_wrong_keys_are_named(changes, message):
+    plain = {
+        key: value for key, value in (SIZES | {"max_position_embeddings": 8} | changes).items() if value is not None
+    }
+    with pytest.raises(ConfigurationError, match=message):
+        map_of_type("bert").read_config(plain, {})
 
 
 def test_the_list_takes_precedence_over_the_usual_layers():
