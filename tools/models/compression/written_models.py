@@ -125,7 +125,7 @@ def _write_run(output: Path, source: Path, compressed: Compressed, method: str) 
     model = replace(compressed.checkpoint.config, adapter=None, init_from=None)
     config = replace(
         read_config(source, state), model=model, output=output.absolute(), init_parts=(), freeze=(), regularizer=None,
-        average=None, branch_from=None, distil=None, prune=None,
+        hooks=(), branch_from=None, distil=None, prune=None,
     )  # fmt: skip
     if (rule := read_rule(state.token_rule)) is not None:
         rule.check(config.model.layers)

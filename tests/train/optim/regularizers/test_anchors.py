@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from clozeline.errors import ConfigurationError
-from clozeline.train.checkpoint.zero_partitions import fragments, memory, set_anchors
+from clozeline.train.checkpoint.checkpoints import restore
+from clozeline.train.checkpoint.zero_partitions import fragments, memory
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
@@ -61,14 +62,14 @@ def plain_loop(world: World, config: TrainConfig, alpha: float, beta: float, exp
 def steps(world: World, config: TrainConfig, folder: str | None = None, target: TrainConfig | None = None) -> Steps:
     """Six steps; with a folder, the last three after a save and a resume, perhaps with another configuration."""
     engine = build(config, world)
-    set_anchors(engine, FRESH)
+    restore(engine, None, FRESH)
     found = train_steps(engine, 1, 3)
     if folder is not None:
         save(engine, Path(folder), 3)
         engine.close()
         engine = build(target or config, world, seed=2)
         resume(engine, Path(folder))
-        set_anchors(engine, ())  # must change nothing
+        restore(engine, None, ())  # must change nothing
     found += train_steps(engine, 4, 6)
     engine.close()
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
@@ -116,7 +117,7 @@ def test_a_checkpoint_with_anchors_serves_a_run_without(two_ranks: RankPool, tmp
 
 def held(world: World, config: TrainConfig) -> tuple[int, dict[str, list[float]]]:
     engine = build(config, world)
-    set_anchors(engine, FRESH)
+    restore(engine, None, FRESH)
     count = sum(p.numel() for p in engine.model.parameters())
     found = memory(engine)["optimizer"] // (4 * count)
     tensors = {part.name: part.tensors["strength"].tolist() for part in fragments(engine, owned=False)}

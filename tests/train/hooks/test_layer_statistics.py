@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.hooks import Step, Trained
+from clozeline.train.hooks.layer_statistics import merge, module_of
+from clozeline.train.hooks_of_run import hooks_of_run
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.optim.layer_statistics import LayerFigures, LayerStatistics, merge, module_of
 from clozeline.train.optim.weights.flat_buffers import local_layout
 from clozeline.train.run import run
 from tests.distributed import RankPool
@@ -62,11 +65,10 @@ def observe(world: World, config: TrainConfig) -> tuple[Any, float, list[tuple[s
     source = RandomSource(config, world)
     batch = next_global_batch(source, engine.heads, world, StopRequest())
     result = engine.step(batch.micro_batches, batch.counts, 1, 0.0, observe=True)
-    assert result.layers is not None or not config.log.layers
-    found = None if result.layers is None else merge(world.gather(result.layers))
+    found = result.record
     later = train_steps(engine, 2, 3)
     engine.close()
-    return found, result.gradient_norm, later
+    return dict(found), result.gradient_norm, later
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
     ranks = two_ranks if size == 2 else one_rank
     ((norms, logits, total),) = one_rank.run(plain_loop, tiny(**NO_DROPOUT))
     changes: dict[str, Any] = {**NO_DROPOUT, "zero__stage": stage, "gradient_clipping": clipping}
-    results = ranks.run(observe, tiny(**changes, log__layers=True))
+    results = ranks.run(observe, tiny(**changes, hooks=["layer_statistics"]))
     for found, norm, _ in results:
         assert list(found) == ["layer_gradient_norms", "largest_logits"]
         assert found["layer_gradient_norms"] == pytest.approx(norms, rel=2e-5)
@@ -97,7 +99,7 @@ def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [2, 3])
 def test_offloaded_gradients_agree_with_their_norm(two_ranks: RankPool, stage: int) -> None:
-    config = tiny(zero={"stage": stage, "offload": "optimizer"}, log__layers=True, gradient_clipping=0.05)
+    config = tiny(zero={"stage": stage, "offload": "optimizer"}, hooks=["layer_statistics"], gradient_clipping=0.05)
     for found, norm, _ in two_ranks.run(observe, config):
         squares = sum(one**2 for one in found["layer_gradient_norms"].values())
         assert math.sqrt(squares) == pytest.approx(norm, rel=2e-5)
@@ -105,13 +107,13 @@ def test_offloaded_gradients_agree_with_their_norm(two_ranks: RankPool, stage: i
 
 @pytest.mark.parametrize("stage", mark_slow_but([2], [1, 2, 3]))
 def test_bf16_agrees_with_its_own_norm(two_ranks: RankPool, stage: int) -> None:
-    for found, norm, _ in two_ranks.run(observe, tiny(zero__stage=stage, precision="bf16", log__layers=True)):
+    for found, norm, _ in two_ranks.run(observe, tiny(zero__stage=stage, precision="bf16", hooks=["layer_statistics"])):
         squares = sum(one**2 for one in found["layer_gradient_norms"].values())
         assert list(found["layer_gradient_norms"]) == list(MODULES)
         assert math.sqrt(squares) == pytest.approx(norm, rel=1e-3)
 
 
-def skipped(world: World, config: TrainConfig) -> tuple[LayerFigures | None, bool]:
+def skipped(world: World, config: TrainConfig) -> tuple[dict[str, Any], bool]:
     """A step whose gradient is not a number on the last rank."""
     engine = build(config, world)
     batch = next_global_batch(RandomSource(config, world), engine.heads, world, StopRequest())
@@ -120,16 +122,15 @@ def skipped(world: World, config: TrainConfig) -> tuple[LayerFigures | None, boo
         bias.register_hook(lambda gradient: gradient * float("nan"))
     result = engine.step(batch.micro_batches, batch.counts, 1, 1e-3, observe=True)
     engine.close()
-    return result.layers, result.skipped
+    return dict(result.record), result.skipped
 
 
 @pytest.mark.parametrize("stage", [0, 2])
 def test_a_skipped_step_has_logits_and_no_norms(two_ranks: RankPool, stage: int) -> None:
-    for figures, was_skipped in two_ranks.run(skipped, tiny(zero__stage=stage, log__layers=True)):
+    for record, was_skipped in two_ranks.run(skipped, tiny(zero__stage=stage, hooks=["layer_statistics"])):
         assert was_skipped
-        assert figures is not None
-        assert figures.squares == {}
-        assert figures.logits["masked_lm"] > 0
+        assert list(record) == ["largest_logits"]
+        assert record["largest_logits"]["masked_lm"] > 0
 
 
 def test_parameters_are_counted_with_their_layer_or_head() -> None:
@@ -143,42 +144,33 @@ def test_parameters_are_counted_with_their_layer_or_head() -> None:
 
 def test_ranks_are_merged() -> None:
     """Squares add up; a head without logits on one rank counts on the other, and NaN is not hidden by order."""
-    ranks = [LayerFigures({"a": 9.0}, {"x": 1.0, "y": math.nan}), LayerFigures({"a": 16.0}, {"x": 3.0, "y": 2.0})]
-    merged = merge([*ranks, LayerFigures({"a": 0.0}, {})])
+    merged = merge([({"a": 9.0}, {"x": 1.0, "y": math.nan}), ({"a": 16.0}, {"x": 3.0, "y": 2.0}), ({"a": 0.0}, {})])
     assert merged["layer_gradient_norms"] == {"a": 5.0}
     assert merged["largest_logits"]["x"] == 3.0
     assert math.isnan(merged["largest_logits"]["y"])
-    assert merge([LayerFigures(), LayerFigures()]) == {}
+    assert merge([({}, {}), ({}, {})]) == {}
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_every_head_but_that_of_cosines_has_logits(name: str) -> None:
-    """In observed steps only."""
+    """The largest of all micro-batches, in recorded steps only."""
     network, tensors = with_head(name), batch_of(name)
+    (hook,) = hooks_of_run(tiny(hooks=["layer_statistics"]), network)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
-    statistics = LayerStatistics(network, optimizer, local_layout(optimizer.param_groups), 1)
-    for active in (False, True):
-        statistics.begin(active)
+    layout = local_layout(optimizer.param_groups)
+    world = SimpleNamespace(size=1, gather=lambda value: [value])
+    hook.attach(Trained(network, optimizer, [], layout, lambda: None, world, 0, 8, 0, 0.0))  # type: ignore[arg-type]
+    for recorded in (False, True):
+        step = Step(1, 0, 8, {}, 1.0, recorded)
+        hook.begin(step)
         network(tensors)
-        logits = statistics.take(1.0, 0.0).logits
-        assert list(logits) == ([name] if active and name != "similarity" else [])
+        logits = hook.end(step, math.inf).get("largest_logits", {})
+        assert list(logits) == ([name] if recorded and name != "similarity" else [])
     assert all(largest > 0 for largest in logits.values())
 
 
-def test_the_largest_of_all_micro_batches_counts() -> None:
-    head = torch.nn.ModuleDict({"projection": torch.nn.Identity()})
-    network = torch.nn.ModuleDict({"heads": torch.nn.ModuleDict({"lm": head})})
-    network.heads = network["heads"]
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))])
-    statistics = LayerStatistics(network, optimizer, local_layout(optimizer.param_groups), 1)
-    statistics.begin(True)
-    for scores in ([3.0], [1.0, -7.0], [], [2.0]):
-        head["projection"](torch.tensor(scores))
-    assert statistics.take(1.0, 0.0).logits == {"lm": 7.0}
-
-
 def start(world: World, config: Path) -> int:
-    return run(load_config(TrainConfig, config, ["steps=4", "log.layers=true", "log.every=2"]), joined=world)
+    return run(load_config(TrainConfig, config, ["steps=4", "hooks=[layer_statistics]", "log.every=2"]), joined=world)
 
 
 def test_records_of_a_run(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
@@ -197,5 +189,5 @@ def test_records_of_a_run(one_rank: RankPool, two_ranks: RankPool, tmp_path: Pat
 
 
 def test_a_compiled_head_gives_no_logits() -> None:
-    with pytest.raises(ConfigurationError, match=r"log\.layers: .* remove one of the two keys"):
-        tiny(log__layers=True, data__label_capacity=64)
+    with pytest.raises(ConfigurationError, match=r"layer_statistics does not go together with data\."):
+        tiny(hooks=["layer_statistics"], data__label_capacity=64)

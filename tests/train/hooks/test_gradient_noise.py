@@ -7,20 +7,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
-from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.hooks.gradient_noise import estimate
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.optim.gradient_noise import MicroBatchSquares, estimate
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.synthetic import NO_DROPOUT, VOCABULARY, RandomSource, build, random_rows, tiny, train_steps
+from tests.train.synthetic import (
+    NO_DROPOUT,
+    VOCABULARY,
+    RandomBatch,
+    RandomSource,
+    build,
+    random_rows,
+    tiny,
+    train_steps,
+)
 
 
 def test_noise_that_is_known_is_found() -> None:
@@ -46,69 +54,53 @@ def test_there_may_be_nothing_to_compare() -> None:
     assert estimate(24.0, 16.0, 4, 3.0**0.5, 4) == pytest.approx({"trace": 4.0, "square": 2.0})
 
 
-def plain_loop(world: World, config: TrainConfig) -> tuple[float, float, float]:
-    """Sums over micro-batches of one step: squared norms of mean gradients, quotients of labels, number."""
+def plain_loop(world: World, config: TrainConfig, empty: int | None) -> dict[str, float] | None:
+    """The estimates of one step from the gradients of each micro-batch; one may have no labels."""
     from clozeline.model.build import build_model
 
     model = build_model(config.model, VOCABULARY, {}, seed=1)
-    size, squares, labels = config.data.micro_batch, [], []
-    for first in range(0, 8, size):
-        loss = model(random_rows(1, size, first, 8))["masked_lm"]
-        (loss.total / loss.count).backward()
-        squares.append(sum(float(p.grad.double().square().sum()) for p in model.parameters() if p.grad is not None))
-        labels.append(float(loss.count))
-        model.zero_grad()
-    return sum(squares), sum(sum(labels) / count for count in labels), len(labels)
+    size, gradients, labels = config.data.micro_batch, [], []
+    for index, first in enumerate(range(0, 8, size)):
+        if index != empty:
+            loss = model(random_rows(1, size, first, 8))["masked_lm"]
+            (loss.total / loss.count).backward()
+            gradients.append(torch.cat([p.grad.double().flatten() for p in model.parameters() if p.grad is not None]))
+            labels.append(float(loss.count))
+            model.zero_grad()
+    whole = sum(gradient * count for gradient, count in zip(gradients, labels, strict=True)) / sum(labels)
+    squares = sum(float(gradient.square().sum()) for gradient in gradients)
+    return estimate(squares, sum(sum(labels) / count for count in labels), len(labels), float(whole.norm()), 8)
 
 
-def sums(world: World, config: TrainConfig) -> tuple[list[float], list[tuple[str, str]]]:
-    """The same of an engine over all ranks, and the losses of two further steps."""
+def recorded(world: World, config: TrainConfig, empty: int | None) -> tuple[Any, list[tuple[str, str]]]:
+    """The record of a step, in which a micro-batch of the last rank has no labels, and losses of two further steps."""
     engine = build(config, world)
-    batch = next_global_batch(RandomSource(config, world), engine.heads, world, StopRequest())
-    found = engine.step(batch.micro_batches, batch.counts, 1, 0.0).squares
-    assert found is not None
-    whole = world.total([float(found.square), found.inverse, found.count])
+    batches = list(RandomSource(config, world).next_step())
+    if empty is not None and world.rank == world.size - 1:
+        none = {name: batches[-1].tensors[name][:0] for name in ("label_index", "label_ids")}
+        batches[-1] = RandomBatch({**batches[-1].tensors, **none})
+    counts = {"masked_lm": world.total([sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)])[0]}
+    found = engine.step(batches, counts, 1, 0.0, observe=True).record
     later = train_steps(engine, 2, 3)
     engine.close()
-    return whole, later
-
-
-def without(world: World, config: TrainConfig) -> list[tuple[str, str]]:
-    engine = build(config, world)
-    batch = next_global_batch(RandomSource(config, world), engine.heads, world, StopRequest())
-    engine.step(batch.micro_batches, batch.counts, 1, 0.0)
-    found = train_steps(engine, 2, 3)
-    engine.close()
-    return found
+    return found, later
 
 
 @pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
-def test_every_stage_and_world_size_sums_the_gradients_of_a_plain_loop(
+def test_every_stage_and_world_size_has_the_estimates_of_a_plain_loop(
     one_rank: RankPool, two_ranks: RankPool, size: int, stage: int
 ) -> None:
     """Uneven labels; what is trained does not change by a bit."""
     ranks = two_ranks if size == 2 else one_rank
-    (expected,) = one_rank.run(plain_loop, tiny(**NO_DROPOUT))
-    results = ranks.run(sums, tiny(**NO_DROPOUT, zero__stage=stage, log__noise_scale=True))
-    assert [found for found, _ in results] == [pytest.approx(expected, rel=1e-5)] * len(results)
-    assert results[0][1] == ranks.run(without, tiny(**NO_DROPOUT, zero__stage=stage))[0]
-
-
-def test_a_micro_batch_without_labels_is_left_out() -> None:
-    import torch
-
-    model = torch.nn.Linear(2, 1, bias=False)
-    observer = MicroBatchSquares(model, 2)
-    for share in (0.25, 0.0, 0.75):
-        (model(torch.tensor([3.0, 4.0])) * share * 2).sum().backward()
-        observer.end(share)
-    found = observer.take()
-    assert (float(found.square), found.inverse, found.count) == pytest.approx((50.0, 4.0 + 4 / 3, 2))
-    assert observer.take().count == 0
+    for empty in (None, 3):
+        (expected,) = one_rank.run(plain_loop, tiny(**NO_DROPOUT), empty)
+        results = ranks.run(recorded, tiny(**NO_DROPOUT, zero__stage=stage, hooks=["gradient_noise"]), empty)
+        assert [found["gradient_noise"] for found, _ in results] == [pytest.approx(expected, rel=1e-4)] * len(results)
+        assert results[0][1] == ranks.run(recorded, tiny(**NO_DROPOUT, zero__stage=stage), empty)[0][1]
 
 
 def start(world: World, config: Path) -> int:
-    return run(load_config(TrainConfig, config, ["steps=2", "log.noise_scale=true"]), joined=world)
+    return run(load_config(TrainConfig, config, ["steps=2", "hooks=[gradient_noise]"]), joined=world)
 
 
 def test_records_have_both_estimates(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
@@ -125,6 +117,5 @@ def test_records_have_both_estimates(one_rank: RankPool, two_ranks: RankPool, tm
 
 
 def test_one_micro_batch_has_nothing_to_compare() -> None:
-    with pytest.raises(ConfigurationError, match=r"log\.noise_scale: .* below the global batch of 8 rows, got 8"):
-        tiny(data__micro_batch=8, log__noise_scale=True)
-    assert tiny(data__micro_batch=8).log.noise_scale is False
+    with pytest.raises(ConfigurationError, match=r"gradient_noise: .* below the global batch of 8 rows, got 8"):
+        tiny(data__micro_batch=8, hooks=["gradient_noise"])

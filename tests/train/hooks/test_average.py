@@ -26,6 +26,10 @@ DECAY = 0.34
 SKIPPED = 3
 
 
+def average(decay: float) -> dict[str, Any]:
+    return {"name": "average", "decay": decay}
+
+
 def plain_loop(weights: list[Any], decay: float) -> Any:
     """The average of weights before the first step and after each, in float64; the skipped step is no update."""
     average, updates = weights[0].astype(np.float64), 0
@@ -69,25 +73,25 @@ def averaged(
     if target is not None:
         save(engine, target, last)
     with averages_as_weights(engine):
-        average = whole(engine)
+        averages = whole(engine)
     engine.close()
-    return weights, average
+    return weights, averages
 
 
 def adafactor(ranks: int, stage: int) -> TrainConfig:
-    return configured("adafactor", ranks, stage, average={"decay": DECAY})
+    return configured("adafactor", ranks, stage, hooks=[average(DECAY)])
 
 
 @pytest.fixture(scope="module")
 def straight(one_rank: RankPool) -> tuple[list[Whole], Whole]:
     """Seven steps of one rank at stage 0."""
-    ((weights, average),) = one_rank.run(averaged, adafactor(1, 0), 1, 7)
-    return weights, average
+    ((weights, averages),) = one_rank.run(averaged, adafactor(1, 0), 1, 7)
+    return weights, averages
 
 
 def test_the_average_is_that_of_a_plain_loop(straight: tuple[list[Whole], Whole]) -> None:
-    weights, average = straight
-    for name, found in average.items():
+    weights, averages = straight
+    for name, found in averages.items():
         expected = plain_loop([np.frombuffer(one[name], np.float32) for one in weights], DECAY)
         np.testing.assert_allclose(np.frombuffer(found, np.float32), expected, rtol=2e-6, atol=1e-7)
         assert found != weights[-1][name]
@@ -98,12 +102,12 @@ def test_every_stage_and_resume_gives_the_same_bits(
     one_rank: RankPool, two_ranks: RankPool, straight: tuple[list[Whole], Whole], tmp_path: Path
 ) -> None:
     """Two ranks straight, and from a checkpoint of stage 1 at stages 2 and 3, and at stage 0 on one rank."""
-    weights, average = straight
-    assert two_ranks.run(averaged, adafactor(2, 0), 1, 7) == [(weights, average)] * 2
+    weights, averages = straight
+    assert two_ranks.run(averaged, adafactor(2, 0), 1, 7) == [(weights, averages)] * 2
     two_ranks.run(averaged, adafactor(2, 1), 1, 4, None, tmp_path)
     for ranks, count, stage in ((one_rank, 1, 0), (two_ranks, 2, 2), (two_ranks, 2, 3)):
         for continued in ranks.run(averaged, adafactor(count, stage), 5, 7, tmp_path):
-            assert continued == (weights[4:], average), stage
+            assert continued == (weights[4:], averages), stage
 
 
 def pieces(engine: Any, key: str) -> Any:
@@ -121,8 +125,8 @@ def followed(world: World, config: TrainConfig, source: Path | None = None) -> t
         train_steps(engine, step, step)
         masters.append(pieces(engine, "weight"))
     worst = 0.0
-    if config.average is not None:
-        worst = float(np.abs(pieces(engine, "average") - plain_loop(masters, config.average.decay)).max())
+    for hook in config.hooks:
+        worst = float(np.abs(pieces(engine, "average") - plain_loop(masters, hook.options.decay)).max())
     states = sorted(fragments(engine, owned=False)[0].tensors)
     copies = round(memory(engine)["optimizer"] / (4 * len(masters[0])))
     engine.close()
@@ -130,7 +134,7 @@ def followed(world: World, config: TrainConfig, source: Path | None = None) -> t
 
 
 def test_the_masters_of_bf16_are_averaged(two_ranks: RankPool) -> None:
-    config = tiny(**NO_DROPOUT, zero__stage=2, precision="bf16", average={"decay": 0.2})
+    config = tiny(**NO_DROPOUT, zero__stage=2, precision="bf16", hooks=[average(0.2)])
     for worst, copies, states in two_ranks.run(followed, config):
         assert worst < 1e-7
         assert states == ["average", "exp_avg", "exp_avg_sq", "weight"]
@@ -146,10 +150,10 @@ def saved(world: World, config: TrainConfig, folder: Path) -> None:
 
 def test_an_average_may_begin_or_end_in_the_middle(one_rank: RankPool, tmp_path: Path) -> None:
     """It begins with the weights of the checkpoint; a run without it keeps no average that would grow old."""
-    none, some = tiny(**NO_DROPOUT), tiny(**NO_DROPOUT, average={})
+    none, some = tiny(**NO_DROPOUT), tiny(**NO_DROPOUT, hooks=[average(0.999)])
     one_rank.run(saved, none, tmp_path / "none")
     one_rank.run(saved, some, tmp_path / "some")
-    ((worst, _, states),) = one_rank.run(followed, tiny(**NO_DROPOUT, average={"decay": 0.1}), tmp_path / "none")
+    ((worst, _, states),) = one_rank.run(followed, tiny(**NO_DROPOUT, hooks=[average(0.1)]), tmp_path / "none")
     assert "average" in states
     assert worst < 1e-7
     ((_, _, states),) = one_rank.run(followed, none, tmp_path / "some")
@@ -163,7 +167,7 @@ def start(world: World, config: Path, words: list[str]) -> int:
 def test_an_evaluation_is_one_of_the_average(one_rank: RankPool, tmp_path: Path) -> None:
     config = write_config(tmp_path / "run.yaml", write_masked_sets(tmp_path / "sets"), tmp_path / "run", steps=3)
     found = []
-    for words in ([], ["average={decay: 0.9}"]):
+    for words in ([], ["hooks=[{name: average, decay: 0.9}]"]):
         output = tmp_path / str(len(words))
         assert one_rank.run(start, config, [f"output={output}", *words]) == [0]
         found.append(read_lines(output / "metrics.jsonl"))
@@ -172,8 +176,8 @@ def test_an_evaluation_is_one_of_the_average(one_rank: RankPool, tmp_path: Path)
 
 
 def test_an_optimizer_that_averages_needs_no_second_average() -> None:
-    with pytest.raises(ConfigurationError, match="average: nt_asgd keeps its own average: remove the key"):
-        tiny(optimizer={"name": "nt_asgd"}, evaluate__every=2, average={})
+    with pytest.raises(ConfigurationError, match="average does not go together with optimizer"):
+        tiny(optimizer={"name": "nt_asgd"}, evaluate__every=2, hooks=["average"])
     for decay in (0.0, 1.0):
-        with pytest.raises(ConfigurationError, match=r"average\.decay"):
-            tiny(average={"decay": decay})
+        with pytest.raises(ConfigurationError, match=r"decay: "):
+            tiny(hooks=[average(decay)])

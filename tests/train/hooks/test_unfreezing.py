@@ -16,7 +16,14 @@ from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, build, random_rows, resume, save, tiny, train_steps
 
 Steps = list[tuple[float, float]]
-EVERY: dict[str, Any] = {**NO_DROPOUT, "schedule__name": "constant", "unfreeze_every": 2, "optimizer__layer_decay": 0.5}
+CASE = {"every": 2}
+"""Options of a hook in the contract tests."""
+EVERY: dict[str, Any] = {
+    **NO_DROPOUT,
+    "schedule__name": "constant",
+    "hooks": [{"name": "unfreezing", "every": 2}],
+    "optimizer__layer_decay": 0.5,
+}
 """Two layers: the head learns from step 1, the layers from 3 and 5, the tables from 7 on."""
 
 
@@ -47,7 +54,7 @@ def plain_loop(world: World, config: TrainConfig, steps: int) -> tuple[Steps, di
     for step in range(1, steps + 1):
         for group in optimizer.param_groups:
             group["lr"] = 0.003 * schedule(step) * 0.5 ** group["depth"]
-            group["params"][0].requires_grad_(config.unfreeze_every is None or (step - 1) // 2 >= group["depth"])
+            group["params"][0].requires_grad_(not config.hooks or (step - 1) // 2 >= group["depth"])
         loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
         (loss.total / loss.count).backward()
         learning = [p for p in model.parameters() if p.grad is not None]
@@ -85,21 +92,21 @@ def weights(engine: Any) -> dict[tuple[str, int], list[float]]:
 
 @pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
 @pytest.mark.parametrize(
-    "unfreeze_every", [pytest.param(2, id="unfreezing"), pytest.param(None, id="rates alone", marks=pytest.mark.slow)]
+    "hooks", [pytest.param(EVERY["hooks"], id="unfreezing"), pytest.param([], id="rates alone", marks=pytest.mark.slow)]
 )
 def test_every_stage_equals_a_plain_loop(
-    one_rank: RankPool, two_ranks: RankPool, unfreeze_every: int | None, size: int, stage: int
+    one_rank: RankPool, two_ranks: RankPool, hooks: list[Any], size: int, stage: int
 ) -> None:
-    config = tiny(**{**EVERY, "unfreeze_every": unfreeze_every})
+    config = tiny(**{**EVERY, "hooks": hooks})
     ((expected, final),) = one_rank.run(plain_loop, config, 8)
     ranks = two_ranks if size == 2 else one_rank
-    config = tiny(**{**EVERY, "unfreeze_every": unfreeze_every, "zero__stage": stage})
+    config = tiny(**{**EVERY, "hooks": hooks, "zero__stage": stage})
     for found, held, changed in ranks.run(engine_loop, config, 8):
         assert found == [pytest.approx(pair, rel=3e-6) for pair in expected]
         for (name, start), values in held.items():
             assert values == pytest.approx(final[name][start : start + len(values)], rel=1e-4, abs=1e-5), name
         if stage == 0:
-            assert changed == ([0, 0, 1, 1, 2, 2, 3, 3] if unfreeze_every else [3] * 8)
+            assert changed == ([0, 0, 1, 1, 2, 2, 3, 3] if hooks else [3] * 8)
 
 
 @pytest.mark.parametrize(
