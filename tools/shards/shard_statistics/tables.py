@@ -9,7 +9,7 @@ import numpy as np
 from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.tools.command import plural
-from clozeline.tools.shards.shard_statistics.tally import LABEL_KINDS, Tally, mean, named, quantile
+from clozeline.tools.shards.shard_statistics.tally import LABEL_KINDS, Tally, mean, quantile
 
 Cells: TypeAlias = tuple[str | int | float, ...]
 
@@ -22,7 +22,7 @@ _MAX_CLASSES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A table; numbers stay numbers, so that they are right-aligned."""
+    """A table of texts and numbers."""
 
     title: str
     header: tuple[str, ...]
@@ -100,13 +100,12 @@ def _coverage_table(sums: Tally, pieces: Pieces | None) -> Figures:
 
 
 def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
-    by_language = named(sums.tokens_by_language, manifest.languages)
-    for title, table in (("language", by_language), ("source", sums.tokens_by_source)):
+    totals = manifest.totals
+    for title, table in (("language", totals.tokens_by_language), ("source", totals.tokens_by_source)):
         total = max(1, sum(table.values()))
         rows = sorted(((name, count, 100 * count / total) for name, count in table.items()), key=lambda row: -row[1])
         yield Figures(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
     for name in ("variant", "part", "copy"):
-        counts = sums.codes.get(name, np.zeros(0, np.int64))
-        if len(counts) > 1:
+        if len(counts := sums.codes.get(name, np.zeros(0, np.int64))) > 1:
             shown = tuple((str(code), int(counts[code])) for code in np.flatnonzero(counts))
             yield Figures(f"rows by {name}", (name, "rows"), shown)

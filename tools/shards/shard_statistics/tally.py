@@ -1,6 +1,5 @@
-"""Count all rows of a set block by block, for tables and charts."""
+"""Count all rows of a set block by block."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,7 +10,6 @@ from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.columns import holds_ids
 from clozeline.tools.shards.provenance.row_search import readable_blocks
-from clozeline.tools.shards.shard_statistics.sources import Sources
 
 Counts = NDArray[np.int64]
 LABEL_KINDS: Final = ("the mask", "the label itself", "another token")
@@ -31,8 +29,6 @@ class Tally:
         codes: per fixed column of codes (variant, language, ...), rows with code 0, 1, 2, ...
         numbers: per column with at most one small number in a row, rows with 0, 1, 2, ...
         labels: labels by the `input_ids` token at their position, in the order of `LABEL_KINDS`.
-        tokens_by_language: tokens of the first id column by language code.
-        tokens_by_source: the same by source label.
     """
 
     lengths: dict[str, Counts] = field(default_factory=dict)
@@ -40,19 +36,17 @@ class Tally:
     codes: dict[str, Counts] = field(default_factory=dict)
     numbers: dict[str, Counts] = field(default_factory=dict)
     labels: Counts = field(default_factory=lambda: np.zeros(3, np.int64))
-    tokens_by_language: Counts = field(default_factory=lambda: np.zeros(0, np.int64))
-    tokens_by_source: dict[str, int] = field(default_factory=dict)
 
 
-def tally(shards: ShardSet, sources: Sources | None) -> Tally:
-    """Count all rows of a set outside the quarantine; without `sources`, tokens by source are not counted."""
+def tally(shards: ShardSet) -> Tally:
+    """Count all rows of a set outside the quarantine."""
     sums = Tally()
     for block in readable_blocks(shards):
-        _add(sums, shards.read_block(block), shards, sources)
+        _add(sums, shards.read_block(block), shards)
     return sums
 
 
-def _add(sums: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) -> None:
+def _add(sums: Tally, rows: Rows, shards: ShardSet) -> None:
     size = shards.manifest.tokenizer.vocab_size
     # rows by length, and by value of narrow columns
     for name, column in rows.columns.items():
@@ -67,15 +61,6 @@ def _add(sums: Tally, rows: Rows, shards: ShardSet, sources: Sources | None) -> 
     for name in ("variant", "part", "copy", "language"):
         if name in rows.fixed:
             _grow(sums.codes, name, np.bincount(rows.fixed[name]))
-    if not sums.ids:
-        return
-    tokens = rows.columns[next(iter(sums.ids))].lengths
-    # tokens by language and source
-    by_language = np.bincount(rows.fixed["language"], tokens).astype(np.int64)
-    sums.tokens_by_language = _sum(sums.tokens_by_language, by_language)
-    if sources is not None:
-        for name, count in sources.tokens(rows, tokens).items():
-            sums.tokens_by_source[name] = sums.tokens_by_source.get(name, 0) + count
 
 
 def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
@@ -99,14 +84,10 @@ def _count_label_kinds(rows: Rows, mask: int) -> Counts:
 
 
 def _grow(table: dict[str, Counts], name: str, counts: NDArray[Any]) -> None:
-    table[name] = _sum(table.get(name, np.zeros(0, np.int64)), counts.astype(np.int64))
-
-
-def _sum(left: Counts, right: Counts) -> Counts:
-    long, short = (left, right) if len(left) >= len(right) else (right, left)
-    total = long.copy()
-    total[: len(short)] += short
-    return total
+    before = table.get(name, np.zeros(0, np.int64))
+    table[name] = np.zeros(max(len(before), len(counts)), np.int64)
+    for part in (before, counts):
+        table[name][: len(part)] += part
 
 
 def quantile(counts: Counts, share: float) -> int:
@@ -120,8 +101,3 @@ def quantile(counts: Counts, share: float) -> int:
 def mean(counts: Counts) -> float:
     """Return the mean of the counted values, 0 if none were counted."""
     return float((np.arange(len(counts)) * counts).sum() / max(1, counts.sum()))
-
-
-def named(counts: Counts, names: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the counts above 0, by the names of their codes."""
-    return {names[code] if code < len(names) else f"code {code}": int(counts[code]) for code in np.flatnonzero(counts)}
