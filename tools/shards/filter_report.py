@@ -114,13 +114,12 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
 def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str, list[Rejection]]]:
     """Return the malformed records of `clean` by reason: their number, and the first `most` that it lists."""
     folder = out / "clean"
-    totals = [total_counts(folder, name).get("malformed", {}) for name in ("main", "score")]  # a cut has both
     first: dict[str, list[Rejection]] = {}
     for record in (record for part in _find_parts(folder) for record in read_malformed(_rejects_of(folder, part))):
         listed = first.setdefault(record.reason, [])
         if len(listed) < most:
             listed.append(record)
-    return totals[0] or totals[1], first
+    return total_counts(folder, "main").get("malformed", {}), first
 
 
 def _find_parts(folder: Path) -> list[int]:

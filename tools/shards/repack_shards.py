@@ -15,16 +15,22 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
+from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.row_search import blocks_of
-from clozeline.tools.shards.rewriting import shard_folder
+from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
 
 _MAGIC: Final = 8
 """bytes before the schema message of an Arrow file"""
 _MAX_ROWS: Final = 65536
 """largest number of rows per block, as in recipes"""
+
+_COPIED_FIELDS: Final = (
+    "kind", "seed", "tokenizer", "grouping", "objective", "variants", "languages", "source_groups", "config",
+)  # fmt: skip
+"""fields of a manifest that describe rows rather than their storage"""
 
 Container: TypeAlias = Literal["arrow", "tar"]
 Codec: TypeAlias = Literal["none", "zstd"]
@@ -68,7 +74,7 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
         extras = [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
     layout: dict[str, Any] = asdict(form)
     infos: list[ShardInfo] = []
-    with shard_folder.new_files(output) as target:
+    with new_files(output) as target:
         for shard, name in new_names.items():
             source.verify_shard(shard)  # block hashes do not cover the schema, which is copied as well
             with target.file(name) as temporary:
@@ -77,11 +83,19 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
         for extra in extras:
             with target.file(extra.name) as temporary:
                 shutil.copyfile(extra, temporary)
-        shard_folder.write_quarantine(target, shard_folder.quarantine_entries(source, new_names))
+        # before the manifest, so that every reader sees it, and instead of a killed process's file
+        (output / QUARANTINE).unlink(missing_ok=True)
+        if source.quarantined:
+            numbers = {facts.path: number for number, facts in enumerate(old.shards)}
+            path = source.path.parent / QUARANTINE
+            entries = entries_of(str(path), path.read_bytes())
+            publish_quarantine(output, [{**entry, "shard": new_names[numbers[entry["shard"]]]} for entry in entries])
+            target.files[QUARANTINE] = {}
         totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
         parents = [parent.model_dump() for parent in old.parents]
         parents.append({"name": old.name, "digest": old.digest, "role": "repacked"})
-        fields = shard_folder.row_fields(old) | {"name": old.name, "totals": totals, "parents": parents}
+        plain = old.model_dump(mode="json")
+        fields = {key: plain[key] for key in _COPIED_FIELDS} | {"name": old.name, "totals": totals, "parents": parents}
         return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
 
 
@@ -108,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--block-rows", type=positive, metavar="N", help="rows per block; default: unchanged")
 
     def action(options: argparse.Namespace) -> None:
-        source = shard_folder.open_local(options.manifest)
+        source = open_shards(local_folder(options.manifest))
         form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
         old, new = source.manifest, repack(source, options.output, form)
         codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"

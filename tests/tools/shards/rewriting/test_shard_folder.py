@@ -10,7 +10,7 @@ import pytest
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.tools.shards import export_webdataset, repack_shards
-from clozeline.tools.shards.rewriting import shard_folder
+from clozeline.tools.shards.rewriting import output_folder
 from tests.shard_sets import toy_set
 
 WRITERS = [
@@ -28,7 +28,7 @@ def quarantine(folder: Path, *blocks: tuple[int, int]) -> None:
 
 def break_off_after(monkeypatch, files: int, error: BaseException) -> None:
     """Let the `files`-th file that is published, and all after it, fail."""
-    published = shard_folder.Output.file
+    published = output_folder.Output.file
     done = []
 
     def file(self, relative):
@@ -37,7 +37,7 @@ def break_off_after(monkeypatch, files: int, error: BaseException) -> None:
             raise error
         return published(self, relative)
 
-    monkeypatch.setattr(shard_folder.Output, "file", file)
+    monkeypatch.setattr(output_folder.Output, "file", file)
 
 
 @pytest.mark.parametrize(("tool", "options"), WRITERS)
