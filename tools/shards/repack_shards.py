@@ -8,9 +8,8 @@ import argparse
 import shutil
 import tarfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -32,47 +31,30 @@ _COPIED_FIELDS: Final = (
 )  # fmt: skip
 """fields of a manifest that describe rows rather than their storage"""
 
-Container: TypeAlias = Literal["arrow", "tar"]
-Codec: TypeAlias = Literal["none", "zstd"]
 
-
-@dataclass(frozen=True)
-class Form:
-    """Storage format of a set."""
-
-    container: Container
-    codec: Codec
-    level: int
-    block_rows: int
-
-
-def form_of(
-    manifest: Manifest, container: Container | None = None, codec: Codec | None = None, level: int | None = None,
+def repack(
+    source: ShardSet, output: Path, *, container: str | None = None, codec: str | None = None, level: int | None = None,
     block_rows: int | None = None,
-) -> Form:  # fmt: skip
-    """Return the storage format of a set, with some values replaced."""
-    old = manifest.compression
-    if block_rows is not None and block_rows > _MAX_ROWS:
-        raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MAX_ROWS}")
-    codec = codec or old.codec
-    if codec == "none" and level is not None:
-        raise ConfigurationError(f"--level {level}: only zstd has levels; add --codec zstd")
-    return Form(container or manifest.container, codec, level or old.level or 3, block_rows or manifest.block_rows)
-
-
-def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
-    """Write a set in another format; return the new manifest."""
+) -> Manifest:  # fmt: skip
+    """Write a set in another format, whose values are those of the old one where None; return the new manifest."""
     old, metadata = source.manifest, _schema_metadata(source)
-    if source.quarantined and form.block_rows != old.block_rows:
+    layout: dict[str, Any] = {"container": container or old.container, "codec": codec or old.compression.codec}
+    layout |= {"level": level or old.compression.level or 3, "block_rows": block_rows or old.block_rows}
+    if layout["block_rows"] > _MAX_ROWS:
+        raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MAX_ROWS}")
+    if layout["codec"] == "none" and level is not None:
+        raise ConfigurationError(f"--level {level}: only zstd has levels; add --codec zstd")
+    if source.quarantined and layout["block_rows"] != old.block_rows:
         raise ConfigurationError(
-            f"--block-rows {form.block_rows}: {source.path} has {plural(len(source.quarantined), 'block')} in "
+            f"--block-rows {block_rows}: {source.path} has {plural(len(source.quarantined), 'block')} in "
             f"quarantine, of {old.block_rows} rows each; omit the option"
         )
-    suffix, extras = f".{form.container}", []
-    new_names = {number: str(Path(facts.path).with_suffix(suffix)) for number, facts in enumerate(old.shards)}
-    if old.kind == "tokens":  # document tables and token counts
-        extras = [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
-    layout: dict[str, Any] = asdict(form)
+    new_names = {
+        number: str(Path(facts.path).with_suffix(f".{layout['container']}")) for number, facts in enumerate(old.shards)
+    }
+    # document tables and token counts
+    patterns = ("documents-*.arrow", TOKEN_COUNTS_FILE) if old.kind == "tokens" else ()
+    extras = [path for name in patterns for path in source.path.parent.glob(name)]
     infos: list[ShardInfo] = []
     with new_files(output) as target:
         for shard, name in new_names.items():
@@ -123,8 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(options: argparse.Namespace) -> None:
         source = open_shards(local_folder(options.manifest))
-        form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
-        old, new = source.manifest, repack(source, options.output, form)
+        layout = {name: getattr(options, name) for name in ("container", "codec", "level", "block_rows")}
+        old, new = source.manifest, repack(source, options.output, **layout)
         codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"
         same = "the stream is the same" if new.block_rows == old.block_rows else (
             f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"

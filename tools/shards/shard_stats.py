@@ -14,9 +14,8 @@ from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view, vie
 from clozeline.pipeline.shards import open_shards
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.shards.provenance.set_statistics import Cells, tables, tally
 from clozeline.tools.shards.provenance.tokenizer import find_pieces
-from clozeline.tools.shards.shard_statistics.tables import Cells, tables
-from clozeline.tools.shards.shard_statistics.tally import tally
 
 
 def _format(row: Cells) -> tuple[str, ...]:

@@ -72,9 +72,7 @@ def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys, tool, opti
 def test_quarantine_is_kept(tmp_path):
     first = toy_set(tmp_path / "first", [9, 6])
     quarantine(tmp_path / "first", (0, 2), (1, 0))
-    repack_shards.repack(
-        open_shards(first.path), tmp_path / "tar", repack_shards.form_of(first.manifest, "tar", "zstd")
-    )
+    repack_shards.repack(open_shards(first.path), tmp_path / "tar", container="tar", codec="zstd")
     again = open_shards(tmp_path / "tar")
     assert again.quarantined == {2, 3}
     assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())["blocks"][1] == {

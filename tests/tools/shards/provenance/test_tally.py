@@ -8,8 +8,7 @@ import pytest
 
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import ColumnSpec, open_shards
-from clozeline.tools.shards.shard_statistics.tables import tables
-from clozeline.tools.shards.shard_statistics.tally import mean, quantile, tally
+from clozeline.tools.shards.provenance.set_statistics import mean, quantile, tables, tally
 from tests.shard_sets import IDS, rows, toy_set, write_set
 from tests.tools.small_run import example_sets
 

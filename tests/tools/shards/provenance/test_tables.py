@@ -9,8 +9,7 @@ import pytest
 
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import ColumnSpec, open_shards
-from clozeline.tools.shards.shard_statistics.tables import tables
-from clozeline.tools.shards.shard_statistics.tally import tally
+from clozeline.tools.shards.provenance.set_statistics import tables, tally
 from tests.shard_sets import IDS, write_set
 from tests.shard_sets import rows as rows_of
 from tests.tools.small_run import example_sets
