@@ -26,7 +26,6 @@ SETTINGS = {
     "checkpoint__keep_last": 1,
     "evaluate__every": 2,
     "evaluate__max_rows": 8,
-    "log__report": True,
 }
 STEPS = [f"step-{step:08d}" for step in (2, 4, 6)]
 

@@ -56,7 +56,7 @@ def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> O
 
 
 def summary(
-    matrices: Mapping[str, Sequence[Matrix]], names: Sequence[str], learned: Sequence[int], rising: Sequence[bool]
+    matrices: Mapping[Method, Sequence[Matrix]], names: Sequence[str], learned: Sequence[int], rising: Sequence[bool]
 ) -> dict[str, Any]:
     """Return mean and deviation over seeds of all figures, by method, as plain data; see `outcome`."""
     summaries: dict[str, Any] = {}
