@@ -5,7 +5,7 @@ import sys
 
 from clozeline.command import wrap_log
 from clozeline.configuration.redaction import redact_text
-from clozeline.train.checkpoint.find_checkpoint import find_newest
+from clozeline.train.checkpoint.run_weights import find_newest
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_stream
 from clozeline.train.data.sets.passes import describe_rereading
