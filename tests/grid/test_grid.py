@@ -15,14 +15,13 @@ import yaml
 
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.grid.pairwise import Row, covering_rows, fill, is_forbidden, pairs_of
 from tests.grid.plain_loop import Outcome, plain_loop, saved_weights
-from tests.shard_sets import objective, write_set
+from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, FIRST_WORD, WORDS, masked_rows
 from tests.train.synthetic import plain_config
 
@@ -143,7 +142,7 @@ def rows_of_set(first_uid: int, count: int) -> Rows:
 
 
 def write_sets(folder: Path) -> None:
-    column = ColumnSpec("sentence_label", "uint8", "list", "class of the row, in some rows")
+    column = list_column("sentence_label", "uint8")
     tokenizer = {"name": "byte_bpe", "fingerprint": "f" * 64, "vocab_size": VOCABULARY,
                  "special_ids": {"pad": 0, "mask": 3}, "sentinels": []}  # fmt: skip
     shared: dict[str, Any] = {

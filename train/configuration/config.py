@@ -56,8 +56,6 @@ class CheckpointConfig:
     """also keep every checkpoint whose step is a multiple of this"""
     keep_best: bool = False
     """also keep the checkpoint with the lowest loss on the first held-out set"""
-    verify: Literal["sizes", "full"] = "full"
-    """check sizes of checkpoint files at a start, or sizes and hashes"""
     asynchronous: bool = False
     """save in the background, from a copy that takes the memory of weights and optimizer state again"""
     allow_changed: tuple[str, ...] = ()
