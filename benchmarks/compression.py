@@ -25,13 +25,10 @@ from typing import Any, Final
 
 from benchmarks.harness import ROOT, parser, print_table, system_load, write_json
 
-from scipy.stats import ttest_rel
-
 from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.files import publish_text
 from clozeline.tools.experiments.multirun.runner import run_at_once
-from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_picture
 from clozeline.tools.models.compress import compress
 from clozeline.tools.models.compression.task_scores import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
@@ -255,14 +252,9 @@ def _mean(values: Sequence[float], scale: float = 100) -> str:
 
 
 def show_distillation(rows: Sequence[dict[str, Any]], tasks: Sequence[str]) -> None:
-    """Print the students, each with the one-sided p of the paired t test that it is better than without scores."""
-    plain = next(row for row in rows if row["case"] == "none")
-    cells = []
-    for row in rows:
-        paired = len(row["nats"]) == len(plain["nats"]) > 1 and row is not plain
-        p = f"{ttest_rel(plain['nats'], row['nats'], alternative='greater').pvalue:.3f}" if paired else ""
-        cells.append((row["case"], _mean(row["nats"], 1), p, *(_mean(row[task]) for task in tasks)))
-    print_table(("scores of the teacher", "held-out nats", "p", *(f"{task}, %" for task in tasks)), cells)
+    """Print the students by the scores that they had."""
+    cells = [(row["case"], _mean(row["nats"], 1), *(_mean(row[task]) for task in tasks)) for row in rows]
+    print_table(("scores of the teacher", "held-out nats", *(f"{task}, %" for task in tasks)), cells)
 
 
 def show_levels(rows: Sequence[dict[str, Any]]) -> None:
@@ -275,19 +267,6 @@ def show_levels(rows: Sequence[dict[str, Any]]) -> None:
             scores = {row["level"]: _mean(row["scores"]) for row in own if row["case"] == case}
             cells.append((case, *(scores.get(level, "") for level in levels)))
         print_table((f"{task}, %", *map(str, levels)), cells)
-
-
-def draw(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the SVG of scores over what pruning removes, a row for each task; dashed: the dense models."""
-    panels = []
-    for task in dict.fromkeys(row["task"] for row in rows):
-        curves: dict[str, list[tuple[float, float]]] = {}
-        for row in (row for row in rows if row["task"] == task):
-            curves.setdefault(row["case"], []).append((float(row["level"]), 100 * fmean(row["scores"])))
-        dense = curves.pop("dense")[0][1]
-        means = {case: [score for _, score in points] for case, points in curves.items()}
-        panels.append(Panels(f"{task}, %", "percent removed", curves, dense, dense, ("at each level", means)))
-    return runs_picture("Scores over what pruning removes", panels)
 
 
 def main() -> None:
@@ -311,8 +290,6 @@ def main() -> None:
         if part in options.parts:
             rows += (found := measure())
             show_levels(found)
-    if "pruning" in options.parts:
-        publish_text(output / "pruning.svg", draw([row for row in rows if row["part"] == "pruning"]))
     if "early" in options.parts:
         rows += (points := experiment.exit_early())
         cells = [(row["part"], row["case"], f"{row['amount']:.3f}", _mean(row["scores"])) for row in points]

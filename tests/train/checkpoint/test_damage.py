@@ -6,13 +6,14 @@ import json
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from clozeline.errors import ClozelineError
+from clozeline.errors import ClozelineError, SaveError
 from clozeline.train.checkpoint.checkpoints import load
 from clozeline.train.checkpoint.format import _with_checksum
 from clozeline.train.checkpoint.state import TrainState
@@ -89,14 +90,6 @@ def found_in(world: World, folder: str, options: dict[str, Any]) -> tuple[str | 
     return None if chosen is None else chosen[0].name, 0, ""
 
 
-def test_names_are_compared_where_hashes_are_not(one_rank: RankPool, tmp_path: Path) -> None:
-    """Sizes alone would let a tensor of another name pass."""
-    one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
-    part = tmp_path / "step-00000002" / "part-00000.safetensors"
-    part.write_bytes(part.read_bytes().replace(b'"weight/', b'"weighs/', 1))
-    assert one_rank.run(found_in, str(tmp_path), {"verify": "sizes"}) == [("step-00000001", 0, "")]
-
-
 def test_a_renamed_folder_is_not_taken(one_rank: RankPool, tmp_path: Path) -> None:
     one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
     (tmp_path / "step-00000002").rename(tmp_path / "step-00000005")
@@ -159,7 +152,7 @@ def test_a_damaged_checkpoint_costs_no_whole_one(
 def fill_disk(world: World, config: TrainConfig, folder: str, keep_last: int, room: float) -> list[list[int]]:
     """Save on a disk with room for this number of checkpoints; return what is kept after each of five attempts."""
     engine = build(config, world)
-    found = store(Path(folder), world, keep_last=keep_last, max_failures=9)
+    found = store(Path(folder), world, keep_last=keep_last)
     assert found.save(engine, TrainState(step=1, samples=1))
     one, real, kept = size(Path(folder) / "step-00000001"), shutil.disk_usage, []
 
@@ -169,7 +162,8 @@ def fill_disk(world: World, config: TrainConfig, folder: str, keep_last: int, ro
     shutil.disk_usage = usage  # type: ignore[assignment]
     try:
         for step in range(2, 6):
-            found.save(engine, TrainState(step=step, samples=step))
+            with suppress(SaveError):  # the third failure in a row
+                found.save(engine, TrainState(step=step, samples=step))
             kept.append(present(Path(folder)))
     finally:
         shutil.disk_usage = real

@@ -1,23 +1,13 @@
 """Interface of regularizers, and the pull that they share."""
 
-from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from abc import abstractmethod
+from collections.abc import Collection
+from typing import Any, ClassVar, NamedTuple
 
-from pydantic import Field
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from clozeline.configuration.config import config_class
-
-
-@config_class
-class RegularizerOptions:
-    """Options that every regularizer has."""
-
-    explicit: bool = Field(
-        default=False,
-        description="add the penalty's gradient before the optimizer's step instead of pulling after it; it diverges "
-        "where rate x strength exceeds 2",
-    )
+from clozeline.train.hooks import Hook, Trained
 
 
 class Anchored(NamedTuple):
@@ -29,15 +19,12 @@ class Anchored(NamedTuple):
     """fp32, same shape, ≥ 0"""
 
 
-class Regularizer(ABC):
-    """Chooses anchors and strengths."""
+class Regularizer(Hook):
+    """Chooses anchors and strengths of each weight at the start of a run, and pulls the weights there."""
 
-    Options: ClassVar[type[RegularizerOptions]] = RegularizerOptions
     replaces_decay: ClassVar[bool] = False
     """It replaces the optimizer's weight decay."""
-
-    def __init__(self, options: RegularizerOptions) -> None:
-        self.options = options
+    keys: ClassVar = frozenset(Anchored._fields)
 
     @abstractmethod
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
@@ -47,13 +34,35 @@ class Regularizer(ABC):
         is new in this run, not from `model.init_from`.
         """
 
+    def check_model(self, model: nn.Module, fresh: Collection[str]) -> None:
+        """Compute the anchors of all trainable parameters once, for a dry run."""
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                self.anchor(name, parameter.detach().flatten(), 0, fresh=name in fresh)
+
+    def attach(self, trained: Trained) -> None:
+        self._trained = trained
+        trained.optimizer.register_step_post_hook(self._pull)
+
+    @torch.no_grad()
+    def start(self, fresh: Collection[str], *, initialized: bool) -> None:
+        if self.of:  # a checkpoint contained anchors
+            return
+        for flat, _ in self._trained.flats:
+            self.create(flat, self.keys)
+            for piece in self._trained.layout.own(flat):
+                anchored = self.anchor(piece.name, piece.of(flat.detach()), piece.start, fresh=piece.name in fresh)
+                for key, values in anchored._asdict().items():
+                    piece.of(self.of[flat][key]).copy_(values)
+
+    @torch.no_grad()
+    def _pull(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for group in optimizer.param_groups:
+            for flat in filter(self.of.__contains__, group["params"]):
+                pull(flat, *Anchored(**self.of[flat]), group["lr"])
+
 
 def pull(weight: Tensor, anchor: Tensor, strength: Tensor, rate: float) -> None:
     """Move weights to the minimum of s/2 (v - a)² + (v - w)² / 2r over v, in place."""
     share = rate * strength
     weight.sub_((weight - anchor).mul_(share / (1.0 + share)))
-
-
-def push(gradient: Tensor, weight: Tensor, anchor: Tensor, strength: Tensor) -> None:
-    """Add the penalty's gradient, in place."""
-    gradient.add_((weight - anchor).mul_(strength))
