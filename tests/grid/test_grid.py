@@ -38,7 +38,7 @@ FACTORS: dict[str, list[Any]] = {
     "layer_decay": [None, 0.7],
     "freezing": ["none", "embeddings", "by depth"],
     "adapter": ["none", "lora", "bottleneck", "prefix", "prompt", "bitfit"],
-    "regularizer": ["none", "pull", "explicit"],
+    "regularizer": ["none", "pull"],
     "recomputation": [False, True],
     "label_capacity": [None, 5, 64],
     "batch_tokens": [None, 120],
@@ -56,8 +56,6 @@ FORBIDDEN: list[dict[str, list[Any]]] = [
     {"offload": ["optimizer", "parameters"], "average": [0.2, 0.999]},
     {"offload": ["optimizer", "parameters"], "batch_tokens": [120]},
     {"offload": ["optimizer", "parameters"], "freezing": ["by depth"]},
-    # the pull feeds back rounding that Muon's iteration multiplies by 500 in each step
-    {"optimizer": ["muon"], "regularizer": ["explicit"]},
     # this optimizer has averages of its own; an adapter freezes the model and is no student
     {"optimizer": ["nt_asgd"], "average": [0.2, 0.999]},
     {"adapter": FACTORS["adapter"][1:], "freezing": ["embeddings"]},
@@ -118,9 +116,7 @@ def plain_of(row: Row, folder: Path, output: Path) -> dict[str, Any]:
     if adapter != "none":
         plain["model"]["adapter"] = {"name": adapter, **ADAPTERS[adapter]}
     if pulls:
-        explicit = row["regularizer"] == "explicit"
-        strength = 2.0 if explicit else 0.1 / rate
-        plain["regularizer"] = {"name": "l2_sp", "alpha": strength, "beta": strength / 4, "explicit": explicit}
+        plain["regularizer"] = {"name": "l2_sp", "alpha": 0.1 / rate, "beta": 0.025 / rate}
     plain["hooks"] = [] if row["average"] is None else [{"name": "average", "decay": row["average"]}]
     plain["hooks"] += [{"name": "unfreezing", "every": 2}] if row["freezing"] == "by depth" else []
     plain |= {"freeze": ["embeddings"]} if row["freezing"] == "embeddings" else {}
