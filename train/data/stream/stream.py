@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, StateMismatch, StreamError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.configuration.data import default_lanes
-from clozeline.train.data.stream.batch import Batch
-from clozeline.train.data.stream.batch_builder import Assembly, Batches, Builder, Collator
+from clozeline.train.data.stream.batches import Assembly, Batch, Batches, Builder, Collator
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase, Timeline
 from clozeline.train.data.stream.phases import Input, as_phases, plain_phases, read_phases
-from clozeline.train.data.stream.prefetch import Prefetcher
 from clozeline.train.data.stream.reading_order import ReadingOrder
-from clozeline.train.data.stream.source import OnDamaged, Source, StreamStats, Transform
+from clozeline.train.data.stream.rounds import OnDamaged, Rounds, Source, StreamStats, Transform
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _FORMAT: Final = 2
@@ -131,11 +129,9 @@ class Stream:
             raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
         # threads and batches
         longest = max(1, *(shards.manifest.max_length for shards in sets))
-        types = {"input_ids": token_dtype, "label_weight": "float32", "target": "float32",
-                 "teacher_weights": "float32"}  # fmt: skip
-        self._assembly = Assembly(collate, micro_batch, longest, types, by_length)
+        self._assembly = Assembly(collate, micro_batch, longest, by_length)
         self._prefetch = prefetch_blocks
-        self._loaders = LoaderThreads(io_threads, "clozeline-io") if io_threads else None
+        self._loaders = LoaderThreads(io_threads, "clozeline-io")
         self._position = 0
         self._batches = Batches(self.reading, self.sources, self._assembly, self._loaders, prefetch_blocks)
         self._process = os.getpid()
@@ -236,15 +232,15 @@ class Stream:
         count = self._lane_rows(size)
         end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
-        prefetcher = Prefetcher(self.sources[0], self._loaders, self._prefetch, end)
+        rounds = Rounds(self.sources[0], self._loaders, self._prefetch, end)
         reading = ReadingOrder([Phase((self.reading.inputs[0],))], self.seed, self.lanes, size)
-        builder = Builder(reading, [prefetcher], self._assembly, 0)
+        builder = Builder(reading, [rounds], self._assembly, 0)
         try:
             while builder.position < end:
                 self._check_open()
                 yield from builder()
         finally:
-            prefetcher.clear()
+            rounds.clear()
 
     def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
         """Return the origin [global batch, 3] (source, stored block, row) of a batch; no block is read."""
@@ -257,9 +253,7 @@ class Stream:
 
         Remote sets add requests, retries and bytes fetched.
         """
-        counters: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
-        for name in ("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"):
-            counters[name] = getattr(self._stats, name)
+        counters: dict[str, float] = {"wait_seconds": self._batches.wait_seconds, **self._stats.counts}
         for source in self.sources:
             for name, value in source.shards.stats().items():
                 counters[name] = counters.get(name, 0) + value
@@ -271,8 +265,7 @@ class Stream:
             self._release.detach()
         if not self._closed and self._process == os.getpid():
             self._batches.stop()
-            if self._loaders is not None:
-                self._loaders.close()
+            self._loaders.close()
             for source in self.sources:
                 source.shards.release()
         self._closed = True
@@ -324,11 +317,10 @@ def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
     return rank * share, (rank + 1) * share
 
 
-def _release(process: int, batches: Batches, loaders: LoaderThreads | None) -> None:
+def _release(process: int, batches: Batches, loaders: LoaderThreads) -> None:
     if process == os.getpid():
         batches.stop(wait=False)
-        if loaders is not None:
-            loaders.release()
+        loaders.release()
 
 
 def _warn_of_partial_rounds(sources: Sequence[Source], memory_bytes: int) -> None:

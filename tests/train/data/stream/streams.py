@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from clozeline.train.data.stream.batch import Batch
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 
 
