@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from torch import Tensor
 from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.report.html_page import fragment, table
+from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Stretch
 from clozeline.train.data.stream.reading_order import ReadingOrder
 from clozeline.train.data.stream.rounds import Rounds, Source
@@ -50,27 +51,11 @@ class Batch(NamedTuple):
         return fragment(title, [table(["tensor", "type", "shape"], rows)])
 
 
-class Collator(Protocol):
-    """A function that builds tensors from the list columns it names; training uses `Collate`."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the names of the list columns to read."""
-
-    def __call__(
-        self,
-        columns: Mapping[str, Ragged],
-        row_weight: NDArray[np.float32] | None,
-        sources: NDArray[np.int64] | None = None,
-    ) -> dict[str, Tensor]:
-        """Return the tensors of a micro-batch; `row_weight` None: all rows weigh 1."""
-
-
 @dataclass(frozen=True)
 class Assembly:
     """Settings that turn rows into batches."""
 
-    collate: Collator
+    collate: Collate
     micro_batch: int
     row_values: int
     """maximum of values in a row; it limits the rows that are built at once"""

@@ -224,7 +224,7 @@ class Collate:
         """Return the rules for an example set."""
         objective = manifest.objective
         if objective is None:
-            remedy = "name the manifest below corrupt/, or give the stream a transform and its collate"
+            remedy = "name the manifest below corrupt/, or give the stream an Input with a corruption"
             raise ConfigurationError(f"shard set '{manifest.name}' holds {manifest.kind}, not examples: {remedy}")
         return Collate(
             objective.architecture,

@@ -10,24 +10,22 @@ Threads suffice: reading, hashing, decompressing and copying release the interpr
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.rows import ExampleBatch, Ragged, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.columns import cut
+from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, Piece, Round
 from clozeline.train.data.stream.threads import LoaderThreads
 
-Transform: TypeAlias = Callable[[Rows, NDArray[np.uint16]], tuple[ExampleBatch, NDArray[np.uint8]]]
-"""Online corruption: (rows, variant of each) → (examples, 0 or the reason of a skip for each)."""
 OnDamaged: TypeAlias = Literal["raise", "skip"]
 _REREADS: Final = 2
 _PAUSE_S: Final = 0.05
@@ -80,7 +78,8 @@ class Source:
     lanes: tuple[int, int]
     """this rank's lanes, [first, end)"""
     columns: Sequence[str]
-    transform: Transform | None
+    corruption: Corruption | None
+    """of samples"""
     stats: StreamStats
     memory_bytes: int
     """limit for rows loaded at once"""
@@ -126,8 +125,8 @@ class Source:
             rows, numbers = rows.take(taken), numbers[taken]
             row[row > 0] = np.arange(1, len(taken) + 1)
         weight = np.ones(len(rows), np.float32)
-        if self.transform is not None:
-            rows, skips = self.transform(rows, np.full(len(rows), load.epoch % 65536, np.uint16))
+        if self.corruption is not None:
+            rows, skips = self.corruption(rows, np.full(len(rows), load.epoch % 65536, np.uint16))
             weight[skips != 0] = 0
             self.stats.add(skipped_rows=int(np.count_nonzero(skips)))
         stored, stored_row = self.blocks.locate(load.block, numbers)
@@ -140,7 +139,7 @@ class Source:
         if piece.block in self.shards.quarantined or piece.block in self.skipped:
             return None
         # try again a few times: a network file system may recover
-        columns = self.columns if self.transform is None else None
+        columns = self.columns if self.corruption is None else None
         for attempt in range(_REREADS + 1):
             try:
                 rows = self.shards.read_block(piece.block, columns)

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, StateMismatch, StreamError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.configuration.data import default_lanes
-from clozeline.train.data.stream.batches import Assembly, Batch, Batches, Builder, Collator
+from clozeline.train.data.stream.batches import Assembly, Batch, Batches, Builder
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase, Timeline
 from clozeline.train.data.stream.phases import Input, as_phases, plain_phases, read_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
-from clozeline.train.data.stream.rounds import OnDamaged, Rounds, Source, StreamStats, Transform
+from clozeline.train.data.stream.rounds import OnDamaged, Rounds, Source, StreamStats
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _FORMAT: Final = 2
@@ -43,8 +43,6 @@ class Stream:
         seed: of the order.
         global_batch: samples of a step over all ranks, unless a phase has its own; a multiple of `lanes`.
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
-        transform: online corruption of sample sets without a corruption of their own; variant = epoch mod 65536.
-        collate: builds tensors; default: the rules of the first set's manifest.
         io_threads: threads that load blocks, plus one that builds batches; 0 does both in the calling thread.
         prefetch_blocks: blocks to load ahead per lane.
         token_dtype: type of `input_ids`; a narrow one must be widened by the consumer.
@@ -68,8 +66,6 @@ class Stream:
         global_batch: int,
         micro_batch: int,
         lanes: int | None = None,
-        transform: Transform | None = None,
-        collate: Collator | None = None,
         io_threads: int = 2,
         prefetch_blocks: int = 1,
         token_dtype: TokenDtype = "int64",
@@ -93,8 +89,7 @@ class Stream:
         self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
         """Order in which lanes read rows."""
         sets = self.reading.sets
-        if collate is None:
-            collate = Collate.from_manifests([source.manifest for source in self.reading.inputs], token_dtype)
+        collate = Collate.from_manifests([source.manifest for source in self.reading.inputs], token_dtype)
         # one source per set
         self._stats = StreamStats()
         budget = memory_bytes // (max(len(phase.sources) for phase in phases) * (prefetch_blocks + 2))
@@ -105,8 +100,8 @@ class Stream:
                 order=order,
                 blocks=blocks,
                 lanes=self._rank_lanes,
-                columns=collate.columns_of(number) if isinstance(collate, Collate) else collate.columns,
-                transform=(source.corruption or transform) if source.shards.manifest.kind == "samples" else None,
+                columns=collate.columns_of(number),
+                corruption=source.corruption,
                 stats=self._stats,
                 memory_bytes=budget,
                 on_damaged=on_damaged,

@@ -15,9 +15,10 @@ import pytest
 
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, ShardSet, StoreOptions, open_shards
 from clozeline.train.data.stream.order import BlockOrder
+from clozeline.train.data.stream.phases import Input
 from tests.shard_server import ShardServer
 from tests.shard_sets import damage, rows, toy_set, write_set
-from tests.train.data.stream.streams import open_stream, rows_of, run
+from tests.train.data.stream.streams import ToyCorruption, open_stream, rows_of, run
 
 
 @pytest.fixture(autouse=True)
@@ -123,8 +124,6 @@ def test_quarantined_blocks_are_skipped_without_reading(tmp_path: Path) -> None:
 
 def test_skipped_samples_are_not_corrupted(tmp_path: Path) -> None:
     """With online corruption the rows of a skipped block never reach the kernel."""
-    from clozeline.train.data.stream.collate import Collate
-
     shards = toy_set(tmp_path, [19, 18], kind="samples", objective=None)
     damage(shards, 1)
     seen: list[int] = []
@@ -133,9 +132,8 @@ def test_skipped_samples_are_not_corrupted(tmp_path: Path) -> None:
         seen.extend(samples.fixed["uid"].tolist())
         return samples, np.zeros(len(samples), np.uint8)
 
-    collate = Collate("decoder", ["input_ids"], shards.manifest.tokenizer.special_ids)
-    options: Any = {"transform": kernel, "collate": collate, "on_damaged": "skip", "max_damaged_fraction": 0.2}
-    with open_stream(shards, global_batch=40, **options) as stream:
+    data: Any = Input(shards, ToyCorruption(kernel))  # type: ignore[arg-type]
+    with open_stream(data, global_batch=40, on_damaged="skip", max_damaged_fraction=0.2) as stream:
         stream.next_step()
         assert stream.stats()["skipped_rows"] == 0
     assert sorted(set(seen)) == [uid for uid in range(1, 38) if not 5 <= uid <= 8]
