@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, Piece, Round
 from clozeline.train.data.stream.threads import LoaderThreads
 
-OnDamaged: TypeAlias = Literal["raise", "skip"]
 _REREADS: Final = 2
 _PAUSE_S: Final = 0.05
 _ROW_BYTES: Final = 64  # of a row in addition to its columns: origin, weight, offsets, index
@@ -83,9 +82,8 @@ class Source:
     stats: StreamStats
     memory_bytes: int
     """limit for rows loaded at once"""
-    on_damaged: OnDamaged
-    """`raise`, or `skip`: unreadable rows become filler, and no other row moves"""
     max_damaged_fraction: float
+    """of blocks whose rows may become filler, while no other row moves; 0: the first damaged block is an error"""
     skipped: set[int] = field(default_factory=set)
     """Damaged blocks skipped so far."""
 
@@ -146,7 +144,7 @@ class Source:
                 break
             except DamagedBlock as error:
                 if attempt == _REREADS:
-                    if self.on_damaged == "raise":
+                    if not self.max_damaged_fraction:
                         raise
                     self._skip(piece.block, error)
                     return None

@@ -23,7 +23,7 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase, Timeline
 from clozeline.train.data.stream.phases import Input, as_phases, plain_phases, read_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
-from clozeline.train.data.stream.rounds import OnDamaged, Rounds, Source, StreamStats
+from clozeline.train.data.stream.rounds import Rounds, Source, StreamStats
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _FORMAT: Final = 2
@@ -47,8 +47,7 @@ class Stream:
         prefetch_blocks: blocks to load ahead per lane.
         token_dtype: type of `input_ids`; a narrow one must be widened by the consumer.
         by_length: sort a rank's rows of a global batch by length before cutting micro-batches.
-        on_damaged: `raise`, or `skip`: rows of a damaged block come as filler rows.
-        max_damaged_fraction: share of a set's blocks that may be skipped.
+        max_damaged_fraction: share of a set's blocks that may be damaged; their rows come as filler rows.
         memory_bytes: for loaded rows on this rank. If rounds need more, blocks are read again for every part of a
             round: slower, in the same order.
 
@@ -70,8 +69,7 @@ class Stream:
         prefetch_blocks: int = 1,
         token_dtype: TokenDtype = "int64",
         by_length: bool = False,
-        on_damaged: OnDamaged = "raise",
-        max_damaged_fraction: float = 1e-4,
+        max_damaged_fraction: float = 0.0,
         memory_bytes: int = 8 << 30,
     ) -> None:
         # check the settings
@@ -81,9 +79,8 @@ class Stream:
         for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
             if number < 0:
                 raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
-        for name, word, kind in (("token_dtype", token_dtype, TokenDtype), ("on_damaged", on_damaged, OnDamaged)):
-            if word not in get_args(kind):
-                raise ConfigurationError(f"{name}: expected {' or '.join(get_args(kind))}, got {word!r}")
+        if token_dtype not in get_args(TokenDtype):
+            raise ConfigurationError(f"token_dtype: expected {' or '.join(get_args(TokenDtype))}, got {token_dtype!r}")
         # the order of all rows, and the collation rules
         phases = as_phases(data)
         self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
@@ -104,7 +101,6 @@ class Stream:
                 corruption=source.corruption,
                 stats=self._stats,
                 memory_bytes=budget,
-                on_damaged=on_damaged,
                 max_damaged_fraction=max_damaged_fraction,
             )
             for number, (source, order, blocks) in enumerate(

@@ -101,7 +101,7 @@ def test_skip_gives_filler_instead_of_the_rows_that_are_lost(
 ) -> None:
     shards = toy_set(tmp_path / "set", SIZES, container=container)
     lost = 0
-    with open_stream(shards, io_threads=threads, on_damaged="skip", max_damaged_fraction=1.0) as stream:
+    with open_stream(shards, io_threads=threads, max_damaged_fraction=1.0) as stream:
         for step in range(STEPS):
             rows = rows_of(stream.next_step())
             for row, whole in zip(rows, expected[step], strict=True):

@@ -15,20 +15,20 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import kernel_keys, random_bits
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
 from clozeline.train.data.stream.phases import Input
 from clozeline.train.data.stream.stream import Stream
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
-from tests.shard_sets import rows, write_set
+from tests.shard_sets import list_column, rows, write_set
 from tests.train.data.stream.streams import ToyCorruption, open_stream
 
 COLUMNS = [
-    ColumnSpec("input_ids", "uint16", "list", "corrupted"),
-    ColumnSpec("label_positions", "uint16", "list", "places"),
-    ColumnSpec("label_ids", "uint16", "list", "originals"),
+    list_column("input_ids"),
+    list_column("label_positions"),
+    list_column("label_ids"),
 ]
 
 

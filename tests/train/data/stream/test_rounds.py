@@ -45,7 +45,7 @@ def test_a_skipped_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block
     with open_stream(shards) as stream:
         whole = [row for _ in range(15) for row in rows_of(stream.next_step())]
     damage(shards, block)
-    with open_stream(shards, io_threads=threads, on_damaged="skip", max_damaged_fraction=0.1) as stream:
+    with open_stream(shards, io_threads=threads, max_damaged_fraction=0.1) as stream:
         found = [row for _ in range(15) for row in rows_of(stream.next_step())]
         assert stream.stats()["skipped_blocks"] == 1
     assert found == expected(whole, block)
@@ -60,7 +60,7 @@ def test_an_object_that_has_become_shorter_is_skipped_too(tmp_path: Path, monkey
         remote = open_shards(server.url, options=StoreOptions(retries=1))
         last = shards.shard_path(1)
         last.write_bytes(last.read_bytes()[: int(shards.index.offset[-1]) + 50])
-        with open_stream(remote, on_damaged="skip", max_damaged_fraction=0.1, io_threads=2) as stream:
+        with open_stream(remote, max_damaged_fraction=0.1, io_threads=2) as stream:
             assert [row for _ in range(15) for row in rows_of(stream.next_step())] == expected(whole, 9)
             assert stream.stats()["skipped_blocks"] == 1
             assert stream.stats()["retries"] > 0
@@ -71,7 +71,7 @@ def test_too_many_skipped_blocks_end_the_stream(tmp_path: Path) -> None:
     shards = toy_set(tmp_path, [40])
     for block in (2, 5):
         damage(shards, block)
-    with open_stream(shards, on_damaged="skip", max_damaged_fraction=0.1, global_batch=40) as stream:
+    with open_stream(shards, max_damaged_fraction=0.1, global_batch=40) as stream:
         for _ in range(2):
             with pytest.raises(DamagedBlock, match=r"2 of 10 blocks: max_damaged_fraction is 0\.1"):
                 stream.next_step()
@@ -91,7 +91,7 @@ def test_no_block_is_skipped_for_an_error_of_the_process(
         return real(path, *arguments)
 
     monkeypatch.setattr(os, "open", failing)
-    with open_stream(shards, on_damaged="skip", max_damaged_fraction=1.0) as stream:
+    with open_stream(shards, max_damaged_fraction=1.0) as stream:
         if number == errno.EMFILE:
             with pytest.raises(OSError, match="Too many open files"):
                 stream.next_step()
@@ -133,7 +133,7 @@ def test_skipped_samples_are_not_corrupted(tmp_path: Path) -> None:
         return samples, np.zeros(len(samples), np.uint8)
 
     data: Any = Input(shards, ToyCorruption(kernel))  # type: ignore[arg-type]
-    with open_stream(data, global_batch=40, on_damaged="skip", max_damaged_fraction=0.2) as stream:
+    with open_stream(data, global_batch=40, max_damaged_fraction=0.2) as stream:
         stream.next_step()
         assert stream.stats()["skipped_rows"] == 0
     assert sorted(set(seen)) == [uid for uid in range(1, 38) if not 5 <= uid <= 8]
