@@ -301,7 +301,7 @@ _FREE: Final = (
     *("watchdog_s", "collective_timeout_s", "max_consecutive_skips", "on_divergence", "activation_checkpointing"),
     *("compile", "deterministic", "init_parts"),
     *("model.init_from", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore", "data.heldout"),
-    *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes", "data.token_dtype"),
+    *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes"),
     *("data.length_buckets", "data.label_capacity", "data.max_damaged_fraction", "data.store"),
     *("distil.teacher", "distil.start"),
 )
