@@ -35,10 +35,10 @@ class Albert(Bert):
     shares = True
     others = (HeadedClass(("masked_lm", "sentence"), "AlbertForPreTraining", "AutoModelForPreTraining"),)
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": _POOLED,
-        "multiple_choice": _POOLED,
-        "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "ForSequenceClassification": _POOLED,
+        "ForMultipleChoice": _POOLED,
+        "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}),
     }
     marks: ClassVar = {"masked_lm": "predictions.dense.weight", "sentence": "sop_classifier.classifier.weight"}
     fields: ClassVar = {

@@ -49,7 +49,7 @@ class Bart(KeyMap):
     auto = "AutoModelForSeq2SeqLM"
     base = "model."
     projections = ("linear", "biased")
-    tasks: ClassVar[Mapping[str, Task]] = {"classification": CLASSES, "span": ANSWER}
+    tasks: ClassVar[Mapping[str, Task]] = {"ForSequenceClassification": CLASSES, "ForQuestionAnswering": ANSWER}
     fixed: ClassVar[Mapping[str, Any]] = {
         "family": "encoder_decoder",
         "norm_place": "post",

@@ -131,10 +131,10 @@ class Bert(MaskedLMHead):
     marks: ClassVar = {"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"}
     body: ClassVar[tuple[str, ...]] = ("family.", "heads.sentence.pooler.")
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": POOLED,
-        "multiple_choice": POOLED,
-        "tagging": Task("classifier", dropout=DROPOUT),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "ForSequenceClassification": POOLED,
+        "ForMultipleChoice": POOLED,
+        "ForTokenClassification": Task("classifier", dropout=DROPOUT),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}),
     }
     fixed: ClassVar = FIXED
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}

@@ -31,9 +31,9 @@ class Deberta(MaskedLMHead):
     base = "deberta."
     heads = ("masked_lm",)
     tasks: ClassVar = {
-        "classification": Task("classifier", "pooler.dense", dropout="cls_dropout"),
-        "tagging": Task("classifier"),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "ForSequenceClassification": Task("classifier", "pooler.dense", dropout="cls_dropout"),
+        "ForTokenClassification": Task("classifier"),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}),
     }
     fixed: ClassVar = {**FIXED, "bias.key": False}
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
@@ -105,8 +105,8 @@ class Deberta(MaskedLMHead):
             "legacy": True,
         }
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        if kind not in ("classification", "multiple_choice"):
+    def task_options(self, ending: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
             return {}
         key, known = "pooler_hidden_act", {**ACTIVATIONS, "tanh": "tanh"}
         act = read_activation(self.model_type, plain.get(key, "gelu"), key, known)

@@ -28,7 +28,7 @@ class DebertaV2(Deberta):
     model_type = "deberta-v2"
     headed = "DebertaV2ForMaskedLM"
     bare = "DebertaV2Model"
-    tasks: ClassVar = {**Deberta.tasks, "multiple_choice": Deberta.tasks["classification"]}
+    tasks: ClassVar = {**Deberta.tasks, "ForMultipleChoice": Deberta.tasks["ForSequenceClassification"]}
     fixed: ClassVar = {**Deberta.fixed, "bias.key": True}
     only: ClassVar = {"conv_groups": (1,)}
     also_read = (

@@ -24,10 +24,10 @@ class Electra(Bert):
     others = (HeadedClass(("token",), "ElectraForPreTraining", "AutoModelForPreTraining"),)
     tasks: ClassVar = {
         **Bert.tasks,
-        "classification": Task(
+        "ForSequenceClassification": Task(
             "classifier.out_proj", "classifier.dense", options={"hidden": "gelu"}, dropout=DROPOUT, twice=True
         ),
-        "multiple_choice": Task(
+        "ForMultipleChoice": Task(
             *("classifier", "sequence_summary.summary"),
             options={"hidden": "gelu"},
             dropout="summary_last_dropout",
@@ -53,9 +53,9 @@ class Electra(Bert):
     }
     left_out = ()
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Refuse summaries other than the class's defaults."""
-        if kind == "multiple_choice":
+        if ending == "ForMultipleChoice":
             refuse_other_values(self.model_type, plain, {key: (value,) for key, value in _SUMMARY.items()})
         return {}
 

@@ -27,8 +27,8 @@ class EuroBert(Llama):
     heads = ("masked_lm",)
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
-        "classification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
-        "tagging": Task("classifier", options={"dropout": 0.0}),
+        "ForSequenceClassification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
+        "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
     }
     fixed: ClassVar = {**Llama.fixed, "family": "encoder"}
     defaults: ClassVar = {**Llama.defaults, "rms_norm_eps": 1e-5, "max_position_embeddings": 8192}
@@ -43,8 +43,8 @@ class EuroBert(Llama):
         head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}
         return {**super().more_of_ours(plain, tensors), "heads.masked_lm": head}
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
-        if kind != "classification":
+    def task_options(self, ending: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+        if ending != "ForSequenceClassification":
             return {}
         if (name := plain.get("classifier_pooling", "late")) not in _POOLS:
             expected = f"expected one of {', '.join(_POOLS)}, got {name!r}"

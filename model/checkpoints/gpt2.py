@@ -52,9 +52,9 @@ class Gpt2(KeyMap):
     auto = "AutoModelForCausalLM"
     base = "transformer."
     tasks: ClassVar = {
-        "classification": SCORE,
-        "tagging": Task("classifier", dropout=DROPOUT, usual=0.1),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "ForSequenceClassification": SCORE,
+        "ForTokenClassification": Task("classifier", dropout=DROPOUT, usual=0.1),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}),
     }
     fixed: ClassVar = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
     fields: ClassVar = {**FIELDS, "scale_by_depth": "scale_attn_by_inverse_layer_idx"}

@@ -36,9 +36,9 @@ class GptNeox(KeyMap):
     auto = "AutoModelForCausalLM"
     base = "gpt_neox."
     tasks: ClassVar = {
-        "classification": SCORE,
-        "tagging": Task("classifier", dropout=DROPOUT, usual=0.1),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "ForSequenceClassification": SCORE,
+        "ForTokenClassification": Task("classifier", dropout=DROPOUT, usual=0.1),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}),
     }
     fixed: ClassVar = {"family": "decoder", "position.kind": "rope"}
     fields, defaults = split_defaults(

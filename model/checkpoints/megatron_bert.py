@@ -19,10 +19,10 @@ class MegatronBert(Bert):
         HeadedClass(("sentence",), "MegatronBertForNextSentencePrediction", "AutoModelForNextSentencePrediction"),
     )
     tasks: ClassVar = {
-        "classification": POOLED._replace(dropout=None),
-        "multiple_choice": POOLED._replace(dropout=None),
-        "tagging": Task("classifier"),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "ForSequenceClassification": POOLED._replace(dropout=None),
+        "ForMultipleChoice": POOLED._replace(dropout=None),
+        "ForTokenClassification": Task("classifier"),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}),
     }
     fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
     modules: ClassVar = {

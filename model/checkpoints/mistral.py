@@ -20,7 +20,7 @@ class Mistral(Llama):
     model_type = "mistral"
     headed = "MistralForCausalLM"
     bare = "MistralModel"
-    tasks: ClassVar = {**Llama.tasks, "span": Task("qa_outputs", options={"dropout": 0.0})}
+    tasks: ClassVar = {**Llama.tasks, "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0})}
     fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_BIASES, False)}
     fields, defaults = without_keys(
         Llama.fields,

@@ -39,7 +39,7 @@ class ModernBert(KeyMap):
     base = "model."
     heads = ("masked_lm",)
     tasks: ClassVar = dict.fromkeys(
-        ("classification", "tagging", "span", "multiple_choice"),
+        ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice"),
         Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, dropout=DROPOUT, usual=0.0),
     )
     fixed: ClassVar = {
@@ -111,9 +111,9 @@ class ModernBert(KeyMap):
             "local.window": plain.get("local_attention", 128) // 2,
         }
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
-        pooled = kind in ("classification", "multiple_choice")
+        pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
         return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:

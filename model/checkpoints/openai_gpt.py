@@ -17,7 +17,7 @@ class OpenaiGpt(KeyMap):
     bare = "OpenAIGPTModel"
     auto = "AutoModelForCausalLM"
     base = "transformer."
-    tasks: ClassVar = {"classification": SCORE}
+    tasks: ClassVar = {"ForSequenceClassification": SCORE}
     fixed: ClassVar = {"family": "decoder", "norm_place": "post", "final_norm": False, "position.kind": "learned"}
     fields: ClassVar = FIELDS
     defaults: ClassVar = {**DEFAULTS, "afn": "gelu"}

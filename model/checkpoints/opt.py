@@ -34,7 +34,10 @@ class Opt(KeyMap):
     bare = "OPTModel"
     auto = "AutoModelForCausalLM"
     base = "model."
-    tasks: ClassVar = {"classification": SCORE, "span": Task("qa_outputs", options={"dropout": 0.0})}
+    tasks: ClassVar = {
+        "ForSequenceClassification": SCORE,
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}),
+    }
     fixed: ClassVar = {"family": "decoder", "eps": 1e-5, "position.kind": "learned", "position.offset": 2}
     fields, defaults = split_defaults(
         {

@@ -27,7 +27,7 @@ class Qwen2(Llama):
     bare = "Qwen2Model"
     tasks: ClassVar = {
         **Llama.tasks,
-        "span": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
     }
     fixed: ClassVar = {**Llama.fixed, **_BIASES}
     fields, defaults = without_keys(

@@ -23,10 +23,10 @@ class RemBert(Bert):
     base = "rembert."
     others = ()
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": _POOLED,
-        "multiple_choice": _POOLED,
-        "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "ForSequenceClassification": _POOLED,
+        "ForMultipleChoice": _POOLED,
+        "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}),
     }
     marks: ClassVar = {}
     body = ("family.",)

@@ -47,12 +47,12 @@ class Roberta(MaskedLMHead):
     base = "roberta."
     heads = ("masked_lm",)
     tasks: ClassVar = {
-        "classification": Task(
+        "ForSequenceClassification": Task(
             "classifier.out_proj", "classifier.dense", options={"hidden": "tanh"}, dropout=DROPOUT, twice=True
         ),
-        "tagging": Task("classifier", dropout=DROPOUT),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
-        "multiple_choice": Task("classifier", "roberta.pooler.dense", options={"hidden": "tanh"}),
+        "ForTokenClassification": Task("classifier", dropout=DROPOUT),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}),
+        "ForMultipleChoice": Task("classifier", "roberta.pooler.dense", options={"hidden": "tanh"}),
     }
     fixed: ClassVar = FIXED
     fields: ClassVar = FIELDS

@@ -22,7 +22,8 @@ from clozeline.model.checkpoints._conversion.config_keys import (
 )
 from clozeline.model.checkpoints._conversion.original_names import Origin
 from clozeline.model.checkpoints._conversion.task_heads import (
-    SUFFIXES,
+    ENDINGS,
+    HEADS,
     Task,
     differing_head_keys,
     read_head,
@@ -98,7 +99,7 @@ class KeyMap:
     others: ClassVar[tuple[HeadedClass, ...]] = ()
     """Classes with other heads than `headed`."""
     tasks: ClassVar[Mapping[str, Task]] = {}
-    """Task heads of its classes: classification (also for regression), tagging, span and multiple_choice."""
+    """Task heads of its classes, by the ending of the class: `ForSequenceClassification`."""
     marks: ClassVar[Mapping[str, str]] = {}
     """Heads that a file may hold, each with the end of a tensor name that identifies it; empty: always `heads`."""
     head_options: ClassVar[Mapping[str, Any]] = {}
@@ -168,13 +169,14 @@ class KeyMap:
             name = plain.get(key, self.defaults.get(key))
             flat["activation"] = read_activation(self.model_type, name, key, self.activations)
         more = self.more_of_ours(plain, tensors)
-        kind = self.task_of(plain)
-        if kind is None:
+        ending = self.task_of(plain)
+        if ending is None:
             flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads_in(tensors)}
         else:
             more = {key: value for key, value in more.items() if not key.startswith("heads.")}
-            task = self.tasks[kind]._replace(options={**self.tasks[kind].options, **self.task_options(kind, plain)})
-            name, options = read_head(kind, task, plain, flat.get("dropout.hidden", 0.0))
+            task = self.tasks[ending]
+            task = task._replace(options={**task.options, **self.task_options(ending, plain)})
+            name, options = read_head(ending, task, plain, flat.get("dropout.hidden", 0.0))
             flat[f"heads.{name}"] = options
         return validate_config(self.model_type, flat | more)
 
@@ -209,7 +211,7 @@ class KeyMap:
         """Return their first name of the model's activation, None if there is none."""
         return next((theirs for theirs, ours in self.activations.items() if ours == config.activation), None)
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Mapping[str, Any]) -> dict[str, Any]:
         """Return keys of a task head that config.json decides, besides labels and dropout."""
         return {}
 
@@ -220,19 +222,19 @@ class KeyMap:
     def task(self, config: ModelConfig) -> tuple[str, Task] | None:
         """Return the only head of a model and its table entry, None if the type has no such task head."""
         (name, *others) = config.heads
-        entry = self.tasks.get("classification" if name == "regression" else name)
+        entry = self.tasks.get(ENDINGS.get(name, ""))
         return None if others or entry is None else (name, entry)
 
-    def task_class(self, kind: str) -> HeadedClass:
+    def task_class(self, ending: str) -> HeadedClass:
         """Return the class of transformers with a task head."""
-        family, suffix = re.split("For|With|LMHead", self.headed)[0], SUFFIXES[kind]
-        entry = self.tasks["classification" if kind == "regression" else kind]
-        return HeadedClass((kind,), f"{family}{suffix}{entry.suffix}", f"AutoModel{suffix}")
+        family = re.split("For|With|LMHead", self.headed)[0]
+        name = f"{family}{ending}{self.tasks[ending].suffix}"
+        return HeadedClass((HEADS[ending],), name, f"AutoModel{ending}")
 
     def task_of(self, plain: Mapping[str, Any]) -> str | None:
-        """Return the task head of the class that wrote config.json, None if it has none."""
+        """Return the ending of the class with a task head that wrote config.json, None for any other class."""
         written = plain.get("architectures") or [""]
-        return next((kind for kind in self.tasks if self.task_class(kind).name == written[0]), None)
+        return next((ending for ending in self.tasks if self.task_class(ending).name == written[0]), None)
 
     def heads_in(self, tensors: Iterable[str]) -> tuple[str, ...]:
         """Return the heads of which a file holds tensors; those of the usual class if it holds none."""
@@ -247,8 +249,8 @@ class KeyMap:
     def class_with(self, heads: Iterable[str]) -> HeadedClass:
         """Return the class of transformers with these heads; refuse heads that no class has together."""
         chosen = set(heads)
-        if len(chosen) == 1 and ("classification" if chosen == {"regression"} else min(chosen)) in self.tasks:
-            return self.task_class(min(chosen))
+        if len(chosen) == 1 and (ending := ENDINGS.get(min(chosen), "")) in self.tasks:
+            return self.task_class(ending)
         if fitting := next((headed for headed in self.classes if set(headed.heads) == chosen), None):
             return fitting
         known = " or ".join(" and ".join(headed.heads) for headed in self.classes) or "none"
@@ -299,7 +301,7 @@ class KeyMap:
         if (task := self.task(config)) is None:
             return None
         ids = {key: value for key, value in token_ids.items() if value is not None}
-        plain = {**self.write_config(config, 8, ids), "architectures": [self.task_class(task[0]).name]}
+        plain = {**self.write_config(config, 8, ids), "architectures": [self.task_class(ENDINGS[task[0]]).name]}
         return self.read_config(plain, {}).heads.get(task[0])
 
     # -- names of tensors -------------------------------------------------------------------------------------------
