@@ -174,8 +174,8 @@ class KeyMap:
             flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads_in(tensors)}
         else:
             more = {key: value for key, value in more.items() if not key.startswith("heads.")}
-            task = self.tasks[ending]
-            task = task._replace(options={**task.options, **self.task_options(ending, plain)})
+            options = {**self.tasks[ending].options, **self.task_options(ending, plain)}
+            task = self.tasks[ending]._replace(options=options)
             name, options = read_head(ending, task, plain, flat.get("dropout.hidden", 0.0))
             flat[f"heads.{name}"] = options
         return validate_config(self.model_type, flat | more)

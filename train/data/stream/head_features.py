@@ -1,6 +1,7 @@
-"""Build the tensors that single heads read: labels of rows, answer and masked spans, second views, choices."""
+"""Build the tensors that single heads read, and the rows of multiple choice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,8 @@ from torch import Tensor
 from clozeline.arrays import Int64
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged
-from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
+from clozeline.registry import find
+from clozeline.train.data.stream.padding import flatten, one_a_row
 from clozeline.train.data.stream.row_buffer import Column
 
 HEAD_OF_COLUMN: Final = {
@@ -39,6 +41,24 @@ _POSITION_COLUMNS: Final = ("segment_starts",)
 """Columns of multiple choice that store positions in `input_ids`."""
 
 
+@dataclass(frozen=True)
+class HeadBatch:
+    """Columns of a micro-batch, from which answers build the tensors of single heads."""
+
+    read: Sequence[str]
+    """columns that the sets of the stream hold"""
+    columns: Mapping[str, Column]
+    """those of this micro-batch; a column that no row has is empty"""
+    tensors: Mapping[str, Tensor]
+    """of the batch, its labels among them"""
+    ids: Int64
+    """padded input ids [B, T]"""
+    lengths: Int64
+    """tokens of each row [B]"""
+    pad: int
+    """id of padding"""
+
+
 def head_tensors(
     read: tuple[str, ...],
     columns: Mapping[str, Column],
@@ -47,14 +67,7 @@ def head_tensors(
     lengths: Int64,
     pad: int,
 ) -> dict[str, Tensor]:
-    """Return the tensors of the columns above, int64 except `target` and `answer_places`.
-
-    `label` [B], -100 in rows without one, or [B, classes] from the column `labels`. `target` [B] float32, NaN in rows
-    without one. `answer_start` and `answer_end` [B], -100 in rows without an answer; `answer_places` [B, T] bool.
-    `sentence_label` [B], -100 in rows without one. `span_left`, `span_right` [N], flat indices in B * T of the tokens
-    on both sides of each label's span, and `span_offset` [N], the label's position in it, -1 for a label outside of
-    spans. `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view: the stored
-    one, or the special tokens around a crop of the original row.
+    """Return the tensors that single heads read, as `train/answers/HEAD.py` builds them.
 
     Args:
         read: columns that the sets of the stream hold.
@@ -65,84 +78,12 @@ def head_tensors(
         pad: id of padding.
     """
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(ids) + 1, np.int64))
-    # classes and scores of rows
     lists = {name: columns.get(name, empty) for name in (*read, "label_positions", "label_ids")}
+    batch = HeadBatch(read, lists, tensors, ids, lengths, pad)
     added: dict[str, Tensor] = {}
-    if "sentence_label" in read:
-        added["sentence_label"] = torch.from_numpy(one_a_row(lists["sentence_label"], IGNORED))
-    if "label" in read:
-        added["label"] = torch.from_numpy(one_a_row(lists["label"], IGNORED))
-    if "labels" in read:
-        values, sizes = pad_rows(lists["labels"], IGNORED)
-        added["label"] = torch.from_numpy(np.where(sizes[:, None] > 0, values.astype(np.int64), IGNORED))
-    if "target" in read:
-        targets = lists["target"]
-        scores = np.full(len(targets), np.nan, np.float32)
-        scored = targets.lengths > 0 if isinstance(targets, Ragged) else slice(None)
-        scores[scored] = targets.values if isinstance(targets, Ragged) else targets[:, 0]
-        added["target"] = torch.from_numpy(scores)
-    # spans: answers, and neighbors of masked spans
-    if "answer_span" in read:
-        added |= _answer_bounds(lists["answer_span"], lists["answer_places"], ids.shape)
-    if "span_starts" in read:
-        added |= _span_neighbors(lists["span_starts"], lists["span_lengths"], tensors["label_index"].numpy(), ids.shape)
-    # second views [B, Tb] with lengths [B]: stored ones, and crops of the row before masking
-    views = [pad_rows(lists["input_ids_b"], pad)] if "input_ids_b" in read else []
-    if "crop_start" in read:
-        original = ids.astype(np.int64)
-        positions, rows = flatten(lists["label_positions"])
-        original[rows, positions] = flatten(lists["label_ids"])[0]
-        start, length = (one_a_row(lists[name]) for name in ("crop_start", "crop_length"))
-        views.append(_crop(original, lengths, start, length, pad))
-    if not views:
-        return added
-    # merge the views; each row has at most one
-    sizes = np.sum([size for _, size in views], axis=0)
-    second = np.full((len(sizes), max(view.shape[1] for view, _ in views)), pad, np.int64)
-    for view, size in views:
-        second[size > 0, : view.shape[1]] = view[size > 0]
-    added |= {"input_ids_b": torch.from_numpy(second), "lengths_b": torch.from_numpy(sizes)}
-    return added | {"position_ids_b": torch.arange(second.shape[1]).expand(*second.shape)}
-
-
-def _answer_bounds(spans: Column, allowed_at: Column, shape: tuple[int, ...]) -> dict[str, Tensor]:
-    """Return first and last positions of answers [B], -100 in rows without, and the allowed positions [B, T]."""
-    ends, rows = flatten(spans)
-    bounds = np.full((shape[0], 2), IGNORED, np.int64)
-    bounds[rows[::2]] = ends.reshape(-1, 2)
-    allowed = np.zeros(shape, np.bool_)
-    positions, row = flatten(allowed_at)
-    allowed[row, positions] = True
-    return {
-        "answer_start": torch.from_numpy(bounds[:, 0].copy()),
-        "answer_end": torch.from_numpy(bounds[:, 1].copy()),
-        "answer_places": torch.from_numpy(allowed),
-    }
-
-
-def _span_neighbors(starts: Column, lengths: Column, labels: Int64, shape: tuple[int, ...]) -> dict[str, Tensor]:
-    """Return both neighbors and the offset of each label, given the flat indices of labels [N] in B * T."""
-    first, rows = flatten(starts)
-    sizes, _ = flatten(lengths)
-    first = first + rows * shape[1]
-    # flatten the spans to tokens: offset in the span, and index in B * T
-    offset = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    index = np.repeat(first, sizes) + offset
-    table = np.zeros((3, shape[0] * shape[1]), np.int64)  # left neighbor, right neighbor, offset of every token
-    table[2] = -1
-    table[:, index] = np.repeat(first - 1, sizes), np.repeat(first + sizes, sizes), offset
-    return dict(zip(("span_left", "span_right", "span_offset"), torch.from_numpy(table[:, labels]), strict=True))
-
-
-def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int) -> tuple[Int64, Int64]:
-    """Return `[CLS] x[crop] [SEP]` of rows `[CLS] x [SEP]`, padded, and its lengths; 0 where `length` is 0."""
-    sizes = np.where(length > 0, length + 2, 0)
-    # source [B, Tb]: the original column that each position of the crop reads
-    columns = np.arange(max(1, int(sizes.max())))
-    source = np.where(columns == 0, 0, columns + start[:, None])
-    source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
-    inside = columns < sizes[:, None]
-    return np.where(inside, np.take_along_axis(original, np.where(inside, source, 0), axis=1), pad), sizes
+    for head in {HEAD_OF_COLUMN[name] for name in read if name in HEAD_OF_COLUMN}:
+        added |= find("clozeline.train.answers", head).tensors(batch)
+    return added
 
 
 def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, Tensor]]:
