@@ -18,11 +18,11 @@ from clozeline.train.evaluate import open_heldout
 from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display
+from clozeline.train.logs.events import announcer
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.peak_flops import peak_of
 from clozeline.train.logs.profiling import open_profiler
-from clozeline.train.logs.recorder import Recorder, announcer
-from clozeline.train.logs.run_end import record_end
+from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import Run, train
 from clozeline.train.startup.announcements import (
     announce_data,
@@ -60,7 +60,7 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
         journal = resources.enter_context(closing(Journal(checked.config.output, checked.config.log, world.rank)))
         try:
             steps = checked.config.last_step
-            display = resources.enter_context(Display(steps, world.rank, config.log.seconds, detail=detail))
+            display = resources.enter_context(Display(steps, world.rank, detail=detail))
             code = _train(checked, world, journal, display, resources)
         except Exception as error:
             journal.fail(error)
@@ -115,7 +115,6 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     checkpoints.prepare()
 
     # announce the start: cost, checkpoint, data
-    display.plan(cost.flops_of_steps)
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
     lines = [*describe_left_out(config, left_out), *starting.lines, *describe_unread(config, datasets)]
@@ -133,5 +132,4 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
     with without_startup_garbage():
         state = train(job, state)
-        checkpoints.close(watchdog.beat)
-    return record_end(engine, state, job.is_complete(state), stop.reason, journal, display)
+    return recorder.end(state, job.is_complete(state), stop.reason)

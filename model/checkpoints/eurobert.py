@@ -1,11 +1,8 @@
 """EuroBERT (arXiv 2503.05500)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
-from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.llama import Llama
 from clozeline.model.configuration.model_config import ModelConfig
@@ -21,10 +18,8 @@ class EuroBert(Llama):
     """
 
     model_type = "eurobert"
-    headed = "EuroBertForMaskedLM"
-    bare = "EuroBertModel"
-    auto = "AutoModelForMaskedLM"
-    heads = ("masked_lm",)
+    stem = "EuroBert"
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
         "ForSequenceClassification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
@@ -37,18 +32,16 @@ class EuroBert(Llama):
         **{ours: theirs for ours, theirs in Llama.modules.items() if not ours.startswith("heads.")},
         "heads.masked_lm.projection": "lm_head",
     }
-    origins = ()
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}
         return {**super().more_of_ours(plain, tensors), "heads.masked_lm": head}
 
-    def task_options(self, ending: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
         if ending != "ForSequenceClassification":
             return {}
         if (name := plain.get("classifier_pooling", "late")) not in _POOLS:
-            expected = f"expected one of {', '.join(_POOLS)}, got {name!r}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: classifier_pooling: {expected}")
+            self.refuse("classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}")
         return {"pool": _POOLS[name]}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:

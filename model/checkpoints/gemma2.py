@@ -1,18 +1,15 @@
 """Gemma 2 (arXiv 2408.00118)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
-from clozeline.model.checkpoints._conversion.layer_types import (
+from clozeline.model.checkpoints._conversion.config_keys import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints.gemma import Gemma
 from clozeline.model.checkpoints.llama import Llama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
@@ -30,8 +27,7 @@ class Gemma2(Gemma):
     """Gemma with norms before and after each block, scores that are capped, and windows in every second layer."""
 
     model_type = "gemma2"
-    headed = "Gemma2ForCausalLM"
-    bare = "Gemma2Model"
+    stem = "Gemma2"
     fixed: ClassVar = {**Gemma.fixed, "norm_place": "both"}
     fields, defaults = without_keys(
         {
@@ -50,24 +46,23 @@ class Gemma2(Gemma):
     )
     activation = "hidden_activation"
     activations: ClassVar = {**Gemma.activations, "gelu": "gelu"}
-    also_read = (*Gemma.also_read, "hidden_act", "query_pre_attn_scalar", "sliding_window", "layer_types")
+    also_read = (*Gemma.also_read, "layer_types")
     modules: ClassVar = llama_names(NORMS)
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation, the factor of the scores, and the windows: without a list, those of even layers."""
         given = {**self.defaults, **plain}
         kinds = read_layer_types(self.model_type, plain, lambda layer: self.is_usually_local(layer, plain))
         scalar = given["query_pre_attn_scalar"]
         if not isinstance(scalar, (int, float)) or scalar <= 0:
-            where = f"config.json of type {self.model_type}: query_pre_attn_scalar"
-            raise ConfigurationError(f"{where}: expected a number above 0, got {scalar!r}")
+            self.refuse("query_pre_attn_scalar", f"expected a number above 0, got {scalar!r}")
         return {
             **Llama.more_of_ours(self, plain, tensors),  # the class has one key of the activation, unlike Gemma 1
             **read_windows(self.model_type, kinds, given["sliding_window"]),
             "qk_scale": scalar**-0.5,
         }
 
-    def is_usually_local(self, layer: int, plain: Mapping[str, Any]) -> bool:
+    def is_usually_local(self, layer: int, plain: Keys) -> bool:
         """Return whether a layer has a window where config.json has no list."""
         return layer % 2 == 0
 

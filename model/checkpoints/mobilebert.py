@@ -3,22 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, layer_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import DROPOUT, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import (
-    ACTIVATIONS,
-    BODY,
-    DEFAULTS,
-    DROPOUT,
-    FIELDS,
-    FIXED,
-    Bert,
-    MaskedLMHead,
-    refuse_no_types,
-)
+from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, Bert, MaskedLMHead
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
 
@@ -43,13 +31,10 @@ class MobileBert(MaskedLMHead):
     """Encoder of bottlenecks on trigrams; the last feed-forward block of a layer has its own names."""
 
     model_type = "mobilebert"
-    headed = "MobileBertForMaskedLM"
-    bare = "MobileBertModel"
+    stem = "MobileBert"
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"}
     pooled = True
-    auto = "AutoModelForMaskedLM"
     base = "mobilebert."
-    heads = ("masked_lm",)
-    others = (HeadedClass(("masked_lm", "sentence"), "MobileBertForPreTraining", "AutoModelForPreTraining"),)
     tasks: ClassVar = {**Bert.tasks, "ForSequenceClassification": _POOLED, "ForMultipleChoice": _POOLED}
     marks: ClassVar = Bert.marks
     body = Bert.body
@@ -75,8 +60,6 @@ class MobileBert(MaskedLMHead):
         *("use_bottleneck_attention", "key_query_shared_bottleneck", "normalization_type", "classifier_activation"),
         "true_hidden_size",
     )
-    activation = "hidden_act"
-    activations: ClassVar = ACTIVATIONS
     head = "cls.predictions"
     modules: ClassVar = {
         "family.tokens": "mobilebert.embeddings.word_embeddings",
@@ -108,18 +91,16 @@ class MobileBert(MaskedLMHead):
             }
         return {**super().names(config), **layer_names("family", "mobilebert.encoder.layer", names)}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        refuse_no_types(self.model_type, plain)
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        self.refuse_no_types(plain)
         norm, eps = plain.get("normalization_type", "no_norm"), plain.get("layer_norm_eps", 1e-12)
         if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
-            raise ConfigurationError(
-                "config.json of type mobilebert: normalization_type: expected no_norm, or layer_norm with "
-                f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} with {eps}"
-            )
+            why = f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} with {eps}"
+            self.refuse("normalization_type", f"expected no_norm, or layer_norm with {why}")
         narrow, shared = plain.get("use_bottleneck_attention", False), plain.get("key_query_shared_bottleneck", True)
         if not narrow and not shared:
-            expected = "expected true unless use_bottleneck_attention is, got false for both"
-            raise ConfigurationError(f"config.json of type mobilebert: key_query_shared_bottleneck: {expected}")
+            why = "expected true unless use_bottleneck_attention is, got false for both"
+            self.refuse("key_query_shared_bottleneck", why)
         switches: dict[str, Any] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
         if "sentence" in self.heads_in(tensors):
             switches["heads.sentence"] = {"weight": 1.0, "transform": plain.get("classifier_activation", True)}
@@ -136,7 +117,7 @@ class MobileBert(MaskedLMHead):
         shared = {"key_query_shared_bottleneck": True} if any(_UNREAD in name for name in known) else {}
         return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
 
-    def task_options(self, ending: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
         pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
         return {"hidden": "tanh"} if pooled and plain.get("classifier_activation", True) else {}
 

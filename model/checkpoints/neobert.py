@@ -1,17 +1,22 @@
 """NeoBERT (arXiv 2502.19587)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names, slice_names, split_defaults
-from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import (
+    GATED,
+    attention_names,
+    fused_names,
+    layer_names,
+    split_defaults,
+)
+from clozeline.model.configuration.model_config import ModelConfig
 
-_LAYER = "family.stack.layers.{i}"
 _MODULES = {
-    **{f"attention.body.{part}": f"qkv.{part}" for part in ("query", "key", "value")},
-    "attention.body.out": "wo",
+    **attention_names("qkv.query", "qkv.key", "qkv.value", "wo"),
     "attention.norm": "attention_norm",
     "feed_forward.body.down": "ffn.w3",
     "feed_forward.norm": "ffn_norm",
@@ -26,15 +31,14 @@ class NeoBert(KeyMap):
     """
 
     model_type = "neobert"
-    headed = "NeoBERTLMHead"
-    bare = "NeoBERT"
-    auto = "AutoModelForMaskedLM"
+    stem = "NeoBERT"
+    class_ends: ClassVar = {("masked_lm",): "LMHead"}
+    bare_end = ""
     read_only = (
         "transformers has no class for it, only code that its publisher ships; export the body alone as eurobert, "
         "which computes the same"
     )
     base = "model."
-    heads = ("masked_lm",)
     head_options: ClassVar = {"transform": False}
     fixed: ClassVar = {
         "family": "encoder",
@@ -53,6 +57,7 @@ class NeoBert(KeyMap):
             "eps": ("norm_eps", 1e-6),
         }
     )
+    activation = None
     also_read = (
         *("intermediate_size", "dim_head", "auto_map", "kwargs"),
         *("embedding_init_range", "decoder_init_range", "classifier_init_range"),
@@ -60,21 +65,27 @@ class NeoBert(KeyMap):
     modules: ClassVar = {
         "family.tokens": "model.encoder",
         **layer_names("family.stack", "model.transformer_encoder", _MODULES),
-        **slice_names(f"{_LAYER}.feed_forward.body", "model.transformer_encoder.{i}.ffn.w12", ("gate", "up")),
+        **fused_names("model.transformer_encoder.{i}.ffn.w12", GATED),
         "family.stack.norm": "model.layer_norm",
         "heads.masked_lm.projection": "decoder",
     }
     buffers = (r"(^|\.)freqs_cis$",)
-    origins = (
-        Origin(
-            r"(?:model\.)?transformer_encoder\.(\d+)\.qkv\.weight",
-            tuple(f"model.transformer_encoder.{{0}}.qkv.{part}.weight" for part in ("query", "key", "value")),
-            interleaved=2,
-            by_head=True,
-        ),
-    )
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
+        """Split the fused projections; move the rows of queries and keys that rotate in pairs into halves of a head."""
+        split: dict[str, Tensor] = {}
+        for name, tensor in tensors.items():
+            if not name.endswith(".qkv.weight"):
+                split[name] = tensor
+                continue
+            # [heads, (query, key, value), head_dim, inputs]
+            parts = tensor.view(config.attention_heads, 3, config.head_width, -1).unbind(1)
+            for part, rows in zip(("query", "key", "value"), parts, strict=True):
+                halves = rows if part == "value" else torch.cat((rows[:, ::2], rows[:, 1::2]), dim=1)
+                split[name.replace("qkv", f"qkv.{part}")] = halves.flatten(0, 1)
+        return split
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the inner width, that of the tensors: two thirds of `intermediate_size`, rounded up to eights."""
         down = next((tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")), None)
         narrow = int(plain.get("intermediate_size", 3072) * 2 / 3)

@@ -3,18 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
-from clozeline.model.checkpoints._conversion.key_map import Reshaped, Slice, slice_names
-from clozeline.model.checkpoints._conversion.layer_types import SLIDING, read_windows, write_window
+from clozeline.model.checkpoints._conversion.config_keys import SLIDING, read_windows, write_window
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import GATED, QKV, Reshaped, Slice, fused_names, without_keys
 from clozeline.model.checkpoints.llama import NORMS, Llama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 _BIASES = ("bias.qkv", "bias.out", "bias.ffn")
 _ORIGINAL: Final = "original_max_position_embeddings"
-_LAYER: Final = "family.stack.layers.{i}"
 _FORMS: Final = ("rope_parameters", "rope_scaling")
 
 
@@ -25,8 +21,7 @@ class Phi3(Llama):
     """
 
     model_type = "phi3"
-    headed = "Phi3ForCausalLM"
-    bare = "Phi3Model"
+    stem = "Phi3"
     tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("ForSequenceClassification", "ForTokenClassification")}
     fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_BIASES, False)}
     fields, defaults = without_keys(
@@ -40,14 +35,13 @@ class Phi3(Llama):
         original_max_position_embeddings=4096,
     )
     rotated = 1.0
-    also_read = (*Llama.also_read, "partial_rotary_factor", "sliding_window", "embd_pdrop", _ORIGINAL)
+    also_read = (*Llama.also_read, "partial_rotary_factor", "embd_pdrop")
     modules: ClassVar = {
         **llama_names({**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}),
-        **slice_names(f"{_LAYER}.feed_forward.body", "model.layers.{i}.mlp.gate_up_proj", ("gate", "up")),
+        **fused_names("model.layers.{i}.mlp.gate_up_proj", GATED),
     }
-    origins = ()
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation, longrope or unscaled, and the window of all layers, if there is one."""
         given = {**self.defaults, **plain}
         for key in _FORMS:
@@ -56,8 +50,7 @@ class Phi3(Llama):
                 given[key] = {**form, "rope_type": "longrope"}
         found = super().more_of_ours(given, tensors)
         if (scaling := found.get("position.scaling.kind", "longrope")) != "longrope":
-            expected = f"expected rope_type default or longrope, got {scaling!r}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: rope_parameters: {expected}")
+            self.refuse("rope_parameters", f"expected rope_type default or longrope, got {scaling!r}")
         kinds = [] if given["sliding_window"] is None else [SLIDING] * plain["num_hidden_layers"]
         return found | read_windows(self.model_type, kinds, given["sliding_window"])
 
@@ -69,7 +62,4 @@ class Phi3(Llama):
     def names(self, config: ModelConfig) -> Mapping[str, str | Slice | Reshaped]:
         """Return the modules; the parts of the fused projection are as wide as their heads."""
         sizes = (config.attention_heads, config.key_value_heads, config.key_value_heads)
-        fused = slice_names(
-            f"{_LAYER}.attention.body", "model.layers.{i}.self_attn.qkv_proj", ("query", "key", "value")
-        )
-        return {**self.modules, **{name: part._replace(sizes=sizes) for name, part in fused.items()}}
+        return {**self.modules, **fused_names("model.layers.{i}.self_attn.qkv_proj", QKV, sizes=sizes)}

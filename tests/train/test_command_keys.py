@@ -20,7 +20,6 @@ LISTS = {"longrope": f", short_factor: {DIVISORS}, long_factor: {DIVISORS}"}
 PHASE = "{shards: s, until_samples: 320, corrupt: [masked_lm]}"
 LAST = "{shards: s, corrupt: [masked_lm]}"
 GIVEN = {
-    "average": "{decay: 0.9}",
     "checkpoint.at": "[10M tokens]",
     "early_stop": "{metric: heldout/loss}",
     "profile": "{from: 20}",
@@ -49,7 +48,6 @@ HEADS = (
 
 
 MAPPINGS = {
-    "average": ["average={decay: 0.9}"],
     "data.shards.": ["data.shards={path: s}"],
     "distil": ["distil={teacher: t, start: {layers: [0]}}"],
     "early_stop": ["evaluate.every=5", "early_stop={metric: heldout/loss}"],
@@ -76,7 +74,7 @@ MAPPINGS = {
         for key in ("kind", "factor", *keys)
     },
     **{
-        f"regularizer.{key} (name: {name})": ["model.init_from=m", "optimizer.weight_decay=0", f"regularizer={given}"]
+        f"regularizer.{key} (name: {name}": ["model.init_from=m", "optimizer.weight_decay=0", f"regularizer={given}"]
         for name, given, keys in (
             ("l2_sp", "{name: l2_sp}", ("alpha", "beta", "explicit")),
             ("ewc", "{name: ewc, fisher: f}", ("fisher", "strength", "explicit")),
@@ -84,7 +82,7 @@ MAPPINGS = {
         for key in keys
     },
     **{
-        f"prune.{key} (name: {name})": ["model.init_from=m", f"prune={given}"]
+        f"prune.{key} (name: {name}": ["model.init_from=m", f"prune={given}"]
         for name, given in (
             ("magnitude", "{name: magnitude, sparsity: 0.75}"),
             ("movement", "{name: movement, keep: 0.75}"),

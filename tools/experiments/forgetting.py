@@ -9,19 +9,16 @@ stage, forgetting and backward transfer. With `learned=1`, RUN has already learn
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, get_args
+from typing import Annotated, get_args
 
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, ONE_OR_MORE, config_class
 from clozeline.files import publish_json
 from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
-from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, Method, summary, summary_lines
-from clozeline.tools.experiments.multirun.runner import record_folder_facts
+from clozeline.tools.experiments.multirun.forgetting_scores import Method, summary, summary_lines
+from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
 from clozeline.tools.settings import add_settings, split_settings
-
-_SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_rows")
-"""Settings that runs and scores of a folder depend on, in addition to the tasks."""
 
 
 @config_class
@@ -60,24 +57,17 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     find_checkpoint(run)
     # check that tasks and methods fit before anything is trained
     tasks = read_tasks(options.tasks, options.learned)
-    folder, heldout_rows = options.output.resolve(), options.heldout_rows
-    sequence = TaskSequence(run.resolve(), tasks, options.learned, folder, tuple(words), heldout_rows)
+    sequence = TaskSequence(run.resolve(), tasks, options, tuple(words))
     for method in options.method:
         sequence.check(method)
-    folder_note = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)}
-    folder_note |= {name: getattr(options, name) for name in _SETTINGS}
-    record_folder_facts(options.output / "words.json", folder_note)
-    matrices: dict[str, list[Matrix]] = {
-        method: [
-            sequence.learn(method, seed, options.replay, options.strength, options.alpha, options.rows)
-            for seed in range(options.seeds)
-        ]
-        for method in options.method
-    }
+    settings = settings_facts(options, "tasks", "method", "output", "seeds")
+    facts = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)} | settings
+    record_folder_facts(options.output / "words.json", facts)
+    seeds = range(options.seeds)
+    matrices = {method: [sequence.learn(method, seed) for seed in seeds] for method in options.method}
     stages = ["before", *(f"after {task.name}" for task in tasks[options.learned :])]
     learned = [max(0, number - options.learned + 1) for number in range(len(tasks))]
-    kinds = sequence.kinds(options.method[0])
-    names = [task.name for task in tasks]
+    names, kinds = [task.name for task in tasks], sequence.kinds(options.method[0])
     methods_summary = summary(matrices, names, learned, [kind == "accuracy" for kind in kinds])
     content = {"tasks": names, "kinds": kinds, "stages": stages, "learned": learned, "methods": methods_summary}
     publish_json(options.output / "forgetting.json", content)

@@ -8,21 +8,20 @@ Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of t
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
-from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import IntermixedArguments, model_path, run_tool
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
-from clozeline.tools.experiments.multirun.runner import record_folder_facts
+from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
 from clozeline.tools.runs.pseudo_label import PseudoLabelOptions, pseudo_label
 from clozeline.tools.settings import split_settings
 
@@ -56,8 +55,7 @@ class SelfTrainOptions:
     """maximum rows per class in a round, the most probable ones; default: all"""
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """Results of a round."""
 
     labels: int
@@ -97,10 +95,10 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
         raise ConfigurationError(f"unlabeled: {options.unlabeled}: no such file; give one with texts")
     if not body.is_dir():
         raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
-    facts: dict[str, Any] = {"body": str(body.resolve()), "task": options.task, "overrides": list(overrides)}
-    facts |= {name: str(getattr(options, name).resolve()) for name in ("train", "unlabeled", "dev")}
-    facts |= {"threshold": options.threshold, "per_class": options.per_class}
-    record_folder_facts(output / "self-train.json", facts)
+    settings = settings_facts(options, "output", "rounds", "patience")
+    record_folder_facts(
+        output / "self-train.json", {"body": str(body.resolve()), "overrides": list(overrides)} | settings
+    )
     rounds: list[Round] = []
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
         folder, before = output / f"round-{len(rounds)}", output / f"round-{len(rounds) - 1}"
@@ -110,19 +108,16 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
         )
         finetune(body, student, overrides)
         metrics = dict(read_scored(folder)[0].scores["metrics"])
-        lines, earlier = _lines_of(labels), set[str]() if labels is None else _lines_of(before / labels.name)
-        changed = len(lines ^ earlier) / len(lines | earlier) if earlier else None
-        rounds.append(Round(len(lines), changed, metrics))
-        publish_json(output / "rounds.json", [asdict(one) for one in rounds])
+        rows, earlier = _rows_of(labels), _rows_of(labels and before / labels.name)
+        changed = ((rows - earlier) + (earlier - rows)).total() / (rows | earlier).total() if earlier else None
+        rounds.append(Round(rows.total(), changed, metrics))
+        publish_json(output / "rounds.json", [one._asdict() for one in rounds])
     return rounds
 
 
 def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
     """Label the texts with a run, into a file of the folder; do nothing if this was completed before."""
-    from clozeline.train.startup.run_directory import read_config
-
-    manifest = open_shards(read_config(teacher).data.first_set).manifest
-    path = folder / ("pseudo.jsonl" if manifest.config["reader"]["name"] == "labelled" else "pseudo.tsv")
+    path = folder / "pseudo.jsonl"
     if read_json(path.with_name(f"{path.name}.json")) is None:
         path.parent.mkdir(parents=True, exist_ok=True)
         chosen = PseudoLabelOptions(
@@ -132,8 +127,9 @@ def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
     return path
 
 
-def _lines_of(path: Path | None) -> set[str]:
-    return set(path.read_text(encoding="utf-8").splitlines()) if path is not None and path.is_file() else set()
+def _rows_of(path: Path | None) -> Counter[str]:
+    """Return how often each labeled row is in a file; the same text may be there several times."""
+    return Counter(path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else ())
 
 
 def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:

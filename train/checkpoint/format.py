@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import asdict, field
 from math import prod
 from pathlib import Path
@@ -69,6 +68,8 @@ class Index:
     format: int = FORMAT
     whole: dict[str, list[_Count]] = field(default_factory=dict)
     """unsliced optimizer states in part 0: `KEY/PARAMETER` → shape"""
+    hooks: list[str] = field(default_factory=list)
+    """keys that belong to hooks, not to the optimizer"""
 
     def write(self, directory: Path) -> None:
         """Write checkpoint.json atomically, and sync it to disk."""
@@ -124,13 +125,10 @@ def _with_checksum(plain: dict[str, Any]) -> bytes:
 
 def steps_in(directory: Path) -> list[Path]:
     """Return the checkpoint folders of a directory by step, valid or not."""
-    folders = {path.name: path for path in directory.glob("step-*") if path.is_dir()}
-    return [folders[name] for name in checkpoint_names(folders)]
-
-
-def checkpoint_names(names: Iterable[str]) -> list[str]:
-    """Return the names that are valid for a checkpoint folder, by step."""
-    return sorted((name for name in names if re.fullmatch(r"step-[0-9]{8,}", name)), key=step_of)
+    folders = (path for path in directory.glob("step-*") if path.is_dir())
+    return sorted(
+        (path for path in folders if re.fullmatch(r"step-[0-9]{8,}", path.name)), key=lambda path: step_of(path.name)
+    )
 
 
 def step_of(name: str) -> int:

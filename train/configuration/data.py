@@ -15,16 +15,8 @@ Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 
 
-@config_class
-class OnlineCorruption(NamedObjective):
-    """An entry of `data.corrupt`: these keys, and the options of the objective."""
-
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
-    """seed of corruption; default: that of the sample set"""
-
-
 OnlineEntries: TypeAlias = Annotated[
-    list[Annotated[OnlineCorruption, inline_options(OnlineCorruption)]],
+    list[Annotated[NamedObjective, inline_options(NamedObjective)]],
     BeforeValidator(lambda value: value if isinstance(value, list) else [] if value is None else [value]),
 ]
 """The configuration's key `data.corrupt`."""

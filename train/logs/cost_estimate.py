@@ -91,8 +91,8 @@ class CostEstimate:
     """filler rows in the last global batches of an evaluation"""
     batch_tokens: int | None = None
     """minimum of tokens per step; rows per step are then a mean"""
-    on_host: str = ""
-    """suffix of the memory line if state is on the host"""
+    offload: str = "none"
+    """state on the host, `zero.offload`"""
 
     @property
     def rows_by_set(self) -> list[dict[str, float]]:
@@ -108,14 +108,6 @@ class CostEstimate:
             total, samples = total + rows * phase.flops_per_row, samples - rows
         return total - left_out
 
-    def flops_of_steps(self, steps: int) -> float:
-        """Return the FLOPs of the first `steps` planned steps, without evaluations."""
-        total, last = 0.0, self.phases[-1]
-        for phase in self.phases:
-            done = steps if phase is last else min(steps, phase.steps)
-            total, steps = total + done * phase.rows_per_step * phase.flops_per_row, steps - done
-        return total
-
     def lines(self, operations: float) -> list[str]:
         """Return the lines to print; `operations` per second of one rank give the lower bound on time."""
         # totals over all phases, with evaluations
@@ -127,6 +119,7 @@ class CostEstimate:
         filler_text = f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
         seconds = flops / (operations * self.world_size)
         memory = self.memory[self.stage]
+        on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[self.offload]
         stages = [f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in self.memory.items()]
         heldout = ["held-out   none: no evaluation"]
         if self.heldout_rows:
@@ -145,7 +138,7 @@ class CostEstimate:
             f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, about {seconds:,.0f} s on "
             f"{self.world_size} rank{'s' * (self.world_size > 1)} of this machine at the speed of a matrix product",
             f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
-            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}{self.on_host}; activations come "
+            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}{on_host}; activations come "
             "on top",
             f"           {', '.join(stages)}, on {self.world_size} ranks",
         ]
@@ -195,7 +188,7 @@ def estimate_cost(
             for stage in range(1 if config.precision == "bf16" else 0, 4)
         },
         batch_tokens=config.data.batch_tokens,
-        on_host={"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[config.zero.offload],
+        offload=config.zero.offload,
     )
 
 
@@ -289,7 +282,8 @@ def estimate_memory(
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if half and stage == 1 else 4
-    states, trained = 4 * (config.optimizer.type.states + (config.average is not None)), parameters - frozen
+    states = 4 * (config.optimizer.type.states + sum(hook.type.numbers for hook in config.hooks))
+    trained = parameters - frozen
     return MemoryEstimate(
         weights=width * parameters / share[0],
         gradients=gradient_width * trained / share[1],

@@ -16,7 +16,8 @@ from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.checkpoints._conversion.adapter_layouts import Update, join_updates
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig
@@ -172,8 +173,6 @@ def refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: s
         why += f"type {' or '.join(sorted(_CACHES))}"
     elif task not in _PREFIXED:
         why = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
-    elif adapter.shift != adapter.options.length:
-        why = "peft starts the positions of a row after the prefix: expected model.adapter.shifted true or null"
     else:
         return
     raise ConfigurationError(f"adapter prefix: peft cannot compute it: {why}")

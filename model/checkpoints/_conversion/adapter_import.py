@@ -16,15 +16,11 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.adapter_export import refuse_prefix, refuse_prompt
 from clozeline.model.checkpoints._conversion.adapter_layouts import Update, split_update
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.task_heads import ENDINGS, HEADS
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensor_file, refuse_invalid_values
-from clozeline.model.checkpoints._conversion.tensor_layouts import (
-    parameter_shapes,
-    their_shapes,
-    to_ours,
-    to_theirs,
-)
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours, to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig
@@ -311,11 +307,8 @@ def _with_task_head(
     entry = key_map.tasks.get(ending)
     weight = None if entry is None else tensors.get(f"{entry.out}.weight")
     if entry is None or weight is None:
-        needed = (
-            f"its tensor {entry.out}.weight: name it in modules_to_save"
-            if entry
-            else f"a class with a {HEADS[ending]} head"
-        )
+        absent = f"a class with a {HEADS[ending]} head"
+        needed = f"its tensor {entry.out}.weight: name it in modules_to_save" if entry else absent
         why = f"a {key_map.model_type} needs {needed}, or a base with the head"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {why}")
     plain = key_map.write_config(base.config, base.vocab_size, base.token_ids)

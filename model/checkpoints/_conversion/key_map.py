@@ -6,21 +6,16 @@ A map is data: tables of keys and names. What a table cannot express is a method
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
+from pydantic import ValidationError
 from torch import Tensor
 
 from clozeline.configuration.config import adapter_of, flatten
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints._conversion.config_comparison import differences
-from clozeline.model.checkpoints._conversion.config_keys import (
-    read_activation,
-    read_fields,
-    refuse_other_values,
-    validate_config,
-)
-from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.config_keys import differences, nested
+from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, HeadedClass, Reshaped, Slice, Target
 from clozeline.model.checkpoints._conversion.task_heads import (
     ENDINGS,
     HEADS,
@@ -33,75 +28,38 @@ from clozeline.model.checkpoints._conversion.tensor_names import Renaming
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 
+Keys: TypeAlias = Mapping[str, Any]
+"""Content of config.json."""
+Tensors: TypeAlias = Mapping[str, Tensor]
+"""Tensors of a file by their names."""
+_AUTO: Final = {
+    "LMHeadModel": "ForCausalLM",
+    **dict.fromkeys(("WithLMHeadModel", "LMHead"), "ForMaskedLM"),
+    **dict.fromkeys(("ForConditionalGeneration", "MTModel"), "ForSeq2SeqLM"),
+}
+"""Ends of auto classes that differ from the end of the class they load."""
 _OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
-
-
-class Slice(NamedTuple):
-    """One of several parts of a fused projection, counted along its outputs."""
-
-    module: str
-    part: int
-    of: int
-    groups: int = 1
-    """equal groups of outputs, one after another, each of which has all parts: those of each head in turn"""
-    sizes: tuple[int, ...] = ()
-    """relative sizes of the parts; empty: they are equal"""
-
-
-class Reshaped(NamedTuple):
-    """A parameter that has more axes in a checkpoint."""
-
-    name: str
-    shape: tuple[int, ...]
-    """-1 is the size of our first axis, transposed or not; the sizes after it split our last axis"""
-
-
-class Target(NamedTuple):
-    """Location of one of our parameters in a checkpoint."""
-
-    name: str
-    part: int
-    sizes: tuple[int, ...]
-    """relative sizes of the parts of the tensor along its outputs, of which this is number `part`"""
-    groups: int
-    """equal groups of outputs, each of which has all parts"""
-    transposed: bool
-    """stored [in, out]"""
-    shape: tuple[int, ...] | None
-    """shape of the checkpoint's tensor, see `Reshaped`; None: that of ours, transposed or not"""
-
-
-class HeadedClass(NamedTuple):
-    """A class of transformers with pretraining heads."""
-
-    heads: tuple[str, ...]
-    name: str
-    auto: str
-    """auto class that loads it"""
 
 
 class KeyMap:
     """A model type of config.json. Subclasses fill the tables; `{i}` in a name is the layer index."""
 
     model_type: ClassVar[str]
-    headed: ClassVar[str]
-    """Class of transformers with `heads`."""
-    bare: ClassVar[str | None]
-    """Class without heads; None if there is none for the encoder alone."""
-    auto: ClassVar[str]
-    """Auto class that loads the headed one."""
+    stem: ClassVar[str]
+    """Start of the names of its classes in transformers."""
+    class_ends: ClassVar[Mapping[tuple[str, ...], str]] = {("lm",): "ForCausalLM"}
+    """Ends of the names of its classes with pretraining heads, by these heads; the usual class first."""
+    bare_end: ClassVar[str | None] = "Model"
+    """End of the name of the class without heads; None if there is none for the encoder alone."""
     read_only: ClassVar[str | None] = None
     """Reason why the type is imported and not exported; None: both."""
     base: ClassVar[str] = ""
     """Prefix of the body in the headed class; the bare one saves without it."""
-    heads: ClassVar[tuple[str, ...]] = ("lm",)
-    others: ClassVar[tuple[HeadedClass, ...]] = ()
-    """Classes with other heads than `headed`."""
     tasks: ClassVar[Mapping[str, Task]] = {}
     """Task heads of its classes, by the ending of the class: `ForSequenceClassification`."""
     marks: ClassVar[Mapping[str, str]] = {}
-    """Heads that a file may hold, each with the end of a tensor name that identifies it; empty: always `heads`."""
+    """Heads that a file may hold, each with the end of a tensor name that identifies it; empty: the usual heads."""
     head_options: ClassVar[Mapping[str, Any]] = {}
     """Keys of the heads, besides their weights, that every model of the type has."""
     projections: ClassVar[tuple[str, ...]] = ("linear",)
@@ -120,9 +78,9 @@ class KeyMap:
     """Values of their keys if config.json omits them; other keys are required."""
     only: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Their keys that could select another computation, and the supported values; the first is written."""
-    activation: ClassVar[str | None] = None
-    """Their key of the activation."""
-    activations: ClassVar[Mapping[str, str]] = {}
+    activation: ClassVar[str | None] = "hidden_act"
+    """Their key of the activation; None: methods read it."""
+    activations: ClassVar[Mapping[str, str]] = ACTIVATIONS
     """Their names of activations and ours; the first of several is written."""
     also_read: ClassVar[tuple[str, ...]] = ()
     """Their keys that no table lists, because a method reads them."""
@@ -140,10 +98,6 @@ class KeyMap:
     """Prefixes that some classes or programs put before every name."""
     other_names: ClassVar[Mapping[str, str]] = {}
     """Starts of names in some files, and ours for the same tensors; the first match counts."""
-    origins: ClassVar[tuple[Origin, ...]] = ()
-    """Names and layouts of the program that the models were published with."""
-    zero_if_absent: ClassVar[tuple[str, ...]] = ()
-    """Their parameters that files of that program omit because they are 0."""
     only_trained: ClassVar[tuple[str, ...]] = ()
     """Patterns of parameters of our body that only training reads: an export of the body omits them."""
 
@@ -151,23 +105,27 @@ class KeyMap:
         """Return the maps of classes of the type in another family: the encoder alone, or a causal encoder."""
         return ()
 
-    def is_written_by(self, plain: Mapping[str, Any]) -> bool:
+    def is_written_by(self, plain: Keys) -> bool:
         """Return whether a class of this variant wrote config.json."""
         return True
 
     # -- config.json ------------------------------------------------------------------------------------------------
 
-    def read_config(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> ModelConfig:
+    def read_config(self, plain: Keys, tensors: Tensors) -> ModelConfig:
         """Return our configuration; only types with an ambiguous config.json look at the tensors.
 
         Raises:
             ConfigurationError: a key is missing, has a wrong value, or asks for a computation that we do not have.
         """
-        refuse_other_values(self.model_type, plain, self.only)
-        flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
+        self.refuse_other_values(plain, self.only)
+        given = {**self.defaults, **plain}
+        if missing := sorted(set(self.fields.values()) - given.keys()):
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: expected the keys {', '.join(missing)}, got none"
+            )
+        flat = dict(self.fixed) | {ours: given[theirs] for ours, theirs in self.fields.items()}
         if (key := self.activation) is not None:
-            name = plain.get(key, self.defaults.get(key))
-            flat["activation"] = read_activation(self.model_type, name, key, self.activations)
+            flat["activation"] = self.read_activation(given.get(key), key, self.activations)
         more = self.more_of_ours(plain, tensors)
         ending = self.task_of(plain)
         if ending is None:
@@ -178,7 +136,11 @@ class KeyMap:
             task = self.tasks[ending]._replace(options=options)
             name, options = read_head(ending, task, plain, flat.get("dropout.hidden", 0.0))
             flat[f"heads.{name}"] = options
-        return validate_config(self.model_type, flat | more)
+        try:
+            return adapter_of(ModelConfig).validate_python(nested(flat | more))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            self.refuse(".".join(map(str, first["loc"])) or "model", first["msg"])
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of config.json, without the classes, for a token table of `vocab_size` rows."""
@@ -199,7 +161,29 @@ class KeyMap:
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def refuse(self, key: str, why: str) -> NoReturn:
+        """Refuse a key of config.json."""
+        raise ConfigurationError(f"config.json of type {self.model_type}: {key}: {why}")
+
+    def refuse_other_values(self, plain: Keys, only: Mapping[str, tuple[Any, ...]]) -> None:
+        """Refuse values that select a computation our families do not have; the message lists all of them."""
+        if other := [key for key, values in only.items() if key in plain and plain[key] not in values]:
+            wrong = "; ".join(f"{key}: expected {only[key][0]!r}, got {plain[key]!r}" for key in other)
+            where = f"config.json of type {self.model_type} asks for a computation that is not built"
+            raise ConfigurationError(f"{where}: {wrong}")
+
+    def read_activation(self, name: Any, key: str, activations: Mapping[str, str]) -> str:
+        """Return our name of an activation; refuse one without counterpart."""
+        if name not in activations:
+            self.refuse(key, f"expected one of {', '.join(activations)}, got {name!r}")
+        return activations[name]
+
+    @property
+    def keys_read(self) -> set[str | None]:
+        """Their keys that the tables or a method read."""
+        return {*self.fields.values(), *self.only, *self.also_read, *self.defaults, self.activation}
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return our dotted keys that no table gives."""
         return {}
 
@@ -211,7 +195,7 @@ class KeyMap:
         """Return their first name of the model's activation, None if there is none."""
         return next((theirs for theirs, ours in self.activations.items() if ours == config.activation), None)
 
-    def task_options(self, ending: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
         """Return keys of a task head that config.json decides, besides labels and dropout."""
         return {}
 
@@ -227,11 +211,10 @@ class KeyMap:
 
     def task_class(self, ending: str) -> HeadedClass:
         """Return the class of transformers with a task head."""
-        family = re.split("For|With|LMHead", self.headed)[0]
-        name = f"{family}{ending}{self.tasks[ending].suffix}"
+        name = f"{self.stem}{ending}{self.tasks[ending].suffix}"
         return HeadedClass((HEADS[ending],), name, f"AutoModel{ending}")
 
-    def task_of(self, plain: Mapping[str, Any]) -> str | None:
+    def task_of(self, plain: Keys) -> str | None:
         """Return the ending of the class with a task head that wrote config.json, None for any other class."""
         written = plain.get("architectures") or [""]
         return next((ending for ending in self.tasks if self.task_class(ending).name == written[0]), None)
@@ -242,9 +225,20 @@ class KeyMap:
         return tuple(head for head, mark in self.marks.items() if any(n.endswith(mark) for n in ends)) or self.heads
 
     @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads of the usual class."""
+        return next(iter(self.class_ends))
+
+    @property
     def classes(self) -> tuple[HeadedClass, ...]:
-        """Return the classes of transformers with heads."""
-        return (HeadedClass(self.heads, self.headed, self.auto), *self.others)
+        """The classes of transformers with pretraining heads, the usual one first."""
+        ends = self.class_ends.items()
+        return tuple(HeadedClass(heads, f"{self.stem}{end}", f"AutoModel{_AUTO.get(end, end)}") for heads, end in ends)
+
+    @property
+    def bare(self) -> str | None:
+        """The class without heads."""
+        return None if self.bare_end is None else f"{self.stem}{self.bare_end}"
 
     def class_with(self, heads: Iterable[str]) -> HeadedClass:
         """Return the class of transformers with these heads; refuse heads that no class has together."""
@@ -259,7 +253,7 @@ class KeyMap:
             "of them, or the body alone"
         )
 
-    def vocab_size(self, plain: Mapping[str, Any]) -> int:
+    def vocab_size(self, plain: Keys) -> int:
         rows = plain.get("vocab_size")
         if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 2**31:
             raise ConfigurationError(f"config.json: vocab_size: expected a number of rows, got {rows!r}")
@@ -311,6 +305,10 @@ class KeyMap:
         projection, table = f"heads.{self.heads[0]}.projection.weight", "family.tokens.weight"
         targets = self.targets(config, (projection, table)) if config.tied else {}
         return {targets[projection].name: targets[table].name} if targets else {}
+
+    def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
+        """Return the tensors of a file in the layouts of the class."""
+        return dict(tensors)
 
     def unread_copies(self, config: ModelConfig) -> dict[str, str]:
         """Return tensors that the class saves but never reads, and the tensors they are written as copies of."""
@@ -378,25 +376,3 @@ class KeyMap:
         """Return the mapping from the names of a file, legacy ones included, to those of `expected`."""
         known = {*expected, *self.ties_in_class(config), *self.copies(config)}
         return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names)
-
-
-def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
-    """Return the modules of one stack's layers: `layer_names("family.stack", "bert.encoder.layer", {...})`."""
-    return {f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()}
-
-
-def split_defaults(table: Mapping[str, Any], **others: Any) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return `fields` and `defaults` from a table of our keys: theirs, or theirs with its default."""
-    pairs = [entry for entry in table.values() if isinstance(entry, tuple)]
-    fields = {ours: entry[0] if isinstance(entry, tuple) else entry for ours, entry in table.items()}
-    return fields, {**dict(pairs), **others}
-
-
-def attention_names(query: str, key: str, value: str, out: str, ours: str = "attention.body") -> dict[str, str]:
-    """Return the projections of a layer's attention."""
-    return {f"{ours}.query": query, f"{ours}.key": key, f"{ours}.value": value, f"{ours}.out": out}
-
-
-def slice_names(ours: str, theirs: str, parts: Sequence[str]) -> dict[str, Slice]:
-    """Return modules that a checkpoint stores fused, in the order of its parts."""
-    return {f"{ours}.{name}": Slice(theirs, part, len(parts)) for part, name in enumerate(parts)}

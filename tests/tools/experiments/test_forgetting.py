@@ -15,7 +15,7 @@ import clozeline.tools.runs.fisher
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.forgetting import main
+from clozeline.tools.experiments.forgetting import ForgettingOptions, main
 from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
@@ -67,14 +67,13 @@ def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[s
     """The commands of the tool, which run in processes that are there already."""
     seen: list[list[str]] = []
 
-    def step(*command: str | Path, **_: object) -> float:
+    def step(*command: str | Path, **_: object) -> None:
         words = [str(word) for word in command]
         seen.append(words)
         if words[1] == "train":
             assert one_rank.run(start, Path(words[3]), words[4:]) == [0]
         else:
             assert clozeline.tools.runs.fisher.main(words[2:]) == 0
-        return 0.0
 
     for module in (clozeline.tools.experiments.multirun.task_sequence, clozeline.tools.experiments.multirun.runner):
         monkeypatch.setattr(module, "run_step", step)
@@ -164,11 +163,11 @@ def test_mistakes(
 
 @pytest.mark.slow
 def test_replay_mixes_tasks_of_the_same_classes_alone(
-    setting: tuple[Path, list[Path], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setting: tuple[Path, list[Path], list[Path]], tmp_path: Path
 ) -> None:
     body, files, _ = setting
     tasks: list[Any] = read_tasks(files, 0)
-    sequence = TaskSequence(body, tasks, 0, tmp_path, ())
+    sequence = TaskSequence(body, tasks, ForgettingOptions(tasks=files, output=tmp_path), ())
     sequence.check("replay")
     tasks[1].__dict__["signature"] = (("classification",), ("no", "yes"))
     sequence.check("plain")

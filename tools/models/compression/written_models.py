@@ -17,10 +17,9 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.repair import cannot_write
 from clozeline.sealed_json import unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
-from clozeline.train.checkpoint.find_checkpoint import LATEST
 from clozeline.train.checkpoint.format import FROZEN, WEIGHT, Index, ParameterRecord, part_name, steps_in
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
-from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.checkpoint.run_weights import LATEST, find_checkpoint
 from clozeline.train.checkpoint.state import read_state
 from clozeline.train.configuration.config import frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE
@@ -125,7 +124,7 @@ def _write_run(output: Path, source: Path, compressed: Compressed, method: str) 
     model = replace(compressed.checkpoint.config, adapter=None, init_from=None)
     config = replace(
         read_config(source, state), model=model, output=output.absolute(), init_parts=(), freeze=(), regularizer=None,
-        average=None, branch_from=None, distil=None, prune=None,
+        hooks=(), branch_from=None, distil=None, prune=None,
     )  # fmt: skip
     if (rule := read_rule(state.token_rule)) is not None:
         rule.check(config.model.layers)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -10,8 +11,9 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression._selection import Scope, Sparsity
-from clozeline.train.compression.pruning._masks import CONFLICTS, MaskedWeights
+from clozeline.model.compression._selection import Sparsity
+from clozeline.train.compression.pruning._masks import CONFLICTS, MASK, MaskedWeights
+from clozeline.train.hooks import Step
 
 
 class Lottery(MaskedWeights):
@@ -24,6 +26,7 @@ class Lottery(MaskedWeights):
 
     options: Options
     claim: ClassVar = "BERT: subnetworks with 40 % to 90 % zeros match the full accuracy of a task (2007.12223)"
+    keys: ClassVar = frozenset({MASK, "origin"})
     conflicts: ClassVar = {
         **CONFLICTS,
         "no model.init_from": "it rewinds to pre-trained weights, not to random ones",
@@ -35,13 +38,11 @@ class Lottery(MaskedWeights):
         """Final share of zeros, and the rounds."""
 
         sparsity: Sparsity = 0.7
-        """final share of the weights that are 0, in (0, 1)"""
+        """final share of the weights that are 0, of all matrices together, in (0, 1)"""
         rounds: Annotated[int, Field(ge=1)] = 7
         """rounds of training, pruning and rewinding"""
         every: Annotated[int, Field(ge=1)]
         """steps of a round"""
-        scope: Scope = "global"
-        """local: this share of each matrix; global: of all of them together"""
         parameters: tuple[str, ...] = ()
         """regular expressions for full names of the matrices to prune; default: the linear maps of all layers"""
 
@@ -60,15 +61,16 @@ class Lottery(MaskedWeights):
         return {**super().new_states(flat, masked=masked), "origin": flat.detach().clone()}
 
     @torch.no_grad()
-    def end(self, step: int) -> None:
+    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
         options = self.options
-        index, rest = divmod(step, options.every)
+        index, rest = divmod(step.index, options.every)
         if rest or not 1 <= index <= options.rounds:
-            return
-        self.mask_smallest(options.sparsity * index / options.rounds, options.scope)
+            return {}
+        self.mask_smallest(options.sparsity * index / options.rounds, "global")
         for flat, own in self.of.items():
             flat.copy_(own["origin"])
             for state in self._trained.optimizer.state.get(flat, {}).values():
                 if isinstance(state, Tensor):
                     state.zero_()
         self.apply()
+        return {}

@@ -1,0 +1,206 @@
+"""Count all rows of a set block by block, and list the counts in tables: lengths, coverage, labels, codes, shares."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.pipeline.corrupt.preview.row_view import Pieces
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import Manifest, ShardSet
+from clozeline.pipeline.shards.columns import holds_ids
+from clozeline.tools.command import plural
+from clozeline.tools.shards.provenance.row_search import readable_blocks
+
+Counts = NDArray[np.int64]
+LABEL_KINDS: Final = ("the mask", "the label itself", "another token")
+"""in the order of `Tally.labels`: the input token at the position of a label"""
+
+_ONE: Final = 2
+"""length of the counts of the lengths 0 and 1"""
+
+
+@dataclass
+class Tally:
+    """Sums over the rows of a set.
+
+    Args:
+        lengths: per list column, rows with 0, 1, 2, ... values.
+        ids: per column of token ids, occurrences of each id, shape [vocabulary].
+        codes: per fixed column of codes (variant, language, ...), rows with code 0, 1, 2, ...
+        numbers: per column with at most one small number in a row, rows with 0, 1, 2, ...
+        labels: labels by the `input_ids` token at their position, in the order of `LABEL_KINDS`.
+    """
+
+    lengths: dict[str, Counts] = field(default_factory=dict)
+    ids: dict[str, Counts] = field(default_factory=dict)
+    codes: dict[str, Counts] = field(default_factory=dict)
+    numbers: dict[str, Counts] = field(default_factory=dict)
+    labels: Counts = field(default_factory=lambda: np.zeros(3, np.int64))
+
+
+def tally(shards: ShardSet) -> Tally:
+    """Count all rows of a set outside the quarantine."""
+    sums = Tally()
+    for block in readable_blocks(shards):
+        _add(sums, shards.read_block(block), shards)
+    return sums
+
+
+def _add(sums: Tally, rows: Rows, shards: ShardSet) -> None:
+    size = shards.manifest.tokenizer.vocab_size
+    # rows by length, and by value of narrow columns
+    for name, column in rows.columns.items():
+        _grow(sums.lengths, name, np.bincount(column.lengths))
+    for name in _single_number_columns(sums, shards):
+        _grow(sums.numbers, name, np.bincount(rows.columns[name].values))
+    # labels by how the input shows them, and occurrences of each id [vocabulary]
+    sums.labels += _count_label_kinds(rows, shards.manifest.tokenizer.special_ids.get("mask", -1))
+    for name in (spec.name for spec in shards.columns if holds_ids(spec)):
+        _grow(sums.ids, name, np.bincount(rows.columns[name].values, minlength=size))
+    # rows by code
+    for name in ("variant", "part", "copy", "language"):
+        if name in rows.fixed:
+            _grow(sums.codes, name, np.bincount(rows.fixed[name]))
+
+
+def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
+    """Return the small-number columns with at most one value in every row so far."""
+    narrow = [spec for spec in shards.columns if spec.kind == "list" and spec.dtype in ("uint8", "uint16")]
+    names = [spec.name for spec in narrow if not holds_ids(spec) and len(sums.lengths.get(spec.name, ())) <= _ONE]
+    sums.numbers = {name: counts for name, counts in sums.numbers.items() if name in names}
+    return names
+
+
+def _count_label_kinds(rows: Rows, mask: int) -> Counts:
+    columns = rows.columns
+    if not {"input_ids", "label_positions", "label_ids"} <= columns.keys():
+        return np.zeros(3, np.int64)
+    inputs, positions, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+    # input token at each label position, over all rows of the block: [labels]
+    flat = np.repeat(inputs.offsets[:-1], positions.lengths) + positions.values
+    input_ids = inputs.values[flat]
+    masked, same = input_ids == mask, input_ids == labels.values
+    return np.array([masked.sum(), (same & ~masked).sum(), (~same & ~masked).sum()])
+
+
+def _grow(table: dict[str, Counts], name: str, counts: NDArray[Any]) -> None:
+    before = table.get(name, np.zeros(0, np.int64))
+    table[name] = np.zeros(max(len(before), len(counts)), np.int64)
+    for part in (before, counts):
+        table[name][: len(part)] += part
+
+
+def quantile(counts: Counts, share: float) -> int:
+    """Return the smallest value that at least this share of the counted values does not exceed.
+
+    Example: `quantile(array([0, 2, 1, 1]), 0.5) == 1`: of the values 1, 1, 2, 3 half are 1 or less.
+    """
+    return int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
+
+
+def mean(counts: Counts) -> float:
+    """Return the mean of the counted values, 0 if none were counted."""
+    return float((np.arange(len(counts)) * counts).sum() / max(1, counts.sum()))
+
+
+Cells: TypeAlias = tuple[str | int | float, ...]
+
+_SHARES: Final = (0.5, 0.9, 0.99)
+_FREQUENT: Final = 8
+_LABELS: Final = ("label_ids", "target_ids")
+_MAX_CLASSES: Final = 16
+"""columns with more distinct values are not classes"""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A table of texts and numbers."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[Cells, ...]
+
+
+def tables(shards: ShardSet, sums: Tally, pieces: Pieces | None) -> list[Figures]:
+    """Return the tables that have rows for this set."""
+    all_tables = [_file_table(shards), _length_table(sums), *_label_tables(sums), _coverage_table(sums, pieces)]
+    all_tables += [*_class_tables(shards.manifest, sums), *_share_tables(shards.manifest, sums)]
+    return [table for table in all_tables if table.rows]
+
+
+def _file_table(shards: ShardSet) -> Figures:
+    manifest = shards.manifest
+    totals, rows = manifest.totals, [shard.rows for shard in manifest.shards] or [0]
+    facts: list[Cells] = [
+        ("rows", totals.samples), ("tokens", totals.tokens), ("blocks", totals.blocks), ("shards", totals.shards),
+        ("fewest rows in a shard", min(rows)), ("most rows in a shard", max(rows)), ("bytes", totals.bytes),
+        ("bytes a token", totals.bytes / max(1, totals.tokens)), ("bytes a row", totals.bytes / max(1, totals.samples)),
+    ]  # fmt: skip
+    facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
+    if shards.quarantined:
+        lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
+        facts.append((f"rows in quarantine, in {plural(len(shards.quarantined), 'block')}, not counted below", lost))
+    codec = "uncompressed" if manifest.compression.codec == "none" else f"zstd {manifest.compression.level}"
+    form = f"{manifest.kind}, {manifest.container}, {codec}, blocks of {manifest.block_rows:,} rows"
+    return Figures(f"{manifest.name} ({form})", ("", ""), tuple(facts))
+
+
+def _length_table(sums: Tally) -> Figures:
+    rows: list[Cells] = []
+    for name, counts in sums.lengths.items():
+        smallest, largest = int(np.flatnonzero(counts)[0]), len(counts) - 1
+        middle = [quantile(counts, share) for share in _SHARES]
+        rows.append((name, smallest, mean(counts), *middle, largest, int((np.arange(len(counts)) * counts).sum())))
+    return Figures("lengths", ("column", "smallest", "mean", "median", "90 %", "99 %", "largest", "sum"), tuple(rows))
+
+
+def _label_tables(sums: Tally) -> Iterator[Figures]:
+    """Yield the label counts, also as a share of the tokens that the model reads, and the tokens at their positions."""
+    rows: list[Cells] = []
+    for name in _LABELS:
+        if name in sums.ids and "input_ids" in sums.ids:
+            labels, inputs = int(sums.ids[name].sum()), int(sums.ids["input_ids"].sum())
+            rows.append((name, labels, labels / max(1, sums.lengths[name].sum()), 100 * labels / max(1, inputs)))
+    yield Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
+    counts, total = zip(LABEL_KINDS, sums.labels.tolist(), strict=True), max(1, int(sums.labels.sum()))
+    kinds = tuple((name, count, 100 * count / total) for name, count in counts if count)
+    yield Figures("input at label positions", ("", "labels", "%"), kinds)
+
+
+def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
+    meaning = {column.name: column.description for column in manifest.columns}
+    for name, counts in sums.numbers.items():
+        values = np.flatnonzero(counts).tolist()
+        if 1 < len(values) <= _MAX_CLASSES:
+            total = int(counts.sum())
+            shown = [manifest.languages[v] if name.endswith("language") else str(v) for v in values]
+            rows = tuple((text, int(counts[v]), 100 * counts[v] / total) for text, v in zip(shown, values, strict=True))
+            yield Figures(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
+
+
+def _coverage_table(sums: Tally, pieces: Pieces | None) -> Figures:
+    rows: list[Cells] = []
+    for name, counts in sums.ids.items():
+        used = int(np.count_nonzero(counts))
+        ordered = np.sort(counts)[::-1]
+        needed = [quantile(ordered, share) + 1 if used else 0 for share in _SHARES]
+        frequent = [int(token) for token in np.argsort(-counts, kind="stable")[:_FREQUENT] if counts[token]]
+        shown = [str(id_) if pieces is None else pieces.piece(id_).replace("\n", "").strip() or "␣" for id_ in frequent]
+        rows.append((name, used, 100 * used / len(counts), *needed, " ".join(shown)))
+    header = ("column", "ids used", "% of all", "ids for 50 %", "for 90 %", "for 99 %", "most frequent")
+    return Figures("vocabulary coverage", header, tuple(rows))
+
+
+def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
+    totals = manifest.totals
+    for title, table in (("language", totals.tokens_by_language), ("source", totals.tokens_by_source)):
+        total = max(1, sum(table.values()))
+        rows = sorted(((name, count, 100 * count / total) for name, count in table.items()), key=lambda row: -row[1])
+        yield Figures(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
+    for name in ("variant", "part", "copy"):
+        if len(counts := sums.codes.get(name, np.zeros(0, np.int64))) > 1:
+            shown = tuple((str(code), int(counts[code])) for code in np.flatnonzero(counts))
+            yield Figures(f"rows by {name}", (name, "rows"), shown)
