@@ -9,43 +9,12 @@ stage, forgetting and backward transfer. With `learned=1`, RUN has already learn
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, get_args
 
-from pydantic import Field
-
-from clozeline.configuration.config import HOME_EXPANDED, ONE_OR_MORE, config_class
 from clozeline.files import publish_json
 from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
-from clozeline.tools.experiments.multirun.forgetting_scores import Method, summary, summary_lines
+from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, summary, summary_lines
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
 from clozeline.tools.settings import add_settings, split_settings
-
-
-@config_class
-class ForgettingOptions:
-    """Tasks, methods and their strengths."""
-
-    tasks: Annotated[list[Path], ONE_OR_MORE, Field(min_length=1)]
-    """YAML files of tasks in learning order, each with {name, shards, heldout, config}"""
-    method: Annotated[list[Method], ONE_OR_MORE, Field(min_length=1)] = Field(
-        default_factory=lambda: list[Method](get_args(Method)), description="plain, replay, ewc, l2_sp"
-    )
-    output: Annotated[Path, HOME_EXPANDED]
-    """folder for all runs and scores"""
-    seeds: Annotated[int, Field(ge=1)] = 1
-    """runs per method, with the seeds 0, 1, ...; can be increased later"""
-    learned: Annotated[int, Field(ge=0)] = 0
-    """number of leading tasks that RUN has already learned"""
-    replay: Annotated[float, Field(gt=0, lt=1)] = 0.25
-    """replay: total share of rows from earlier tasks"""
-    strength: Annotated[float, Field(ge=0)] = 100.0
-    """ewc: factor of the Fisher information"""
-    alpha: Annotated[float, Field(ge=0)] = 0.1
-    """l2_sp: factor of the squared distance"""
-    rows: Annotated[int, Field(ge=1)] = 256
-    """ewc: examples per task for the Fisher information"""
-    heldout_rows: Annotated[int, Field(ge=1)] | None = None
-    """score only the first rows of each held-out set; null: all"""
 
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:

@@ -22,7 +22,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem, TaskReader
 from clozeline.pipeline.tasks.task_rows import record_of
@@ -74,6 +74,9 @@ class Scored:
 class Answer:
     """The tensors that a head reads from columns of its own."""
 
+    columns: ClassVar[frozenset[str]] = frozenset()
+    """columns that `tensors` reads; the others of the head become tensors of their names, as their roles say"""
+
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
         """Return the tensors of a micro-batch; rows without the columns have no label."""
@@ -124,6 +127,10 @@ class TaskAnswer(Answer, ABC):
         if head.multi_label and not facts.multi_label:
             return replace(head, labels=facts.labels)  # `refuse_unfit_heads` says that the set has one class per row
         return replace(head, labels=facts.labels, multi_label=facts.multi_label)
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        """Yield rows that break a rule of the task, each with what is wrong; roles of columns are checked before."""
+        yield from ()
 
     # -- predictions -----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Answers of a head that gives a text or a pair of texts one class, or any number of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,17 +9,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.model.loss import IGNORED
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.train.answers._answer import Record, TaskModel, array_of, finite, rounded, texts_of
 from clozeline.train.answers._row_answer import RowAnswer
 from clozeline.train.data.stream.head_features import HeadBatch
-from clozeline.train.data.stream.padding import one_a_row, pad_rows
+from clozeline.train.data.stream.padding import pad_rows
 
 
 class Classification(RowAnswer):
     """A prediction is the scores of all classes, whose highest is the class; of several, those above 0 are."""
 
+    columns = frozenset({"labels"})
     pseudo_labels = True
 
     def __init__(self, facts: TaskFacts) -> None:
@@ -29,11 +30,14 @@ class Classification(RowAnswer):
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
-        """Return `label` [B] int64, -100 in rows without one, or [B, classes] from the column `labels`."""
-        if "labels" not in batch.read:
-            return {"label": torch.from_numpy(one_a_row(batch.columns["label"], IGNORED))}
+        """Return `label` [B, classes] int64 from `labels`, -100 in rows without."""
         values, sizes = pad_rows(batch.columns["labels"], IGNORED)
         return {"label": torch.from_numpy(np.where(sizes[:, None] > 0, values.astype(np.int64), IGNORED))}
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        sizes = columns["labels"].lengths if self.facts.multi_label else np.empty(0)
+        for row in np.flatnonzero(sizes != len(self.facts.labels)).tolist():
+            yield row, f"expected labels of {len(self.facts.labels)} classes, got {sizes[row]}"
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
         by_row: list[list[float]] = finite(scores).tolist()

@@ -12,7 +12,7 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Dialogue, Rejected, SourceTarget, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.instructions import Instructions
 from clozeline.pipeline.tokenize.published.folders import end_ids
@@ -26,6 +26,19 @@ class Lm(TaskAnswer):
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
         return model.heads[name]
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        """Require a decoder's labels to be its row's own tokens, except the first, which nothing precedes."""
+        if "label_positions" not in columns:
+            return
+        ids, positions, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+        rows = np.repeat(np.arange(len(positions)), positions.lengths)
+        own = ids.values[ids.offsets[rows] + positions.values]
+        for row in rows[(own != labels.values) | (positions.values == 0)].tolist():
+            yield (
+                row,
+                f"expected label_ids that are the tokens at label_positions 1 and later, got {labels[row].tolist()}",
+            )
 
     def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
         objective, tokenizer = task.manifest.objective, task.tokenizer

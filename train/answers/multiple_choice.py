@@ -1,6 +1,6 @@
 """Answers of a head that chooses among several texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +29,11 @@ class MultipleChoice(RowAnswer):
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
         return model.heads[name]
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        counts, right = columns["choice_starts"].lengths, columns["choice"].values
+        for row in np.flatnonzero((counts < 2) | (right >= counts)).tolist():
+            yield row, f"expected two or more choices and a choice below {counts[row]}, got [{right[row]}]"
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
         # choices that an example lacks have the score -inf
@@ -92,7 +97,7 @@ class MultipleChoice(RowAnswer):
 
 def _context_choice_pairs(rows: Rows, tokenizer: Tokenizer) -> tuple[list[tuple[str, ...]], Int64]:
     """Return (context, choice) for every choice of every example, and the number of choices per example."""
-    split, chosen = rows_of_choices(rows.columns)
+    split, chosen = rows_of_choices(rows.columns, {})
     ids = split["input_ids"]
     assert isinstance(ids, Ragged)
     return texts_of(Rows({}, {"input_ids": ids}), tokenizer), chosen["choices"].numpy()

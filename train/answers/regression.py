@@ -1,11 +1,10 @@
 """Answers of a head that gives each text or pair of texts a number."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -14,7 +13,6 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.answers._answer import Record, TaskModel, array_of, finite, rounded, texts_of
 from clozeline.train.answers._row_answer import RowAnswer
-from clozeline.train.data.stream.head_features import HeadBatch
 
 NO_RANGE: Final = HeadConfig().range
 """Range of a head that configures none."""
@@ -23,20 +21,16 @@ NO_RANGE: Final = HeadConfig().range
 class Regression(RowAnswer):
     """A prediction is a number in the unit of the task."""
 
-    @staticmethod
-    def tensors(batch: HeadBatch) -> dict[str, Tensor]:
-        """Return `target` [B] float32, NaN in rows without one."""
-        targets = batch.columns["target"]
-        scores = np.full(len(targets), np.nan, np.float32)
-        scored = targets.lengths > 0 if isinstance(targets, Ragged) else slice(None)
-        scores[scored] = targets.values if isinstance(targets, Ragged) else targets[:, 0]
-        return {"target": torch.from_numpy(scores)}
-
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
         """Return the head with the range of the task, unless it has one."""
         head = model.heads[name]
         unset = head.output == "sigmoid" and head.range == NO_RANGE
         return replace(head, range=(self.facts.low, self.facts.high)) if unset else head
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        low, high, scores = np.float32(self.facts.low), np.float32(self.facts.high), columns["target"].values
+        for row in np.flatnonzero(~((scores >= low) & (scores <= high))).tolist():
+            yield row, f"expected a number from {low:g} to {high:g} of the task {self.facts.name}, got {scores[row]:g}"
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
         numbers: list[float] = finite(scores).tolist()

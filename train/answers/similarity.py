@@ -30,6 +30,7 @@ class Similarity(Regression):
     It is 1 if no other second text of the split is closer to the first text than its own.
     """
 
+    columns = frozenset({"input_ids_b", "crop_start", "crop_length"})
     unit = "pairs"
     inputs: ClassVar[tuple[str, ...]] = ("text", "text_pair")
     optional_inputs: ClassVar[tuple[str, ...]] = ()
@@ -42,23 +43,20 @@ class Similarity(Regression):
         `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view.
         """
         lists = batch.columns
-        targets = Regression.tensors(batch) if "target" in batch.read else {}
-        views = [pad_rows(lists["input_ids_b"], batch.pad)] if "input_ids_b" in batch.read else []
-        if "crop_start" in batch.read:
+        views = [pad_rows(lists["input_ids_b"], batch.pad)] if "input_ids_b" in batch.roles else []
+        if "crop_start" in batch.roles:
             # the row before masking
             original = batch.ids.astype(np.int64)
             positions, rows = flatten(lists["label_positions"])
             original[rows, positions] = flatten(lists["label_ids"])[0]
             start, length = (one_a_row(lists[name]) for name in ("crop_start", "crop_length"))
             views.append(_crop(original, batch.lengths, start, length, batch.pad))
-        if not views:
-            return targets
         # merge the views; each row has at most one
         sizes = np.sum([size for _, size in views], axis=0)
         second = np.full((len(sizes), max(view.shape[1] for view, _ in views)), batch.pad, np.int64)
         for view, size in views:
             second[size > 0, : view.shape[1]] = view[size > 0]
-        return targets | {
+        return {
             "input_ids_b": torch.from_numpy(second),
             "lengths_b": torch.from_numpy(sizes),
             "position_ids_b": torch.arange(second.shape[1]).expand(*second.shape),

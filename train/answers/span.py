@@ -14,7 +14,7 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.decoding.answers import Answers, read_answers
 from clozeline.model.loss import IGNORED
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.answers._answer import (
@@ -60,6 +60,7 @@ class FoundAnswer:
 class Span(TaskAnswer):
     """A prediction is, for a window, the score, first and last position of its best answer, and the score of none."""
 
+    columns = frozenset({"answer_span", "answer_places"})
     unit = "questions"
     inputs = ("question", "context")
     layout = "squad"
@@ -84,6 +85,16 @@ class Span(TaskAnswer):
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
         return model.heads[name]
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        sizes, offsets = columns["input_ids"].lengths, columns["offsets"].lengths
+        for row, offset_count in enumerate(offsets.tolist()):
+            if offset_count != 2 * sizes[row]:
+                yield row, f"expected two offsets for each of {sizes[row]} tokens, got {offset_count}"
+            allowed, owned = (set(columns[name][row].tolist()) for name in ("answer_places", "owned_places"))
+            ends = columns["answer_span"][row].tolist()
+            if len(ends) != 2 or ends[0] > ends[1] or not allowed >= {*ends, *owned}:
+                yield row, f"expected the first and last position of an answer among answer_places, got {ends}"
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
         """Return the best answer of each window; `scores` [B, T, 2] are those of its ends.

@@ -12,6 +12,8 @@ from clozeline.train.data.stream.padding import flatten
 class SpanBoundary(Answer):
     """The neighbors of each label's span."""
 
+    columns = frozenset({"span_starts", "span_lengths"})
+
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
         """Return `span_left`, `span_right` [N], flat indices in B * T of the tokens on both sides of a label's span.

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from clozeline.model.decoding.tags import bio_transitions, viterbi
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, TaskReader
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.answers._answer import Record, Scored, TaskAnswer, TaskModel, finite, mean, windows_of
@@ -41,6 +42,11 @@ class Tagging(TaskAnswer):
     @property
     def _has_entities(self) -> bool:
         return "entity_f1" in self.facts.metrics
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        sizes = columns["input_ids"].lengths
+        for row in np.flatnonzero(columns["word_numbers"].lengths != sizes).tolist():
+            yield row, f"expected a word number for each of {sizes[row]} tokens"
 
     def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
         # scores of the tagged words only [N, C], split by row

@@ -222,7 +222,7 @@ def _cost_of_row(
     source: Input, config: TrainConfig, model: Model, teacher: Teacher | None
 ) -> tuple[float, float, float]:
     """Return tokens, FLOPs, and those of the teacher per row, means over a set's first block."""
-    rows = _first_block(source.shards, skip_damaged=config.data.on_damaged == "skip")
+    rows = _first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
         # the manifest has the length of samples, without what the objective adds

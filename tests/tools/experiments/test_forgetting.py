@@ -15,7 +15,8 @@ import clozeline.tools.runs.fisher
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.forgetting import ForgettingOptions, main
+from clozeline.tools.experiments.forgetting import main
+from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions
 from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score

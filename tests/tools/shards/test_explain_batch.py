@@ -146,8 +146,7 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
         with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
             file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
             file.write(b"?")
-    run = run_directory(tmp_path, folder, 0, data__on_damaged="skip" if reason == "skipped" else "raise",
-                        data__max_damaged_fraction=0.5)  # fmt: skip
+    run = run_directory(tmp_path, folder, 0, data__max_damaged_fraction=0.5 if reason == "skipped" else 0.0)
     shards = open_shards(folder)
     expected = delivered_places(shards, 3, 4, 8, 27)
     shown = []

@@ -17,8 +17,7 @@ from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.experiments.forgetting import ForgettingOptions
-from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, Method
+from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, Matrix, Method
 from clozeline.tools.experiments.multirun.runner import Training, run_step
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score

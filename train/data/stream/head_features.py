@@ -1,8 +1,11 @@
 """Build the tensors that single heads read, and the rows of multiple choice."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,43 +13,20 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.model.loss import IGNORED
-from clozeline.pipeline.rows import Ragged
-from clozeline.registry import find
+from clozeline.pipeline.rows import Ragged, Role
+from clozeline.registry import find, names
 from clozeline.train.data.stream.padding import flatten, one_a_row
 from clozeline.train.data.stream.row_buffer import Column
 
-HEAD_OF_COLUMN: Final = {
-    "sentence_label": "sentence",
-    "span_starts": "span_boundary",
-    "span_lengths": "span_boundary",
-    "input_ids_b": "similarity",
-    "crop_start": "similarity",
-    "crop_length": "similarity",
-    "label": "classification",
-    "labels": "classification",
-    "target": "regression",
-    "tag_positions": "tagging",
-    "tags": "tagging",
-    "answer_span": "span",
-    "answer_places": "span",
-    "choice": "multiple_choice",
-    "choice_starts": "multiple_choice",
-}
-"""List columns that a single head is trained on; those outside `ANSWER_COLUMNS` are read for encoders only."""
-ANSWER_COLUMNS: Final = frozenset({
-    *("label", "labels", "target", "tag_positions", "tags", "answer_span", "answer_places", "choice", "choice_starts")
-})  # fmt: skip
-"""Columns with the labels of tasks, for every architecture."""
-_POSITION_COLUMNS: Final = ("segment_starts",)
-"""Columns of multiple choice that store positions in `input_ids`."""
+_ANSWERS = "clozeline.train.answers"
 
 
 @dataclass(frozen=True)
 class HeadBatch:
     """Columns of a micro-batch, from which answers build the tensors of single heads."""
 
-    read: Sequence[str]
-    """columns that the sets of the stream hold"""
+    roles: Mapping[str, Role]
+    """of the columns that the sets of the stream hold"""
     columns: Mapping[str, Column]
     """those of this micro-batch; a column that no row has is empty"""
     tensors: Mapping[str, Tensor]
@@ -59,34 +39,43 @@ class HeadBatch:
     """id of padding"""
 
 
+def ruled_columns(roles: Mapping[str, Role]) -> frozenset[str]:
+    """Return the columns from which the answers of their heads build tensors; others follow their roles alone."""
+    return frozenset(name for answer in _answers_of(_heads(roles)) for name in answer.columns)
+
+
 def head_tensors(
-    read: tuple[str, ...],
+    roles: Mapping[str, Role],
     columns: Mapping[str, Column],
     tensors: Mapping[str, Tensor],
     ids: Int64,
     lengths: Int64,
     pad: int,
 ) -> dict[str, Tensor]:
-    """Return the tensors that single heads read, as `train/answers/HEAD.py` builds them.
-
-    Args:
-        read: columns that the sets of the stream hold.
-        columns: those of this micro-batch; an absent column is empty in all rows.
-        tensors: of the batch, its labels among them.
-        ids: padded input ids [B, T].
-        lengths: tokens of each row [B].
-        pad: id of padding.
-    """
+    """Return the tensors that single heads read, as `train/answers/HEAD.py` builds them; see `HeadBatch`."""
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(ids) + 1, np.int64))
-    lists = {name: columns.get(name, empty) for name in (*read, "label_positions", "label_ids")}
-    batch = HeadBatch(read, lists, tensors, ids, lengths, pad)
+    lists = {name: columns.get(name, empty) for name in (*roles, "label_positions", "label_ids")}
+    batch = HeadBatch(roles, lists, tensors, ids, lengths, pad)
     added: dict[str, Tensor] = {}
-    for head in {HEAD_OF_COLUMN[name] for name in read if name in HEAD_OF_COLUMN}:
-        added |= find("clozeline.train.answers", head).tensors(batch)
+    for answer in _answers_of(_heads(roles)):
+        if not answer.columns.isdisjoint(roles):
+            added |= answer.tensors(batch)
     return added
 
 
-def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, Tensor]]:
+def _heads(roles: Mapping[str, Role]) -> frozenset[str]:
+    return frozenset(role.head for role in roles.values() if role.head)
+
+
+@lru_cache
+def _answers_of(heads: frozenset[str]) -> tuple[Any, ...]:
+    """Return the answers of heads that have a file."""
+    return tuple(find(_ANSWERS, head) for head in sorted(heads & {*names(_ANSWERS)}))
+
+
+def rows_of_choices(
+    columns: Mapping[str, Column], roles: Mapping[str, Role]
+) -> tuple[dict[str, Column], dict[str, Tensor]]:
     """Split multiple-choice examples into one row per choice; return `choices` [B] and `label` [B] too, int64.
 
     Rows are in the order of the examples, then of their choices. Filler becomes one empty row with label -100. The
@@ -95,7 +84,7 @@ def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], d
     Example (an example of two choices, and filler):
         >>> lists = {"input_ids": [[7, 8, 9], []], "choice_starts": [[0, 2], []], "choice": [[1], []]}
         >>> columns = {name: Ragged.from_lists(rows, np.int64) for name, rows in lists.items()}
-        >>> rows, chosen = rows_of_choices(columns)
+        >>> rows, chosen = rows_of_choices(columns, {})
         >>> [row.tolist() for row in rows["input_ids"]], chosen["choices"].tolist(), chosen["label"].tolist()
         ([[7, 8], [9], []], [2, 1], [1, -100])
     """
@@ -111,8 +100,8 @@ def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], d
     begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, offsets[:-1][counts == 0])))
     rows: dict[str, Column] = {"input_ids": Ragged(ids, np.append(begins, offsets[-1]))}
     # move stored positions from the example to the row that contains them
-    for name in _POSITION_COLUMNS:
-        if name in columns:
+    for name, role in roles.items():
+        if role.of == "input_ids" and not role.head and name in columns:
             positions, example = flatten(columns[name])
             positions += offsets[:-1][example]
             row = np.searchsorted(begins, positions, side="right") - 1

@@ -16,18 +16,18 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import kernel_keys, random_bits
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
 from clozeline.train.data.stream.stream import Stream
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
-from tests.shard_sets import TOKENIZER, objective, rows, write_set
+from tests.shard_sets import TOKENIZER, list_column, objective, roles_of, rows, write_set
 
 COLUMNS = [
-    ColumnSpec("input_ids", "uint16", "list", "corrupted"),
-    ColumnSpec("label_positions", "uint16", "list", "places"),
-    ColumnSpec("label_ids", "uint16", "list", "originals"),
+    list_column("input_ids"),
+    list_column("label_positions"),
+    list_column("label_ids"),
 ]
 
 
@@ -60,7 +60,7 @@ def test_online_equals_stored(tmp_path: Path, world: int) -> None:
             made, _ = corrupt(shard, np.full(len(shard), epoch, np.uint16))
             for row in made:
                 stored[epoch, int(row.fixed["uid"])] = {name: values.tolist() for name, values in row.columns.items()}
-    collate = Collate("encoder", [spec.name for spec in COLUMNS], TOKENIZER["special_ids"])
+    collate = Collate("encoder", roles_of([spec.name for spec in COLUMNS]), TOKENIZER["special_ids"])
     options: Any = {
         "lanes": 4,
         "seed": 1,
@@ -95,7 +95,7 @@ def test_a_pass_uses_variant_zero(tmp_path: Path) -> None:
         seen.update(variants.tolist())
         return corrupt(batch, variants)
 
-    collate = Collate("encoder", [spec.name for spec in COLUMNS], TOKENIZER["special_ids"])
+    collate = Collate("encoder", roles_of([spec.name for spec in COLUMNS]), TOKENIZER["special_ids"])
     options: Any = {"lanes": 2, "seed": 1, "global_batch": 4, "micro_batch": 4, "transform": watch, "collate": collate}
     with Stream(samples, rank=0, world_size=1, io_threads=0, **options) as stream:
         stream.set_position(5 * stream.samples_per_epoch)
