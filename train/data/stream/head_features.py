@@ -16,7 +16,6 @@ from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Role
 from clozeline.registry import find, names
 from clozeline.train.data.stream.padding import flatten, one_a_row
-from clozeline.train.data.stream.row_buffer import Column
 
 _ANSWERS = "clozeline.train.answers"
 
@@ -27,7 +26,7 @@ class HeadBatch:
 
     roles: Mapping[str, Role]
     """of the columns that the sets of the stream hold"""
-    columns: Mapping[str, Column]
+    columns: Mapping[str, Ragged]
     """those of this micro-batch; a column that no row has is empty"""
     tensors: Mapping[str, Tensor]
     """of the batch, its labels among them"""
@@ -46,7 +45,7 @@ def ruled_columns(roles: Mapping[str, Role]) -> frozenset[str]:
 
 def head_tensors(
     roles: Mapping[str, Role],
-    columns: Mapping[str, Column],
+    columns: Mapping[str, Ragged],
     tensors: Mapping[str, Tensor],
     ids: Int64,
     lengths: Int64,
@@ -74,8 +73,8 @@ def _answers_of(heads: frozenset[str]) -> tuple[Any, ...]:
 
 
 def rows_of_choices(
-    columns: Mapping[str, Column], roles: Mapping[str, Role]
-) -> tuple[dict[str, Column], dict[str, Tensor]]:
+    columns: Mapping[str, Ragged], roles: Mapping[str, Role]
+) -> tuple[dict[str, Ragged], dict[str, Tensor]]:
     """Split multiple-choice examples into one row per choice; return `choices` [B] and `label` [B] too, int64.
 
     Rows are in the order of the examples, then of their choices. Filler becomes one empty row with label -100. The
@@ -89,16 +88,12 @@ def rows_of_choices(
         ([[7, 8], [9], []], [2, 1], [1, -100])
     """
     # row bounds in the flat ids: the starts of all choices, and of examples without any
-    column = columns["input_ids"]
-    if isinstance(column, Ragged):
-        ids, offsets = column.values, column.offsets
-    else:
-        ids, offsets = column.reshape(-1), np.arange(len(column) + 1) * column.shape[1]
+    ids, offsets = columns["input_ids"].values, columns["input_ids"].offsets
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(offsets), np.int64))
     starts, examples = flatten(columns.get("choice_starts", empty))
     counts = np.bincount(examples, minlength=len(offsets) - 1)
     begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, offsets[:-1][counts == 0])))
-    rows: dict[str, Column] = {"input_ids": Ragged(ids, np.append(begins, offsets[-1]))}
+    rows: dict[str, Ragged] = {"input_ids": Ragged(ids, np.append(begins, offsets[-1]))}
     # move stored positions from the example to the row that contains them
     for name, role in roles.items():
         if role.of == "input_ids" and not role.head and name in columns:
