@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from clozeline.errors import CheckpointError, NewerFormatError
 from clozeline.train.checkpoint.format import INDEX, Index, step_of, steps_in
-from clozeline.train.configuration.config import CheckpointConfig
+from clozeline.train.configuration.checkpoint import CheckpointConfig
 
 HIDDEN: Final = ".tmp-"
 """Prefix of directories that are being written or removed."""
