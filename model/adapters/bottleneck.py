@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
@@ -11,7 +10,7 @@ from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions
 from clozeline.model.configuration.key_types import Width
 from clozeline.model.families import Family
 from clozeline.model.layers.layer import Residual
@@ -25,6 +24,7 @@ class Bottleneck(Adapter):
     """
 
     options: Options
+    inner = ".dropout"  # of a block, just before the residual sum
 
     @config_class
     class Options(AdapterOptions):
@@ -49,14 +49,8 @@ class Bottleneck(Adapter):
             )
         self.register_parts({path: Narrow(block.dim, options) for path, block in blocks.items()})
 
-    def apply_changes(self, family: Family) -> Iterator[Undo]:
-        """Insert each bottleneck after the dropout of its block, just before the residual sum."""
-        for path, narrow in self.parts.items():
-
-            def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, narrow: Any = narrow) -> Tensor:
-                return output + narrow(output)
-
-            yield family.get_submodule(f"{path}.dropout").register_forward_hook(add).remove
+    def change(self, part: Any, x: Tensor, output: Tensor) -> Tensor:
+        return output + part(output)
 
 
 class Narrow(nn.Module):

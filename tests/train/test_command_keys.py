@@ -76,8 +76,8 @@ MAPPINGS = {
     **{
         f"regularizer.{key} (name: {name}": ["model.init_from=m", "optimizer.weight_decay=0", f"regularizer={given}"]
         for name, given, keys in (
-            ("l2_sp", "{name: l2_sp}", ("alpha", "beta", "explicit")),
-            ("ewc", "{name: ewc, fisher: f}", ("fisher", "strength", "explicit")),
+            ("l2_sp", "{name: l2_sp}", ("alpha", "beta")),
+            ("ewc", "{name: ewc, fisher: f}", ("fisher", "strength")),
         )
         for key in keys
     },

@@ -24,7 +24,7 @@ from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
 from clozeline.sealed_json import refuse_newer
 
 FORMAT: Final = 1
-"""Version of checkpoint.json. New keys raise it; older versions refuse then."""
+"""Version of checkpoint.json. New keys raise it, so that a version that does not know them refuses."""
 INDEX: Final = "checkpoint.json"
 FROZEN: Final = "frozen"
 """Group name of frozen parameters."""
@@ -81,7 +81,7 @@ class Index:
         """Read and check checkpoint.json.
 
         Raises:
-            CheckpointError: it is missing, malformed, changed or contradictory.
+            CheckpointError: it is missing, malformed or changed.
             NewerFormatError: it was written by a newer version.
         """
         path = directory / INDEX
@@ -98,25 +98,9 @@ class Index:
             raise CheckpointError(f"{path}: missing, so the checkpoint was never committed") from error
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"{path}: cannot be read as a checkpoint's index ({first_problem(error)})") from error
-        if problem := index.problem():
-            raise CheckpointError(f"{path}: {problem}")
+        if index.format != FORMAT:
+            raise CheckpointError(f"{path}: format {index.format}, this version reads format {FORMAT}")
         return index
-
-    def problem(self) -> str:
-        """Return the first contradiction between parameters and parts, or ""."""
-        if self.format != FORMAT:
-            return f"format {self.format}, this version reads format {FORMAT}"
-        # parts are numbered, and every parameter is complete
-        if set(self.files) != {part_name(part) for part in range(len(self.files))}:
-            return f"expected parts 0 to {len(self.files) - 1}, got {', '.join(sorted(self.files)[:4])}"
-        for name, record in self.parameters.items():
-            if any(part >= len(self.files) for part, _, _ in record.slices):
-                return f"{name}: a slice is in a part that is not listed"
-            if WEIGHT not in record.keys or len(set(record.keys)) < len(record.keys):
-                return f"{name}: expected {WEIGHT} and different states, got {record.keys}"
-            if problem := tiling_problem(name, record):
-                return problem
-        return ""
 
 
 def _with_checksum(plain: dict[str, Any]) -> bytes:

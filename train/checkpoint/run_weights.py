@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clozeline.errors import CheckpointError, ConfigurationError, NewerFormatError, PeerError, message_text
 from clozeline.train.checkpoint.format import WEIGHT, Index, part_name, step_of, steps_in
-from clozeline.train.checkpoint.part_reader import CheckpointReader, check_files, check_tensors
+from clozeline.train.checkpoint.part_reader import CheckpointReader, check_files
 from clozeline.train.checkpoint.state import read_state
 from clozeline.train.optim.optimizers import AVERAGE
 
@@ -62,25 +62,22 @@ def choose(
     return None
 
 
-def check_share(path: Path, *, hashes: bool, rank: int = 0, size: int = 1) -> Index:
+def check_share(path: Path, *, rank: int = 0, size: int = 1) -> Index:
     """Check the index of a checkpoint, and every `size`-th part from `rank` on; return the index."""
     index = Index.read(path)
     if path.name != (name := f"step-{read_state(index).step:08d}"):
         raise CheckpointError(f"{path}: holds {name}, the folder was renamed")
     for part in range(rank, len(index.files), size):
-        check_files(path, index.files, hashes=hashes, only=[part_name(part)])
-        check_tensors(path, index, part)
+        check_files(path, index.files, only=[part_name(part)])
     return index
 
 
-def find_newest(
-    directory: Path, refuse: Callable[[str, str], None], *, hashes: bool = True
-) -> tuple[Path, Index] | None:
+def find_newest(directory: Path, refuse: Callable[[str, str], None]) -> tuple[Path, Index] | None:
     """Return the checkpoint to resume from, without other ranks; see `choose`."""
     names, ignored = candidates(directory)
     if ignored:
         refuse(LATEST, ignored)
-    return choose(directory, names, lambda path: check_share(path, hashes=hashes), refuse)
+    return choose(directory, names, check_share, refuse)
 
 
 def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
@@ -110,7 +107,7 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
         raise ConfigurationError(f"{checkpoints}: holds no checkpoint of step {step}, only of {known}")
     path = checkpoints / f"step-{step:08d}"
     try:
-        return path, check_share(path, hashes=True)
+        return path, check_share(path)
     except CheckpointError as error:
         raise CheckpointError(f"{error}; copy the checkpoint back, or choose another step") from error
 

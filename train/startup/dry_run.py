@@ -34,7 +34,6 @@ def dry_run(config: TrainConfig) -> int:
     checkpoint = find_newest(
         config.output / "checkpoints",
         lambda name, reason: lines.append(f"checkpoint {name} is passed over: {reason}"),
-        hashes=config.checkpoint.verify == "full",
     )
     device = device_of(os.environ)
     point = find_starting_point(config, datasets.description, size, device, checkpoint)

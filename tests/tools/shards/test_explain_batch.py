@@ -146,8 +146,7 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
         with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
             file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
             file.write(b"?")
-    run = run_directory(tmp_path, folder, 0, data__on_damaged="skip" if reason == "skipped" else "raise",
-                        data__max_damaged_fraction=0.5)  # fmt: skip
+    run = run_directory(tmp_path, folder, 0, data__max_damaged_fraction=0.5 if reason == "skipped" else 0.0)
     shards = open_shards(folder)
     expected = delivered_places(shards, 3, 4, 8, 27)
     shown = []
@@ -166,7 +165,7 @@ def delivered_places(shards, seed, lanes, global_batch, steps):
     """Shard, block and row of everything that a stream delivers; None for filler rows."""
     found = []
     with Stream(as_phases(shards), rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch,
-                micro_batch=8, io_threads=0, on_damaged="skip", max_damaged_fraction=0.5) as stream:  # fmt: skip
+                micro_batch=8, io_threads=0, max_damaged_fraction=0.5) as stream:  # fmt: skip
         for _ in range(steps):
             for batch in stream.next_step():
                 for (_, block, row), weight in zip(batch.origin.tolist(), batch.row_weight.tolist(), strict=True):

@@ -21,7 +21,7 @@ from clozeline.train.checkpoint.format import (
     steps_in,
     tiling_problem,
 )
-from clozeline.train.checkpoint.part_reader import CheckpointReader, check_tensors
+from clozeline.train.checkpoint.part_reader import CheckpointReader
 
 
 def cuts(size: int, parts: int) -> list[tuple[int, int, int]]:
@@ -63,14 +63,7 @@ def test_a_whole_state_has_the_shape_that_the_index_says(tmp_path: Path) -> None
     stated.write(tmp_path)
     assert Index.read(tmp_path) == stated
     part = tmp_path / part_name(0)
-    with pytest.raises(CheckpointError, match="lacks row/p"):
-        check_tensors(tmp_path, stated, 0)
-    weights = load_file(part)
-    save_file({**weights, "row/p": torch.ones(3)}, part)
-    with pytest.raises(CheckpointError, match=r"row/p: expected F32 \[2\], got F32 \[3\]"):
-        check_tensors(tmp_path, stated, 0)
-    save_file({**weights, "row/p": torch.ones(2)}, part)
-    check_tensors(tmp_path, stated, 0)
+    save_file({**load_file(part), "row/p": torch.ones(2)}, part)
     assert CheckpointReader(tmp_path, stated).states()["row/p"].tolist() == [1, 1]
 
 
@@ -98,21 +91,15 @@ def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(2, 1), "p: a gap at element 1"),
-        (lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(0, 3), "a part that is not listed"),
         (lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(1, -1), "greater than or equal to 0"),
-        (lambda plain: plain["parameters"]["p"]["keys"].clear(), "expected weight and different states"),
         (lambda plain: plain["parameters"]["p"].update(more=1), "parameters.p.more"),
-        (lambda plain: plain["files"].pop("part-00001.safetensors"), "expected parts 0 to 1"),
         (lambda plain: plain["files"]["part-00001.safetensors"].update(bytes="9"), "valid integer"),
         (lambda plain: plain.update(scalar={}), "scalar: Unexpected keyword"),
         (lambda plain: plain.update(format=0), "format 0"),
         (lambda plain: plain.update(format="1"), "format"),
     ],
 )
-def test_an_index_that_contradicts_itself(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object], problem: str
-) -> None:
+def test_an_index_of_another_schema(tmp_path: Path, change: Callable[[dict[str, Any]], object], problem: str) -> None:
     write_parts(tmp_path, 10, 3).write(tmp_path)
     reseal(tmp_path, change)
     with pytest.raises(CheckpointError, match=problem):

@@ -101,7 +101,7 @@ def test_a_kill_at_any_rename_costs_no_bit(
     whole = steps_in(checkpoints)
     assert whole, "one is always there"
     for path in whole:
-        check_share(path, hashes=True)
+        check_share(path)
     again = go(folder, faulty.train_normally)
     assert again.codes == [0], again.errors
     assert logged(folder) == straight

@@ -72,7 +72,7 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
     shards = open_shards(manifest)
     place = damage(shards, first_block_of(shards, LANES - 1))
-    changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1, "data__on_damaged": "skip"}
+    changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "skipped", **changes)
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
     assert events(tmp_path / "skipped", "skipped_block") == [{"step": 1, "shards": str(manifest), **place}]
@@ -96,7 +96,7 @@ def test_skipped_blocks_of_all_ranks_count_together(two_ranks: RankPool, tmp_pat
     shards = open_shards(manifest)
     for lane in (0, LANES - 1):
         damage(shards, first_block_of(shards, lane))
-    changes = {"data__max_damaged_fraction": 0.1, "data__on_damaged": "skip"}
+    changes = {"data__max_damaged_fraction": 0.1}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", **changes)
     for code, message in two_ranks.run(start, config, []):
         assert code == 65
@@ -113,7 +113,7 @@ def test_the_plan_is_made_of_a_block_that_is_read(
     place = damage(open_shards(manifest), 0)
     if how == "quarantine":
         (manifest.parent / "quarantine.json").write_text(json.dumps([{**place, "reason": "bits"}]))
-    mask = ["data.on_damaged=skip", "data.max_damaged_fraction=0.1"] if how == "corrupt" else []
+    mask = ["data.max_damaged_fraction=0.1"] if how == "corrupt" else []
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=2)
     assert one_rank.run(start, config, mask) == [(0, "")]
     assert dry_run(load_config(TrainConfig, config, mask)) == 0

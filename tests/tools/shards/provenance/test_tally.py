@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.shards import ColumnSpec, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.provenance.set_statistics import mean, quantile, tables, tally
-from tests.shard_sets import IDS, rows, toy_set, write_set
+from tests.shard_sets import IDS, list_column, rows, toy_set, write_set
 from tests.tools.small_run import example_sets
 
 
@@ -58,7 +58,7 @@ def test_a_column_is_no_class_once_a_row_has_two_numbers(tmp_path):
     ones.columns["kind"] = Ragged.from_lists([[7], [], [7], [2]], np.uint8)
     twos = rows([5])
     twos.columns["kind"] = Ragged.from_lists([[7, 7]], np.uint8)
-    kind = ColumnSpec("kind", "uint8", "list", "class")
+    kind = list_column("kind", "uint8")
     shards = write_set(tmp_path / "ones", [ones], columns=(IDS, kind))
     assert tally(shards).numbers["kind"].tolist() == [0, 0, 1, 0, 0, 0, 0, 2]
     for order in ([ones, twos], [twos, ones]):

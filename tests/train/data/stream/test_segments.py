@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, Manifest
+from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.segments import segment_tensors
-from tests.shard_sets import IDS, fixed, objective, write_set
+from tests.shard_sets import IDS, fixed, list_column, objective, write_set
 from tests.train.data.stream.test_collate import collated, column
 
-SEGMENTS = ColumnSpec("segment_starts", "uint16", "list", "where the two segments start")
-LANGUAGES = ColumnSpec("languages", "uint8", "list", "codes of the languages")
+SEGMENTS = list_column("segment_starts")
+LANGUAGES = list_column("languages", "uint8")
 ROWS = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1, max_size=4)
 
 
@@ -68,7 +68,7 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path: Path) -> None:
     text = {"input_ids": [[1, 7, 7, 7, 7, 2]], "languages": [[4]]}
     sets = [(pair, {"reset_positions": True}), (pair, {}), (text, {})]
     manifests = [written(tmp_path / str(number), lists, **options) for number, (lists, options) in enumerate(sets)]
-    columns = {"input_ids": column([lists["input_ids"][0] for lists, _ in sets], equal=True)}
+    columns = {"input_ids": column([lists["input_ids"][0] for lists, _ in sets])}
     for name in ("segment_starts", "languages"):
         columns[name] = column([lists[name][0] if name in lists else [] for lists, _ in sets])
     tensors = Collate.from_manifests(manifests)(columns, np.ones(3, np.float32), np.arange(3))
@@ -80,5 +80,5 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path: Path) -> None:
 
 def test_documents_and_segments_restart_together() -> None:
     lists = {"input_ids": [[1, 7, 2, 8, 9, 2]] * 2, "segment_starts": [[0, 3], []], "document_starts": [[0], [0, 2]]}
-    found = collated("encoder", lists, cross_documents=False, restart_segments=True)
+    found = collated("encoder", lists, restart_segments=True)
     assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 2, 3]]
