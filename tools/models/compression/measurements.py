@@ -16,7 +16,7 @@ from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression import build_sharing
-from clozeline.model.heads._vocabulary_head import VocabularyHead
+from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.quantization import holds_integers
 from clozeline.seeding import hash64
 from clozeline.tools.models.export.exportable import Exportable

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from clozeline.model.build import Model
 from clozeline.model.compression import build_sharing
 from clozeline.model.families import Family
-from clozeline.model.heads._vocabulary_head import VocabularyHead
+from clozeline.model.heads._head import VocabularyHead
 from clozeline.tools.models.compression import measurements
 from clozeline.tools.models.compression.measurements import (
     measure_latencies,
