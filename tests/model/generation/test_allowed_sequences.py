@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-import clozeline.model.generation.allowed_sequences
+import clozeline.model.generation.rules
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.generation.allowed_sequences import AllowedSequences
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import beams, generate
+from clozeline.model.generation.rules import AllowedSequences
 from tests.model.generation.test_beam import few_symbols, log_probabilities, peer_beams
 from tests.model.generation.test_generate import PROMPTS, SIZES, START, perturbed, varied
 from tests.model.model_peers import PEERS
@@ -99,4 +99,4 @@ def test_what_cannot_be_written_is_refused():
 
 
 def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.generation.allowed_sequences).failed == 0
+    assert doctest.testmod(clozeline.model.generation.rules).failed == 0
