@@ -268,6 +268,6 @@ def test_the_dry_run_counts_evaluations(tmp_path: Path, shards: Path, capsys: py
     text, both = told("evaluate.max_rows=9", "evaluate.every=2")
     assert "held-out   16 rows in each of 3 evaluations" in text
     assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
-    assert "45 rows and 3 of filler in each of 1 evaluations" in told()[0]
+    assert "48 rows in each of 1 evaluations" in told()[0]
     assert "trained on" not in text
     assert "same is also trained on" in told(f"data.heldout={{same: {shards}}}")[0]

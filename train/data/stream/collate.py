@@ -215,7 +215,7 @@ class Collate:
             raise ConfigurationError(f"shard set '{manifest.name}' holds {manifest.kind}, not examples: {remedy}")
         return Collate(
             objective.architecture,
-            {spec.name: spec.role for spec in manifest.columns if spec.role is not None},
+            manifest.roles,
             manifest.tokenizer.special_ids,
             decoder_start=objective.frame.decoder_start,
             padding_side=objective.frame.padding_side,
