@@ -1,12 +1,10 @@
 """Generation among given sequences: against enumeration, and against `prefix_allowed_tokens_fn` of transformers."""
 
-import doctest
 import math
 from collections import Counter
 
 import pytest
 
-import clozeline.model.generation.rules
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import beams, generate
@@ -96,7 +94,3 @@ def test_what_cannot_be_written_is_refused():
     ):
         with pytest.raises(ConfigurationError, match=message):
             AllowedSequences(*given)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.generation.rules).failed == 0
