@@ -19,7 +19,7 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged, Role
 from clozeline.pipeline.shards import Manifest
-from clozeline.train.data.stream.head_features import head_tensors, rows_of_choices
+from clozeline.train.data.stream.head_features import head_tensors, rows_of_choices, ruled_columns
 from clozeline.train.data.stream.labels import (
     TARGET_END,
     build_decoder_rows,
@@ -49,11 +49,11 @@ Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _RULED: Final = frozenset({
     *("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts", "attention"),
-    *("prefix_length", "languages", "target_start", "target_document_starts", "label_weight", "label_count", "labels"),
-    *("prediction_order", "teacher_ids", "teacher_weights", "tag_positions", "tags", "answer_span", "answer_places"),
-    *("choice", "choice_starts", "span_starts", "span_lengths", "input_ids_b", "crop_start", "crop_length"),
+    *("prefix_length", "languages", "target_start", "target_document_starts", "label_weight", "label_count"),
+    *("prediction_order", "teacher_ids", "teacher_weights", "tag_positions", "tags", "choice", "choice_starts"),
 })  # fmt: skip
-"""Columns with a rule of their own; every other one becomes a tensor of its name, as its role says."""
+"""Columns with a rule of their own; other ones have a rule in the answers of their head, or become tensors of their
+names, as their roles say."""
 
 
 class Collate:
@@ -133,7 +133,8 @@ class Collate:
     @property
     def plain(self) -> tuple[str, ...]:
         """The columns among them that become tensors of their names, as their roles say."""
-        return tuple(name for name in self.roles if name not in _RULED)
+        ruled = _RULED | ruled_columns(self.roles)
+        return tuple(name for name in self.roles if name not in ruled)
 
     @staticmethod
     def from_manifests(manifests: Sequence[Manifest]) -> Collate:
