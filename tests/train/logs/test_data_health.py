@@ -15,7 +15,7 @@ from clozeline.errors import ClozelineError
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data import global_batch
-from clozeline.train.data.stream import source
+from clozeline.train.data.stream import rounds
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
@@ -33,7 +33,7 @@ LANES, BLOCK_ROWS, STEPS = 4, 16, 30
 def start(world: World, config: Path, overrides: list[str], window: int = 100) -> tuple[int, str]:
     """A run that does not pause before it reads again, and judges its waiting over other windows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "_PAUSE_S", 0.0)
+        patch.setattr(rounds, "_PAUSE_S", 0.0)
         patch.setattr(supply, "_WINDOW", window)
         patch.setattr(supply, "_STARVED", 0.05 if window == 100 else 0.0)
         try:
