@@ -72,10 +72,10 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     """Return the largest difference of the probabilities that run and transformers give to fillers of masks."""
     from clozeline.tools.runs.fill_mask import guesses
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
-    from clozeline.tools.runs.inference.trained_model import load_trained
+    from clozeline.train.open_run import open_run
 
     pipeline = import_transformers("a comparison").pipeline
-    trained, fill = load_trained(run), pipeline("fill-mask", model=str(exported))
+    trained, fill = open_run(run), pipeline("fill-mask", model=str(exported))
     mask = trained.tokenizer.piece(trained.tokenizer.vocabulary.id_of("mask", "fill-mask"))
     largest = 0.0
     for text in texts:

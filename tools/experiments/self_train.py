@@ -119,7 +119,7 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
 
 def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
     """Label the texts with a run, into a file of the folder; do nothing if this was completed before."""
-    from clozeline.train.startup.run_directory import read_config
+    from clozeline.train.open_run import read_config
 
     manifest = open_shards(read_config(teacher).data.first_set).manifest
     path = folder / ("pseudo.jsonl" if manifest.config["reader"]["name"] == "labelled" else "pseudo.tsv")

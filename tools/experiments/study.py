@@ -46,16 +46,16 @@ from clozeline.tools.experiments.multirun.study_sets import (
     measured_sets,
     named_files,
 )
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.logs.curves import RecordedRun, heldout_losses, last_heldout, points, read_run
 from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.open_run import open_run
 
 
 def _write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Path) -> None:
     from clozeline.tools.runs.evaluation.heldout_score import label_loss
 
     run = Path(plan.config["output"])
-    trained, max_rows = load_trained(run), int(plan.config["evaluate"]["max_rows"])
+    trained, max_rows = open_run(run), int(plan.config["evaluate"]["max_rows"])
     figures = {
         "steps": sum(plan.steps),
         "flops": plan.total,

@@ -27,16 +27,16 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.files import file_hash, publish_text
-from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
+from clozeline.files import publish_text
+from clozeline.tools.command import IntermixedArguments, require_model, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordModel
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.text_likelihoods import Score, first_token, open_scorer, ready_scores
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_checkpoint
 from clozeline.tools.settings import add_settings, settings_of
+from clozeline.train.open_run import Run, open_run
 
 if TYPE_CHECKING:
     from clozeline.train.distributed.process_group import World
@@ -151,19 +151,17 @@ def _tune(run: Path, opened: TaskRun, chosen: tuple[float, float]) -> TaskRun:
     return replace(opened, threshold=threshold)
 
 
-def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | None = None) -> tuple[str, Iterator[str]]:
+def evaluate_texts(run: Path, options: EvaluateOptions) -> tuple[str, Iterator[str]]:
     """Return the scores of texts by a run as JSON text and as lines, by `perplexity`, `suite` or `probe`."""
     from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
     from clozeline.tools.runs.evaluation.layer_probes import probe_lines, probe_scores
     from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
     from clozeline.tools.runs.evaluation.scores import to_json
-    from clozeline.train.checkpoint.run_weights import find_checkpoint
 
-    directory, index = find_checkpoint(run, options.step)
-    trained = load_checkpoint(run, directory, index, set_paths)
+    trained = open_run(run, options.step)
     scores: dict[str, Any] = {
         "step": trained.step,
-        "checkpoint": file_hash(directory / "checkpoint.json"),
+        "checkpoint": trained.digest,
         "tokenizer": trained.tokenizer.vocabulary.fingerprint,
     }
     if options.perplexity is not None:
@@ -184,7 +182,7 @@ def evaluate_texts(run: Path, options: EvaluateOptions, set_paths: SetPaths | No
     return to_json(scores), lines.get(options.suite or "", minimal_pairs.pair_lines)(scores)
 
 
-def _suite_scores(run: Path, trained: TrainedModel, options: EvaluateOptions) -> dict[str, Any]:
+def _suite_scores(run: Path, trained: Run, options: EvaluateOptions) -> dict[str, Any]:
     """Return the scores of the items of a suite."""
     from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
 
@@ -236,13 +234,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         set_paths, words = split_set_paths(options.overrides)
         chosen = settings_of(EvaluateOptions, words)
-        require_run(options.run)
+        require_model(options.run)
         from clozeline.tools.runs.evaluation.scores import lines_of, write_scores
         from clozeline.train.distributed.launcher import describe_environment
         from clozeline.train.distributed.process_group import start
 
         if (chosen.perplexity, chosen.suite, chosen.probe) != (None, None, None):
-            text, lines = evaluate_texts(options.run, chosen, set_paths)
+            if set_paths != SetPaths():
+                raise ConfigurationError("data.shards, data.heldout: are read to score a task; remove them")
+            text, lines = evaluate_texts(options.run, chosen)
             write_scores(text, chosen.output, None if options.json else lines)
             return
         _, size = describe_environment(os.environ)

@@ -10,6 +10,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
+from clozeline.model.checkpoints import Checkpoint, build_checkpoint
 from clozeline.model.compression._parts import split_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
@@ -22,7 +23,8 @@ from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
-from clozeline.train.startup.initial_weights import digest_of, open_model
+from clozeline.train.open_run import digest_of, open_run
+from clozeline.train.startup.initial_weights import config_without_adapter
 from clozeline.train.startup.source_tokenizer import refuse_other_tokenizer
 
 _TABLE: Final = "family.tokens.weight"
@@ -33,23 +35,23 @@ class TeacherWeights:
     """A trained model that teaches, or lends its layers."""
 
     source: Path
-    config: ModelConfig
-    tensors: Mapping[str, torch.Tensor]
+    checkpoint: Checkpoint
+    """with the vocabulary of the shards, to which its token table is padded"""
+
+    @property
+    def config(self) -> ModelConfig:
+        """Its configuration."""
+        return self.checkpoint.config
+
+    @property
+    def tensors(self) -> Mapping[str, torch.Tensor]:
+        """Its weights by name."""
+        return self.checkpoint.tensors
 
     @cached_property
     def digest(self) -> str:
         """xxh3-128 (hex) of names, shapes and values."""
         return digest_of(self.tensors, self.tensors)
-
-    def build(self, vocab_size: int) -> Model:
-        """Return the model with its weights."""
-        model = Model(self.config, vocab_size)
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if name not in self.tensors:
-                    raise ConfigurationError(f"distil.teacher: {self.source}: its weights lack {name}")
-                parameter.copy_(self.tensors[name])
-        return model
 
 
 class Distillation(NamedTuple):
@@ -104,7 +106,7 @@ def prepare_student(
         lines += [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
         record = {"layers": student.layer_maps} | ({} if stored is None else {"digest": stored.digest})
         return Distillation(student, None, record, lines + ([] if stored is None else [f"           {stored}"]))
-    teacher = Teacher(theirs.build(model.vocab_size), student.needed_of_teacher)
+    teacher = Teacher(build_checkpoint(theirs.checkpoint), student.needed_of_teacher)
     lines.append(f"           teacher {theirs.source}: {teacher.model.num_parameters():,} parameters, {theirs.digest}")
     return Distillation(student, teacher, {"digest": theirs.digest, "layers": student.layer_maps}, lines)
 
@@ -125,8 +127,8 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
     Raises:
         ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few positions.
     """
-    source = source.expanduser()
-    config, tensors, _ = open_model(source, key)
+    opened = open_run(source, key=key, quantized=False)
+    config = config_without_adapter(opened, key)
     student = student or config
     if config.family in UNFIT:
         raise ConfigurationError(f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}")
@@ -135,8 +137,8 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
             f"{key}: {source}: expected a model of the student's architecture {student.architecture}, got "
             f"{config.architecture}"
         )
-    refuse_other_tokenizer(source, shards, key)
-    vocab_size, rows = shards.manifest.tokenizer.vocab_size, len(tensors[_TABLE])
+    refuse_other_tokenizer(opened, shards, key)
+    vocab_size, rows = shards.manifest.tokenizer.vocab_size, len(opened.checkpoint.tensors[_TABLE])
     if (multiple := row_multiple(rows, vocab_size)) is None:
         raise ConfigurationError(f"{key}: {source}: expected a table for {vocab_size} ids, got {rows} rows")
     limit, longest = config.position_limit, shards.manifest.max_length
@@ -148,7 +150,8 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
     theirs, ours = (find("clozeline.model.families", model.family).needs for model in (config, student))
     if missing := theirs - ours:
         raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
-    return TeacherWeights(source, replace(config, vocab_multiple=multiple, init_from=None), tensors)
+    config = replace(config, vocab_multiple=multiple, init_from=None)
+    return TeacherWeights(opened.folder, replace(opened.checkpoint, config=config, vocab_size=vocab_size))
 
 
 def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:

@@ -8,11 +8,11 @@ import pytest
 import torch
 import transformers
 import yaml
+from tests.train.written_runs import write_run
 
 from clozeline.errors import IntegrityError
 from clozeline.tools.experiments import demo
 from clozeline.tools.models.export_model import main as export
-from tests.tools.runs.inference.test_trained_model import write_run
 
 ROOT = Path(__file__).parents[3]
 

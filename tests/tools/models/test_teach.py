@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.teach import TeachOptions, main, teach
 from clozeline.tools.models.teaching import score_shards
@@ -78,7 +79,7 @@ def paired_steps(folder: Path, columns: Path, temperature: float, count: int) ->
     torch.manual_seed(0)
     model = build_random_model(config, datasets.train)
     student = prepare_student(config, model, datasets.train).student.eval()
-    teacher = open_teacher(folder / "teacher", None, datasets.train, "RUN").build(VOCABULARY).eval()
+    teacher = build_checkpoint(open_teacher(folder / "teacher", None, datasets.train, "RUN").checkpoint)
     optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
     with datasets.open_training(config.data, 0, 1) as stream:
         for _ in range(count):

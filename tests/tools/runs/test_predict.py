@@ -16,6 +16,7 @@ from scipy.stats import spearmanr
 from seqeval.metrics import f1_score
 from sklearn.metrics import accuracy_score
 from sklearn.metrics import f1_score as class_f1
+from tests.train.written_runs import write_run_on
 
 from clozeline.tools.runs import evaluate, predict
 from clozeline.tools.runs.evaluation import predictions
@@ -28,7 +29,6 @@ from tests.pipeline.task_files import (
     make_tagged_sets,
     make_text_sets,
 )
-from tests.tools.runs.inference.test_trained_model import write_run_on
 from tests.tools.runs.test_pseudo_label import probabilities
 
 

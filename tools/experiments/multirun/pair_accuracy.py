@@ -13,7 +13,7 @@ from clozeline.tools.experiments.multirun.comparison import mean_text
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordModel
 from clozeline.tools.runs.inference.text_likelihoods import Score, open_scorer
-from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.open_run import Run
 
 _PER_PARADIGM: Final = 100
 _KEPT: Final = ("n", "accuracy", "ties", "baselines", "correlation_with_bigram")
@@ -32,7 +32,7 @@ class PairTest:
         texts = (document.text for document in read_all_documents(documents))
         return cls(read_pairs(pairs, _PER_PARADIGM), WordModel(texts))
 
-    def figures(self, run: Path, trained: TrainedModel, kinds: Sequence[Score]) -> dict[str, Any]:
+    def figures(self, run: Path, trained: Run, kinds: Sequence[Score]) -> dict[str, Any]:
         """Return accuracy, ties, baselines and the correlation with the bigram, by type of score."""
         scorers = {kind: open_scorer(run, trained, kind)[0] for kind in kinds}
         scores_by_kind = {kind: pair_scores(self.pairs, scorer, self.words) for kind, scorer in scorers.items()}

@@ -11,7 +11,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_texts, text_lines
-from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.open_run import Run
 
 _BATCH: Final = 64
 """passages per batch; none depends on the others"""
@@ -39,7 +39,7 @@ def read_passages(path: Path) -> list[str]:
     return passages
 
 
-def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequence[str]) -> dict[str, Any]:
+def last_word_scores(trained: Run, first: int | None, passages: Sequence[str]) -> dict[str, Any]:
     """Return the share of last words that greedy decoding predicts, and their perplexity per word.
 
     A word is correct if all of its tokens are; white space before it belongs to it. A passage longer than the position

@@ -10,7 +10,7 @@ import numpy as np
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.scoring.masked import candidate_scores
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
-from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.open_run import Run
 
 _MASK: Final = "[MASK]"
 _TOP: Final = 10
@@ -53,7 +53,7 @@ def read_words(path: Path) -> list[str]:
     return [word for _, line in text_lines(path) if (word := line.strip())]
 
 
-def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:
+def fact_scores(trained: Run, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:
     """Return how often the correct word is the most probable one or among the top ten: means over relations.
 
     Words compete with the candidates: `words`, or the words of all facts, as far as they are single tokens. A fact with
@@ -81,7 +81,7 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
     return counts | _mean_over_relations(asked, ranks)
 
 
-def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int]:
+def _single_tokens(trained: Run, words: Sequence[str]) -> dict[str, int]:
     """Return the token of each word that is one token inside a sentence."""
     distinct = list(dict.fromkeys(words))
     texts = ["a", *(f"a {word}" for word in distinct)]

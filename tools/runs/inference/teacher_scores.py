@@ -9,6 +9,7 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.kernels.sampling import draw, offsets_of
 from clozeline.pipeline.rows import Feature, Ragged, Rows
@@ -39,7 +40,7 @@ class TeacherScores:
         self.stored, self.device = stored, device
         self.vocab_size = shards.manifest.tokenizer.vocab_size
         self.collate = Collate.from_manifest(shards.manifest)
-        self._teacher = Teacher(weights.build(self.vocab_size), {f"logits_{stored.head}"}).to(device, "fp32")
+        self._teacher = Teacher(build_checkpoint(weights.checkpoint), {f"logits_{stored.head}"}).to(device, "fp32")
         self.specs = score_columns(stored, self.vocab_size)
 
     def score(self, rows: Rows) -> Rows:

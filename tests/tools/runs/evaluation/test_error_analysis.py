@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+from tests.train.written_runs import write_run_on
 
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.runs import evaluate
@@ -22,7 +23,6 @@ from clozeline.tools.runs.evaluation.error_analysis import (
 from clozeline.tools.runs.evaluation.predictions import set_rows
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from tests.pipeline.task_files import make_sets
-from tests.tools.runs.inference.test_trained_model import write_run_on
 from tests.tools.runs.test_predict import TASKS
 
 NAMES = ("a", "b", "c")

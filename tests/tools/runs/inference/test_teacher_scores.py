@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import Checkpoint, build_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
@@ -42,7 +43,7 @@ def weights(shards: ShardSet, **changes: Any) -> TeacherWeights:
     tensors = {name: own.detach() for name, own in made.named_parameters()}
     cut = {name: own[:rows] if own.shape[:1] == (53,) else own for name, own in tensors.items()}
     config: ModelConfig = made.config
-    return TeacherWeights(Path("runs/teacher"), config, cut)
+    return TeacherWeights(Path("runs/teacher"), Checkpoint(config, rows, cut, {}, None, ()))
 
 
 def plan(shards: ShardSet, teacher: TeacherWeights, **changes: Any) -> Any:
@@ -52,7 +53,7 @@ def plan(shards: ShardSet, teacher: TeacherWeights, **changes: Any) -> Any:
 
 def logits_of(shards: ShardSet, teacher: TeacherWeights, block: int) -> list[torch.Tensor]:
     """Logits at the labels of each row, computed row by row."""
-    alone, rows = teacher.build(FIRST_WORD + WORDS).eval(), shards.read_block(block)
+    alone, rows = build_checkpoint(teacher.checkpoint), shards.read_block(block)
     found = []
     for row in rows:
         ids = torch.from_numpy(row["input_ids"].astype(np.int64))[None]
