@@ -111,7 +111,7 @@ def test_the_files_are_the_same_again_and_lists_are_sorted(folder: Path) -> None
 def test_refusals_say_why_before_anything_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = folder / "refused"
     assert main([str(folder / "plain"), str(new)]) == 64
-    assert "trained no adapter: export the model with clozeline export-model" in capsys.readouterr().err
+    assert "holds no adapter: export the model with clozeline export-model" in capsys.readouterr().err
     assert main([str(folder / "bottleneck"), str(new)]) == 64
     assert "adapter bottleneck: cannot be exported to peft" in capsys.readouterr().err
     assert main([str(folder / "lora"), str(folder / "base")]) == 64
